@@ -1,1 +1,1 @@
-"""The lab: pages, a terminal and traces that show what the broker does."""
+"""The lab: a web page, a terminal program and traces that show what a broker does."""

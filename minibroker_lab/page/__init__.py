@@ -1,8 +1,8 @@
-"""The lab: a web page that shows a running broker.
+"""The lab's web page, which shows a running broker.
 
-It has a thread and an event loop of its own, as the control plane. It reads the exchanges that the broker records
-(`inspection.recording`); everything else it asks for on the broker's loop. Only `open_page` is imported without the
-extra `lab`.
+Like the control plane, the page has its own thread and event loop. It reads the exchanges that the broker records
+(`inspection.recording`) and fetches everything else on the broker's loop. Without the extra `lab`, only `open_page` can
+be imported.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def open_page(address: tuple[str, int], token: str | None) -> "PagePlane":
-    """Take the address, so that `start` can serve there. ValueError without the extra; OSError if it is in use."""
+    """Bind the page's address. The page is served after `start`.
+
+    Raises:
+        ValueError: The extra `lab` is not installed.
+        OSError: The address is in use.
+    """
     try:
         return plane.PagePlane(address, token)
     except ModuleNotFoundError as error:
@@ -26,7 +31,12 @@ def open_page(address: tuple[str, int], token: str | None) -> "PagePlane":
 
 
 def open_trace_page(address: tuple[str, int], token: str | None) -> "TracePlane":
-    """The page of `minibroker trace`. ValueError without the extra; OSError if the address is in use."""
+    """Bind the address of the page of `minibroker trace`.
+
+    Raises:
+        ValueError: The extra `lab` is not installed.
+        OSError: The address is in use.
+    """
     try:
         return plane.TracePlane(address, token)
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
-"""The page as an ASGI application: its files, its data, and the control plane for what it does.
+"""The page as an ASGI application: static files, JSON data, and the control plane that runs the page's actions.
 
-Before a Kafka of any make it has the requests, and the time line that they make.
+For `minibroker trace`, which can observe any Kafka broker, the page has only the requests and their time line.
 """
 
 import mimetypes
@@ -27,7 +27,10 @@ _DATA: Final = "/data"
 
 
 def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, needs_token: bool) -> FastAPI:
-    """The application. Any address that is no file and no data is the page, which looks at the address itself."""
+    """Return the application of a broker's page.
+
+    Any path that is neither a file nor data returns the page, whose JavaScript reads the path.
+    """
     app = _empty()
     app.state.remote = remote
     app.state.recorder = recorder
@@ -43,7 +46,12 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
 
 
 def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
-    """The application of `minibroker trace`. `facts` are those of the proxy, for the bar above all views."""
+    """Return the application of `minibroker trace`.
+
+    Args:
+        recorder: The source of the exchanges.
+        facts: Facts about the proxy, shown in the bar above all views.
+    """
     app = _empty()
     app.state.recorder = recorder
     app.state.remote = None
@@ -61,7 +69,7 @@ def _empty() -> FastAPI:
 
 
 def _serve(app: FastAPI, files: Mapping[str, Response], *views: APIRouter) -> None:
-    """Add the data of views, and the files; any other address is the page."""
+    """Add the routes of the views' data and of the files. Every other path returns the page."""
     handle_errors(app)
     for each in views:
         app.include_router(each, prefix=_DATA, dependencies=[Depends(refuse_unknown_parameters)])
@@ -81,12 +89,12 @@ def _serve(app: FastAPI, files: Mapping[str, Response], *views: APIRouter) -> No
 
 
 def below(index: Response, root: str) -> Response:
-    """The page where its addresses begin with `root`."""
+    """Return the page with `root` in front of the paths of its files."""
     return Response(bytes(index.body).replace(b'"/files/', f'"{root}/files/'.encode()), media_type="text/html")
 
 
 def _files() -> dict[str, Response]:
-    """The files that the page loads, by their names."""
+    """Return a response for each static file, keyed by its path below `static`."""
     found: dict[str, Response] = {}
     for folder, _, names in os.walk(STATIC):
         for name in names:

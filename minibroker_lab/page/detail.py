@@ -1,4 +1,4 @@
-"""One exchange as JSON: its row, and for each direction bytes and fields."""
+"""One exchange as JSON: its row, and the bytes and fields of its request and response."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _UNREAD: Final = frozenset({ERROR, NOT_OPENED, UNKNOWN})
 _MOST_TEXT: Final = 400
 _HIDDEN_APIS: Final = frozenset({int(ApiKey.ENVELOPE)})
-"""A request within a request, with whatever secrets that one has."""
+"""APIs whose frames are hidden: an envelope contains another request, which can have secrets."""
 
 
 def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
-    """The exchange with its bytes and their fields."""
+    """Return the JSON of an exchange with its bytes and fields."""
     shown = row_json(rows.row(exchange))
     frame = bytearray(exchange.request_frame)
     shown["request"] = _part_json(exchange, frame, exchange.bytes_in, request_fields(frame, _LIMITS))
@@ -53,14 +53,17 @@ def _part_json(exchange: Exchange, frame: bytearray, size: int, tree: Node) -> d
     if exchange.kind is Kind.TOKEN or exchange.api_key in _HIDDEN_APIS:
         return facts | {"hidden": True}
     if has_secrets(exchange.api_key):
-        if any(node.type in _UNREAD for node in tree.all_nodes()):  # a secret may be anywhere in there
+        if any(node.type in _UNREAD for node in tree.all_nodes()):  # A secret can be anywhere in an undecoded part.
             return facts | {"hidden": True}
         facts["masked"] = mask_secrets(tree, frame)
     return facts | {"hex": frame.hex(), **_tree_json(tree)}
 
 
 def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
-    """The same request and response in another version: `parts` by their names, as far as that version can say them."""
+    """Return a request and its response translated to another version.
+
+    `parts` has each translation by name, or the reason why that version cannot express it.
+    """
     translations = {"request": request_in_version(exchange.request_frame, version)}
     if exchange.bytes_out:
         own = exchange.api_key, exchange.version, exchange.response_frame
@@ -80,7 +83,7 @@ def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
 
 
 def record_set_json(data: bytes, topic: str) -> dict[str, Any]:
-    """The bytes of batches as they stand in a file, and their fields; those of a coordinator's topic are opened."""
+    """Return the bytes of stored batches and their fields. Records of the coordinators' topics are decoded."""
     tree = record_set_tree(memoryview(data), _LIMITS)
     open_records(tree, memoryview(data), topic, _LIMITS)
     return {"hex": data.hex(), **_tree_json(tree)}
@@ -91,7 +94,7 @@ def _tree_json(tree: Node) -> dict[str, Any]:
 
 
 def mask_secrets(tree: Node, frame: bytearray) -> bool:
-    """Put zeros in the place of secrets, in the bytes and in the tree; returns whether there were any."""
+    """Overwrite secrets with zeros in the frame and remove them from the tree. Return whether any were found."""
     found = False
     for node in tree.all_nodes():
         for child in node.children or ():

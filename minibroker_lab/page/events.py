@@ -1,4 +1,4 @@
-"""Events of a broker besides requests: leaders that move, faults, logs that are cleaned or shortened."""
+"""Events of a broker that are not requests: leader changes, injected faults, compaction, retention and deletion."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ if TYPE_CHECKING:
     from minibroker_storage.log import LogShape
 
 MOST: Final = 5_000
-"""Events that are kept."""
+"""The number of events that are kept."""
 _MOST_SEGMENTS: Final = 16
-"""Segments of a log that are kept as they were; the first ones, since retention and compaction begin there."""
+"""The number of segments kept in the outline of a log, oldest first: retention and compaction start there."""
 
 
 class BrokerEvent(NamedTuple):
-    """One event.
+    """An event of the broker.
 
     Attributes:
-        number: counts them from 1 on.
-        time_ms: in ms since the epoch, by the broker's clock.
+        number: Sequence number, starting at 1.
+        time_ms: Time by the broker's clock, in milliseconds since the epoch.
         kind: "leader", "fault", "cleaning", "retention" or "deletion".
-        topic, partition: those that it is about; "" and -1 for none.
-        text: a sentence.
-        facts: its numbers by name.
+        topic: The topic concerned, or "".
+        partition: The partition concerned, or -1.
+        text: A sentence that describes the event.
+        facts: Details of the event by name.
     """
 
     number: int
@@ -43,7 +44,7 @@ class BrokerEvent(NamedTuple):
 
 
 class Events:
-    """The newest events, oldest first. They are added on the broker's thread, and read on any."""
+    """The newest events, oldest first. The broker's thread adds events, and any thread can read them."""
 
     def __init__(self) -> None:
         self._kept: deque[BrokerEvent] = deque(maxlen=MOST)
@@ -51,7 +52,7 @@ class Events:
         self._core: Core | None = None
 
     def watch(self, core: Core) -> None:
-        """Take note of a broker's events from now on."""
+        """Start collecting the events of a broker."""
         self._core = core
         core.hooks.fault_hit.subscribe(self._fault_hit)
         core.hooks.leader_moved.subscribe(self._leader_moved)
@@ -61,15 +62,15 @@ class Events:
 
     @property
     def last(self) -> int:
-        """The number of the newest one; 0 before the first one."""
+        """The number of the newest event, or 0 before the first event."""
         return self._count
 
     def all(self) -> list[BrokerEvent]:
-        """All that are kept."""
+        """Return all events that are kept."""
         return list(self._kept)
 
     def of(self, topic: str, partition: int) -> list[BrokerEvent]:
-        """Those of one partition."""
+        """Return the events of one partition."""
         return [each for each in self.all() if (each.topic, each.partition) == (topic, partition)]
 
     def _add(self, kind: str, partition: Partition | None, text: str, **facts: Any) -> None:
@@ -112,12 +113,12 @@ class Events:
 
 
 def fault_words(fault: Mapping[str, object]) -> str:
-    """The fields of a fault: "api=Produce, disconnect=after"."""
+    """Return the fields of a fault as text: "api=Produce, disconnect=after"."""
     return ", ".join(f"{name}={value}" for name, value in fault.items())
 
 
 def _outlines(partition: Partition, before: LogShape) -> dict[str, Any]:
-    """A log before and after a change."""
+    """Return the outlines of a log before and after a change."""
     return {"before": _outline(before), "after": _outline(shape_of(partition.log))}
 
 

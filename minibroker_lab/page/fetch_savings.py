@@ -1,8 +1,8 @@
-"""The bytes that fetch sessions save (KIP-227): recorded requests and responses against full ones.
+"""The bytes saved by fetch sessions (KIP-227), found by comparing recorded exchanges with full fetches.
 
-A full fetch names all partitions of the session, and its response has all of them. The difference is in partitions that
-are not named, and its bytes depend on the version alone. So records need not be read, and each exchange is read once,
-at a look.
+A full fetch names all partitions of the session, and its response contains all of them. An incremental fetch differs
+only by the partitions that it omits, and their size depends only on the version. Records are therefore never decoded,
+and each exchange is read once, when the page is viewed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _MOST_SESSIONS: Final = 10_000
 _LAST_EPOCH: Final = 0x7FFFFFFF
 
 _Place = tuple[str, bytes, int]
-"""A partition: name and id of its topic, one of them empty, and its number."""
+"""A partition: the name and the id of its topic, one of which is empty, and the partition number."""
 
 
 @dataclass(slots=True)
 class Savings:
-    """The incremental fetches of one session. Bytes are those of both directions, without records.
+    """The savings of one session's incremental fetches. Bytes cover both directions and exclude records.
 
     Attributes:
-        fetches: how many were answered.
-        full_bytes: the bytes of as many full fetches.
-        saved_bytes: those of them that were not sent.
+        fetches: The number of answered fetches.
+        full_bytes: The size of the same number of full fetches.
+        saved_bytes: The part of `full_bytes` that was not sent.
     """
 
     fetches: int = 0
@@ -55,7 +55,12 @@ class Savings:
 
 @dataclass(slots=True)
 class _Session:
-    """`epoch` is that of the next request. `full` are the sizes of a full request and its response; None: not known."""
+    """A fetch session.
+
+    Attributes:
+        epoch: The session epoch of the next request.
+        full: The sizes of a full request and its response, or None if unknown.
+    """
 
     epoch: int
     partitions: dict[_Place, None] = field(default_factory=dict[_Place, None])
@@ -64,7 +69,7 @@ class _Session:
 
 
 class FetchSavings:
-    """The savings of all sessions whose beginning has been recorded."""
+    """The savings of all sessions whose first request was recorded."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -72,11 +77,11 @@ class FetchSavings:
         self._sessions: dict[tuple[str, int], _Session] = {}
 
     async def catch_up(self) -> None:
-        """Read what has come since the last look."""
-        await self._reader.go_on(self._sessions.clear)  # what is gone may have changed any session
+        """Read the exchanges that were recorded since the last call."""
+        await self._reader.go_on(self._sessions.clear)  # Unread changes can affect any session.
 
     def of(self, node: int, session_id: int) -> Savings | None:
-        """The savings of a session of a broker; None if its beginning is not kept."""
+        """Return the savings of a broker's session, or None if the start of the session is no longer recorded."""
         session = self._sessions.get((str(node), session_id))
         return None if session is None else session.savings
 
@@ -93,12 +98,12 @@ class FetchSavings:
             if request.session_epoch == _OPENS and response is not None and response.session_id:
                 partitions = dict.fromkeys(_places(request.topics))
                 self._sessions[node, response.session_id] = _Session(1, partitions)
-                if len(self._sessions) > _MOST_SESSIONS:  # clients that go away do not close theirs
+                if len(self._sessions) > _MOST_SESSIONS:  # Clients that disappear leave their sessions open.
                     del self._sessions[next(iter(self._sessions))]
             return
         if session is None:
             return
-        if session.epoch != request.session_epoch or exchange.loss is not None:  # something is missing
+        if session.epoch != request.session_epoch or exchange.loss is not None:  # A fetch of this session is missing.
             del self._sessions[node, request.session_id]
             return
         if response is not None and response.error_code:
@@ -123,7 +128,7 @@ class FetchSavings:
         savings.fetches += 1
         savings.full_bytes += sum(session.full)
         savings.saved_bytes += session.full[0] - _size(request, version)
-        if response is not None:  # one that was too long to be kept counts as a full one
+        if response is not None:  # A response too large to be recorded counts as a full one.
             answered = [
                 (topic.topic, bytes(topic.topic_id), part.partition_index)
                 for topic in response.responses
@@ -149,7 +154,7 @@ def _by_topic(places: Iterable[_Place]) -> dict[tuple[str, bytes], list[int]]:
 
 
 def _request_of(request: FetchRequest, places: Iterable[_Place]) -> FetchRequest:
-    """The same request for all partitions."""
+    """Return the same request for all partitions."""
     topics = [
         FetchTopic(
             topic=name,
@@ -162,7 +167,7 @@ def _request_of(request: FetchRequest, places: Iterable[_Place]) -> FetchRequest
 
 
 def _response_of(places: Iterable[_Place]) -> FetchResponse:
-    """A response with nothing new in these partitions."""
+    """Return a response that has no new data for these partitions."""
     return FetchResponse(
         responses=[
             FetchableTopicResponse(

@@ -1,6 +1,6 @@
-"""Access to the page: as to the control plane, and by a cookie, since a browser sends no token of its own.
+"""Access to the page: the control plane's rules, plus a cookie, because browsers cannot send a token by themselves.
 
-`/?token=TOKEN` sets the cookie, and leads to the same page without the token.
+`/?token=TOKEN` sets the cookie and redirects to the same page without the token.
 """
 
 import hmac
@@ -28,12 +28,15 @@ _COOKIE: Final = "minibroker-lab"
 
 
 class PageGuard:
-    """ASGI middleware: the token by header or cookie, Host and Origin as `Guard` has them, and security headers.
+    """ASGI middleware that checks the token, `Host` and `Origin`, and adds security headers.
+
+    The token is accepted from the header or the cookie. `Host` and `Origin` are checked by `Guard`.
 
     Args:
-        token: None for none.
-        host: the one that was listened on.
-        port: goes into the cookie's name: browsers share cookies between the ports of a host.
+        app: The protected application.
+        token: The required token, or None.
+        host: The host that the page listens on.
+        port: The port, which is part of the cookie's name: browsers share cookies between the ports of a host.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, host: str, port: int) -> None:
@@ -42,7 +45,7 @@ class PageGuard:
         self._guard = Guard(app, token, host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse to."""
+        """Serve or refuse one request."""
         if scope["type"] != "http":
             await self._guard(scope, receive, send)
             return
@@ -62,18 +65,18 @@ class PageGuard:
         await self._guard(self._with_token(scope), receive, send_with_headers)
 
     def _login(self, scope: Scope) -> Response | None:
-        """The answer to `?token=TOKEN`; None for other requests."""
+        """Return the redirect for `?token=TOKEN`, or None for other requests."""
         if self._token is None or scope["method"] != "GET":
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
         if given is None or not hmac.compare_digest(given[0].encode(), self._token.encode()):
             return None
-        answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)  # never to another host
+        answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)  # Never redirect to another host.
         answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
         return answer
 
     def _with_token(self, scope: Scope) -> Scope:
-        """A request whose token is in the header, where `Guard` looks for it."""
+        """Return the request with the cookie's token in the header that `Guard` checks."""
         headers = Headers(scope=scope)
         if self._token is None or "authorization" in headers:
             return scope

@@ -1,4 +1,4 @@
-"""Groups, by requests and responses: for a proxy, which cannot look into a broker."""
+"""Groups reconstructed from requests and responses, for a proxy that has no access to the broker's state."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from minibroker_lab.trace.reading import KnownTopics, Reading
 
 MOST: Final = 200
-"""Groups, and members and offsets of each."""
+"""The limit on groups, and on the members and offsets of each group."""
 HEARTBEATS: Final = {
     int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "consumer",
     int(ApiKey.SHARE_GROUP_HEARTBEAT): "share",
     int(ApiKey.STREAMS_GROUP_HEARTBEAT): "streams",
 }
-"""The heartbeats that have assignments, with the types of their groups."""
+"""The heartbeat APIs that carry assignments, with the group type of each."""
 _COMMITS: Final = frozenset({int(ApiKey.OFFSET_COMMIT), int(ApiKey.TXN_OFFSET_COMMIT)})
 _OF_MEMBERS: Final = frozenset({int(ApiKey.HEARTBEAT), int(ApiKey.SYNC_GROUP)})
 TELLING: Final = (
@@ -29,14 +29,14 @@ TELLING: Final = (
     | {int(each) for each in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.END_TXN, ApiKey.DELETE_GROUPS)}
     | {int(ApiKey.OFFSET_DELETE)}
 )
-"""The APIs about groups."""
+"""The APIs that change groups."""
 
 _Place = tuple[str, int]
 
 
 @dataclass(slots=True)
 class _Group:
-    """`members` are client ids by member id."""
+    """A group. `members` maps member ids to client ids."""
 
     type: str = "classic"
     generation: int | None = None
@@ -45,9 +45,9 @@ class _Group:
 
 
 class PassedGroups:
-    """The groups after all exchanges that were noted, in the order of their requests.
+    """The groups as they are after all noted exchanges, which must be noted in request order.
 
-    A member whose session has timed out stays until the group's next generation: no request shows it.
+    A member whose session has expired is kept until the group's next generation, since no request reports the removal.
     """
 
     def __init__(self, topics: KnownTopics) -> None:
@@ -56,7 +56,7 @@ class PassedGroups:
         self._pending: dict[str, list[tuple[str, dict[_Place, int]]]] = {}
 
     def note(self, reading: Reading) -> None:
-        """Take over the changes that an exchange of one of the APIs in `TELLING` has made."""
+        """Apply the changes made by an exchange of one of the APIs in `TELLING`."""
         key, request, response = reading.exchange.api_key, reading.request, reading.response
         if request is None or response is None or getattr(response, "error_code", None):
             return
@@ -77,7 +77,7 @@ class PassedGroups:
             self._note_member(key, request, response, reading.client_id or "")
 
     def listed(self) -> list[dict[str, Any]]:
-        """The first 200 groups by id, in the form of `operations.views.consumer_offsets`."""
+        """Return the first 200 groups by id, in the format of `operations.views.consumer_offsets`."""
         return [
             {
                 "group_id": group_id,
@@ -104,7 +104,7 @@ class PassedGroups:
             self._group(request.group_id).offsets.update(offsets)
 
     def _accepted(self, request: Any, response: Any) -> Iterator[tuple[_Place, Any]]:
-        """The partitions of `request` that the response has accepted, with their places."""
+        """Yield each partition of `request` that the response has accepted, with its topic and number."""
         accepted = {
             (self._name(topic), part.partition_index)
             for topic in response.topics
@@ -132,7 +132,7 @@ class PassedGroups:
         if key in HEARTBEATS:
             group.type = HEARTBEATS[key]
             member_id, generation = response.member_id or request.member_id, response.member_epoch
-            if request.member_epoch < 0:  # it leaves
+            if request.member_epoch < 0:  # A negative member epoch leaves the group.
                 group.members.pop(member_id, None)
                 return
             group.generation = max(generation, group.generation or 0)

@@ -1,6 +1,7 @@
-"""The page's life, before a broker and before a proxy: that of a control plane, with a recorder.
+"""The lifecycle of the page: a control plane with a recorder, in front of a broker or a proxy.
 
-The page and the control plane share one server: each has its port, and below the control plane's `/lab` is the page.
+The page and the control plane share one server. Each has its own port, and the control plane's port also serves the
+page below `/lab`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BELOW: Final = "/lab"
 
 
 class PagePlane(ControlPlane):
-    """The page: it listens from the beginning, and serves from `start` to `stop`."""
+    """The page of a broker. It listens as soon as it is created, and serves from `start` to `stop`."""
 
     purpose = "the page"
     option = "--page"
@@ -41,23 +42,23 @@ class PagePlane(ControlPlane):
         self._control: ControlPlane | None = None
 
     def adopt(self, control: ControlPlane) -> None:
-        """Serve the address of a control plane, too, and the page below it. Before `start`.
+        """Also serve the address of a control plane, with the page below it. Call this before `start`.
 
-        Both are on one thread then, so they share what they keep: ids of faults, snapshots, recorded requests.
+        Both then run on one thread and share their state: fault ids, snapshots and recorded requests.
         """
         control.is_adopted = True
         self._control = control
 
     def sockets(self) -> list[socket.socket]:
-        """The sockets of the page and of the control plane."""
+        """Return the sockets of the page and of the control plane."""
         return super().sockets() + ([] if self._control is None else self._control.sockets())
 
     def watch(self, services: Services) -> None:
-        """Record the requests of a broker. Before it listens."""
+        """Record the requests of a broker. Call this before the broker listens."""
         self.recorder = Recorder(recording_of(services).keep_frames(), services.core)
 
     def make_app(self) -> ASGIApp:
-        """The application behind its guard."""
+        """Return the application behind its guard."""
         self.recorder.start()
         self._app = make_app(self._remote)
         page = make_page(self._remote, self.recorder, self._app, needs_token=self.token is not None)
@@ -69,16 +70,16 @@ class PagePlane(ControlPlane):
         return ByPort(own, port, WithPageBelow(Guard(self._app, self.token, host), below))
 
     def give_up(self) -> None:
-        """End streams, and answer the requests that wait."""
+        """End all streams, and answer the waiting requests."""
         self.recorder.stop()
         super().give_up()
 
 
 class TracePlane(ControlPlane):
-    """The page of `minibroker trace`: it listens from the beginning, and serves from `serve` to `stop`.
+    """The page of `minibroker trace`. It listens as soon as it is created, and serves from `serve` to `stop`.
 
     Attributes:
-        ring: for the exchanges that pass the proxy.
+        ring: The exchanges that pass through the proxy.
     """
 
     purpose = "the page"
@@ -91,23 +92,27 @@ class TracePlane(ControlPlane):
         self._facts: Mapping[str, Any] = {}
 
     def serve(self, facts: Mapping[str, Any]) -> None:
-        """Serve on a thread of its own. `facts` are those of the proxy."""
+        """Serve the page on its own thread.
+
+        Args:
+            facts: Facts about the proxy, shown in the bar above all views.
+        """
         self._facts = facts
         self.begin()
 
     def make_app(self) -> ASGIApp:
-        """The application behind its guard."""
+        """Return the application behind its guard."""
         self._recorder.start()
         return PageGuard(make_trace_page(self._recorder, self._facts), self.token, self.host, self.port)
 
     def give_up(self) -> None:
-        """End streams, and answer the requests that wait."""
+        """End all streams, and answer the waiting requests."""
         self._recorder.stop()
         super().give_up()
 
 
 class ByPort:
-    """An ASGI application that serves one port with another application than the others."""
+    """An ASGI application that serves one port with a different application."""
 
     def __init__(self, app: ASGIApp, port: int, other: ASGIApp) -> None:
         self._app = app
@@ -122,7 +127,7 @@ class ByPort:
 
 
 class WithPageBelow:
-    """An ASGI application that serves `/lab` with the page, and everything else with the control plane."""
+    """An ASGI application that serves the page below `/lab` and the control plane everywhere else."""
 
     def __init__(self, control: ASGIApp, page: ASGIApp) -> None:
         self._control = control

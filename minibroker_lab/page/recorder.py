@@ -1,7 +1,7 @@
-"""The recorder: the exchanges that the page shows, and who is told of new ones.
+"""The recorder: provides the recorded exchanges to the page and notifies subscribers of new ones.
 
-The broker's thread, or the proxy's, fills a ring of exchanges (`inspection.exchanges`). The recorder reads it on the
-page's thread. It looks at exchanges only while a page is open, or when one asks.
+The broker's or the proxy's thread fills a ring of exchanges (`inspection.exchanges`). The recorder reads the ring on
+the page's thread, and only while a page is open or requests data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from minibroker.server.inspection.exchanges import Exchange, Ring
 
 _PAUSE_S: Final = 0.05
-"""While a page is open, the recorder looks for changes so often."""
+"""The interval between checks for new exchanges while a page is open."""
 _AT_ONCE: Final = 500
 _SLICE_S: Final = 0.002
 
@@ -31,14 +31,14 @@ class Recorder:
     """The exchanges in a ring.
 
     Attributes:
-        rows: makes the rows of the list.
-        events: of the broker.
+        rows: The rows of the request list.
+        events: The events of the broker.
     """
 
     def __init__(self, ring: Ring[Any], core: Core | None = None) -> None:
         self._ring = ring
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: set[int] = set()  # numbers of exchanges that have no response yet
+        self._waiting: set[int] = set()  # Numbers of the exchanges without a response.
         self._seen = 0
         self._forgotten = 0
         self._subscribers: set[Subscription] = set()
@@ -49,43 +49,43 @@ class Recorder:
             self.events.watch(core)
 
     def start(self) -> None:
-        """Notify subscribers from now on, on the running loop."""
+        """Start notifying subscribers on the running loop."""
         self._loop = asyncio.get_running_loop()
         self._look()
 
     def stop(self) -> None:
-        """End the subscriptions, because the page is about to stop."""
+        """End all subscriptions. Called before the page stops."""
         self.is_over = True
         for subscription in self._subscribers:
             subscription.wake()
 
     @property
     def first(self) -> int:
-        """The number of the oldest exchange that is shown; those before were forgotten."""
+        """The number of the oldest exchange that is still shown."""
         return self._ring.first_shown
 
     @property
     def last(self) -> int:
-        """The number of the newest exchange; 0 before the first one."""
+        """The number of the newest exchange, or 0 before the first exchange."""
         return self._ring.last
 
     def find(self, number: int) -> Exchange | None:
-        """Return the exchange with this number, or None if it is not kept."""
+        """Return the exchange with this number, or None if it is no longer recorded."""
         self.catch_up()
         return self.known(number)
 
     def known(self, number: int) -> Exchange | None:
-        """Like `find`, but without a look at what has changed."""
+        """Like `find`, but without reading the ring for changes first."""
         exchange: Exchange | None = self._ring.get(number) if number >= self.first else None
         return exchange
 
     def between(self, first: int, last: int) -> list[Exchange]:
-        """Return the exchanges with these numbers, both included, as far as they are kept."""
+        """Return the recorded exchanges from `first` to `last`, inclusive."""
         self.catch_up()
         return self._ring.between(max(first, self.first), last)
 
     async def in_slices(self, first: int, last: int) -> AsyncGenerator[Exchange]:
-        """Yield the exchanges with these numbers, as far as they are kept. Others have their turn in between."""
+        """Yield the recorded exchanges from `first` to `last`, and let other tasks run in between."""
         began = perf_counter()
         for start in range(first, last + 1, _AT_ONCE):
             for exchange in self.between(start, min(start + _AT_ONCE - 1, last)):
@@ -96,7 +96,7 @@ class Recorder:
 
     @contextmanager
     def subscribed(self) -> Generator[Subscription]:
-        """Subscribe to the numbers of exchanges that come or change, for a `with` block."""
+        """Subscribe to the numbers of new and changed exchanges within a `with` block."""
         self.catch_up()
         subscription = Subscription(self)
         self._subscribers.add(subscription)
@@ -106,7 +106,7 @@ class Recorder:
             self._subscribers.discard(subscription)
 
     def catch_up(self) -> None:
-        """Look at what has come or changed, and notify subscribers."""
+        """Read new and changed exchanges from the ring, and notify subscribers."""
         ring, rows = self._ring, self.rows
         fresh = range(self._seen + 1, ring.last + 1)
         self._seen = fresh.stop - 1
@@ -124,7 +124,7 @@ class Recorder:
             rows.forget(number)
             if (exchange := self.known(number)) is not None:
                 self._learn(exchange)
-        first = self.first  # it may move meanwhile
+        first = self.first  # The broker's thread can move it while this function runs.
         for number in range(self._forgotten, first):
             rows.forget(number)
         self._forgotten = first
@@ -133,7 +133,7 @@ class Recorder:
                 subscription.add(changed, fresh)
 
     def _learn(self, exchange: Exchange) -> None:
-        """Learn the ids of topics, which later requests name, where no broker can be asked for them."""
+        """Save the topic ids of a Metadata response, since later requests use them and a proxy cannot look them up."""
         if self.rows.core is None and exchange.api_key == ApiKey.METADATA and exchange.bytes_out:
             self.rows.reading(exchange)
 
@@ -145,13 +145,13 @@ class Recorder:
 
 
 class Reader:
-    """Reads each exchange once, as soon as it has its response or will never have one.
+    """Reads each exchange once, when its response is recorded or can no longer arrive.
 
     Args:
-        recorder: The exchanges.
-        read: Is called with each exchange that is settled.
+        recorder: The source of the exchanges.
+        read: Called with each settled exchange.
         is_chosen: Returns whether an exchange is read at all.
-        first: The number of the first exchange.
+        first: The number of the first exchange to read.
     """
 
     def __init__(
@@ -169,10 +169,10 @@ class Reader:
         self._lock = asyncio.Lock()
 
     async def go_on(self, miss: Callable[[], None] = lambda: None) -> None:
-        """Read what has come, and what was answered, since the last time.
+        """Read the exchanges that were recorded or answered since the last call.
 
         Args:
-            miss: Is called if exchanges were forgotten before they were read.
+            miss: Called if exchanges were dropped before they were read.
         """
         recorder = self._recorder
         async with self._lock:
@@ -198,7 +198,7 @@ class Reader:
 
 
 class Subscription:
-    """The numbers of exchanges that have come or changed, and that one reader has not seen."""
+    """The numbers of new and changed exchanges that one subscriber has not received."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -207,18 +207,18 @@ class Subscription:
         self._event = asyncio.Event()
 
     def add(self, numbers: set[int], fresh: range) -> None:
-        """Add exchanges that have changed, and new ones, which continue where the last ones ended."""
+        """Add changed exchanges and new ones. The new numbers continue the previous range."""
         self._numbers |= numbers
         if fresh:
             self._fresh = range(self._fresh.start if self._fresh else fresh.start, fresh.stop)
         self._event.set()
 
     def wake(self) -> None:
-        """End the wait of the reader."""
+        """Wake the waiting subscriber."""
         self._event.set()
 
     async def next(self, timeout: float) -> list[int]:  # noqa: ASYNC109 - a stream goes on after it
-        """Return the next numbers, sorted; none after `timeout` seconds, and at the end."""
+        """Return the next numbers in ascending order. The list is empty after `timeout` seconds or at the end."""
         try:
             async with asyncio.timeout(timeout):
                 await self._event.wait()

@@ -1,4 +1,4 @@
-"""Rows of the list of requests: an exchange in a few words, made when the page shows it."""
+"""Rows of the request list: short descriptions of exchanges, made when the page shows them."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _EFFECTS: Final = {*ACTIONS, "delay_ms"}
 
 
 class Topics(KnownTopics):
-    """The names of topics by their ids: from the broker, or from responses."""
+    """The names of topics by id, from the broker or from recorded responses."""
 
     core: Core | None = None
 
     def with_id(self, topic_id: bytes) -> Any:
-        """The topic with this id; None for one that is not known."""
+        """Return the topic with this id, or None if it is unknown."""
         known = None if self.core is None else self.core.topics.with_id(topic_id)
         return known or super().with_id(topic_id)
 
 
 class Row(NamedTuple):
-    """One line of the list.
+    """One line of the request list.
 
     Attributes:
-        state: "ok", "error", "waiting" for its response, or "none" for no response.
+        state: "ok", "error", "waiting" for a response, or "none" if there is no response.
     """
 
     number: int
@@ -58,12 +58,12 @@ class Row(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """A choice of rows.
+    """A filter of the request list.
 
     Attributes:
-        api: the name of an API; empty for all.
-        words: texts that all stand somewhere in the row, in any case.
-        only_errors: rows whose response has an error.
+        api: The name of an API, or an empty string for all APIs.
+        words: Words that must all occur in the row, in upper or lower case.
+        only_errors: Whether to show only rows with an error response or without a response.
     """
 
     api: str = ""
@@ -72,15 +72,15 @@ class Filter(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether all rows pass."""
+        """Whether the filter accepts every row."""
         return self == Filter()
 
     def may_pass(self, exchange: Exchange) -> bool:
-        """Whether an exchange has to be decoded to find out."""
+        """Return whether an exchange can match, so that it must be decoded to be checked."""
         return not self.api or exchange.kind is not Kind.REQUEST or name_of(exchange.api_key) == self.api
 
     def passes(self, row: Row) -> bool:
-        """Whether a row is chosen."""
+        """Return whether a row matches."""
         if (self.api and row.api != self.api) or (self.only_errors and row.state not in {"error", "none"}):
             return False
         if not self.words:
@@ -90,19 +90,19 @@ class Filter(NamedTuple):
 
 
 def filter_of(api: str, text: str, *, only_errors: bool) -> Filter:
-    """The filter for what a user has typed."""
+    """Return the filter for a user's input."""
     return Filter(api, tuple(text.lower().split()), only_errors)
 
 
 class Rows:
-    """Makes rows, and keeps those of exchanges that are over.
+    """Makes the rows of exchanges, and caches the rows of those that are over.
 
     Args:
-        core: of the broker, which has the names of topics; None for a proxy.
+        core: The broker's core, which has the names of topics, or None for a proxy.
 
     Attributes:
-        apis: the names of the APIs of all requests.
-        topics: the names of topics by their ids.
+        apis: The names of the APIs of all requests.
+        topics: The names of topics by id.
     """
 
     def __init__(self, core: Core | None = None) -> None:
@@ -114,33 +114,33 @@ class Rows:
 
     @property
     def core(self) -> Core | None:
-        """The broker that knows the names of topics."""
+        """The broker's core, which has the names of topics."""
         return self.topics.core
 
     def meet(self, exchange: Exchange) -> None:
-        """An exchange has begun."""
+        """Record the API of a new exchange."""
         if exchange.api_key not in self._keys and exchange.kind is Kind.REQUEST and len(self._keys) < _MOST_APIS:
             self._keys.add(exchange.api_key)
             self.apis.add(name_of(exchange.api_key))
 
     def row(self, exchange: Exchange) -> Row:
-        """The row of an exchange."""
+        """Return the row of an exchange."""
         made = self._made.get(exchange.number)
         if made is None:
             made = self._made[exchange.number] = self._make(exchange)
         return made
 
     def reading(self, exchange: Exchange) -> Reading:
-        """An exchange decoded."""
+        """Decode an exchange."""
         return read(exchange, self.topics)
 
     def fault_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
-        """The fields of the fault that has hit a request; None for none."""
+        """Return the fields of the fault that hit a request, or None."""
         fault = exchange.fault if isinstance(exchange, Entry) else None
         return None if fault is None else fault.to_json()
 
     def forget(self, number: int) -> None:
-        """An exchange has changed, or has gone."""
+        """Discard the cached row of an exchange that was changed or dropped."""
         self._made.pop(number, None)
 
     def _make(self, exchange: Exchange) -> Row:
@@ -149,7 +149,7 @@ class Rows:
         outcome, state = _outcome(exchange, reading)
         if exchange.loss is not None and (fault := self.fault_of(exchange)) is not None:
             effect = {name: value for name, value in fault.items() if name in _EFFECTS}
-            outcome = f"{fault_words(effect)} of a fault: {outcome}"  # a narrow list shows the beginning
+            outcome = f"{fault_words(effect)} of a fault: {outcome}"  # The fault comes first for narrow lists.
         return Row(
             exchange.number,
             exchange.time_ms,
@@ -184,5 +184,5 @@ def _short(text: str) -> str:
 
 
 def row_json(row: Row) -> dict[str, Any]:
-    """A row as JSON."""
+    """Return a row as JSON."""
     return row._asdict()

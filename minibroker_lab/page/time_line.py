@@ -1,7 +1,8 @@
-"""The time line: requests and events in their order, and the broker as it was at one of the requests.
+"""The time line: requests and events in order, and the state of the broker at a given request.
 
-Its axis are the numbers of the requests. An event lies behind the last request that came before it. Of a broker behind
-a proxy it has what requests and responses show: rebalances, groups, marks of logs, and leaders by Metadata.
+Request numbers are the axis. An event is placed after the last request that preceded it. For a broker observed through
+a proxy, the time line shows what requests and responses reveal: rebalances, groups, offsets of logs, and leaders from
+Metadata.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _BUCKETS: Final = 200
 _MOST_EVENTS: Final = 500
 _MOST_REBALANCES: Final = 2_000
 _MOST_LOOKED_AT: Final = 5_000
-"""The number of requests that are searched backwards for marks of logs."""
+"""The number of earlier requests that are searched for the offsets of logs."""
 _MOST_PARTITIONS: Final = 200
 _MOST_LEADERS: Final = 10_000
 _MOST_BESIDE: Final = 100
-"""Requests that may have come while another one was served."""
+"""The number of later requests that can overlap with a request."""
 _FAMILIES: Final = {
     int(ApiKey.PRODUCE): "produce",
     int(ApiKey.FETCH): "fetch",
@@ -61,7 +62,7 @@ _REBALANCING: Final = frozenset({int(ApiKey.JOIN_GROUP), *HEARTBEATS})
 
 
 class _Mark(NamedTuple):
-    """An event at a request."""
+    """An event placed at a request."""
 
     request: int
     time_ms: int
@@ -70,9 +71,11 @@ class _Mark(NamedTuple):
 
 
 class TimeLine:
-    """The time line of one recorder. It reads each exchange once, when the page shows it.
+    """The time line of one recorder. Each exchange is read once, when the page shows the time line.
 
-    `events` are those of the broker; None for one that can only be seen by what passes.
+    Args:
+        recorder: The source of the exchanges.
+        events: The broker's events, or None for a broker that is observed through a proxy.
     """
 
     def __init__(self, recorder: Recorder, events: Events | None) -> None:
@@ -87,7 +90,7 @@ class TimeLine:
         self._marks: deque[_Mark] = deque(maxlen=_MOST_REBALANCES)
 
     async def view(self) -> dict[str, Any]:
-        """The counts of requests by buckets, and the newest 500 events."""
+        """Return the counts of requests by bucket, and the newest 500 events."""
         recorder = self._recorder
         recorder.catch_up()
         first, last = recorder.first, recorder.last
@@ -100,7 +103,7 @@ class TimeLine:
             buckets[(exchange.number - first) // size][family] += 1
             times.append(exchange.time_ms)
         await self._reader.go_on()
-        start = last - len(times) + 1  # the ring may have forgotten some meanwhile
+        start = last - len(times) + 1  # The ring may have dropped exchanges in the meantime.
         marks = [mark for mark in self._marks if mark.request >= first]
         marks += [
             _Mark(start - 1 + bisect_right(times, each.time_ms), each.time_ms, each.kind, each.text)
@@ -145,7 +148,7 @@ class TimeLine:
         self._marks.append(_Mark(number, ended_ms, "rebalance", text))
 
     def _note_leaders(self, number: int, ended_ms: int, response: Any) -> None:
-        """The leaders that are others than before. Brokers that lag behind return earlier epochs."""
+        """Record changes of leaders. Responses with an older leader epoch come from brokers that lag behind."""
         for topic in response.topics:
             for part in topic.partitions:
                 place = (topic.name or "", part.partition_index)
@@ -162,10 +165,13 @@ class TimeLine:
                 self._marks.append(_Mark(number, ended_ms, "leader", f"{text}, says Metadata."))
 
     async def moment(self, remote: Remote | None, number: int) -> dict[str, Any]:
-        """Groups, offsets and logs as they were when request `number` was answered. NotFoundError.
+        """Return the groups, offsets and logs at the time when request `number` was answered.
 
-        Without a remote broker they come from the requests before, and `end_now` is None.
-        `was_cleaned`: compaction has removed records of groups since then, so some may be missing.
+        Without a remote broker, they are reconstructed from earlier requests, and `end_now` is None. `was_cleaned` is
+        true if compaction has since removed records of groups, in which case some groups may be missing.
+
+        Raises:
+            NotFoundError: The request is no longer recorded.
         """
         exchange = self._recorder.find(number)
         if exchange is None:
@@ -198,7 +204,7 @@ class TimeLine:
         )
 
     async def _groups_at(self, number: int, ended_ms: float) -> list[dict[str, Any]]:
-        """The groups in the requests up to this moment."""
+        """Return the groups as reconstructed from the requests up to this moment."""
         recorder = self._recorder
         groups = PassedGroups(recorder.rows.topics)
         async for exchange in recorder.in_slices(max(recorder.first, number - _MOST_LOOKED_AT + 1), number):
@@ -207,21 +213,24 @@ class TimeLine:
         return groups.listed()
 
     def _end_of(self, exchange: Exchange, ended_ms: float) -> int:
-        """Return the last ms in which the request may have changed something. Later ones in it count, too."""
+        """Return the last millisecond in which the request can have changed something.
+
+        Later requests in the same millisecond are included.
+        """
         certain = exchange.time_ms + int(ended_ms - exchange.began_ms)
         following = self._recorder.between(exchange.number + 1, exchange.number + _MOST_BESIDE)
         after = next((each.time_ms for each in following if each.began_ms >= ended_ms), certain + 2)
         return certain + (after > certain)
 
     async def _marks_at(self, number: int, ended_ms: float) -> tuple[dict[tuple[str, int], dict[str, int]], int]:
-        """The newest marks of each log in responses up to this moment, and how many were searched."""
+        """Return the newest offsets of each log in responses up to this moment, and the number of searched requests."""
         marked: dict[tuple[str, int], dict[str, int]] = {}
         recorder = self._recorder
         lowest = max(recorder.first, number - _MOST_LOOKED_AT + 1)
         async for exchange in recorder.in_slices(lowest, number):
             if exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
                 for place, marks in response_offsets(exchange, recorder.rows.topics):
-                    # The later response counts.
+                    # Offsets from a later response replace those from an earlier one.
                     marked[place] = {**marked.get(place, {}), **marks, "request": exchange.number}
         return marked, number - lowest + 1
 
@@ -229,7 +238,7 @@ class TimeLine:
 def _logs(
     marked: Mapping[tuple[str, int], Mapping[str, int]], end_of: Callable[[tuple[str, int]], int | None]
 ) -> list[dict[str, Any]]:
-    """The first 200 logs with their marks, and their ends as they are now."""
+    """Return the first 200 logs with their offsets then and their current log end offsets."""
     return [
         {"topic": place[0], "partition": place[1], **marks, "end_now": end_of(place)}
         for place, marks in sorted(marked.items())[:_MOST_PARTITIONS]

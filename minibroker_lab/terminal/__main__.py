@@ -7,7 +7,7 @@ from minibroker_storage.installation_hints import missing
 
 
 def main() -> int:
-    """Run until the user quits."""
+    """Run the program until the user quits, and return its exit code."""
     if len(sys.argv) != 2:  # noqa: PLR2004 - a program and a URL
         print(__doc__, file=sys.stderr)  # noqa: T201 - the user's message
         return 1

@@ -1,4 +1,4 @@
-"""The terminal's application: three views, and keys between them."""
+"""The terminal application: three views, and the keys that switch between them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VIEWS: Final[dict[str, type[RequestList | LogList | StateView]]] = {
 
 
 class LabApp(App[None]):
-    """The lab of a page."""
+    """The terminal application, connected to a page."""
 
     TITLE = "minibroker lab"
     ENABLE_COMMAND_PALETTE = False
@@ -39,11 +39,11 @@ class LabApp(App[None]):
         self._client = client
 
     def on_mount(self) -> None:
-        """Begin with the requests."""
+        """Start with the requests."""
         self.action_view("requests")
 
     def action_view(self, name: str) -> None:
-        """Show one of the three views."""
+        """Switch to one of the three views."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
         view: View = _VIEWS[name](self._client)

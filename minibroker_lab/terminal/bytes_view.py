@@ -1,4 +1,4 @@
-"""Bytes beside their fields: the field under the cursor is marked in the bytes, and explained below."""
+"""Bytes next to their fields. The selected field is marked in the bytes and explained below them."""
 
 import base64
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from textual.widgets import Static, Tree
 from textual.widgets.tree import TreeNode
 
 Field: TypeAlias = Mapping[str, Any]
-"""A node of a tree of fields as the page has it."""
+"""A node of a field tree, in the page's JSON format."""
 
 _OPEN_AT_FIRST: Final = 60
 _LONGEST: Final = 120
@@ -30,14 +30,18 @@ _PRINTABLE: Final = range(0x20, 0x7F)
 
 
 class TreeItem(NamedTuple):
-    """A field, and the bytes that it lies in: those of the frame, or those that a batch decompresses to."""
+    """A field and the bytes that contain it, either a frame or a decompressed batch."""
 
     field: Field
     data: bytes
 
 
 class BytesView(Vertical):
-    """The view of one part of a request, or of a batch. `part` has `hex`, `tree` and `meanings`."""
+    """A view of a request, a response or a batch.
+
+    Args:
+        part: The page's JSON, with `hex`, `tree` and `meanings`.
+    """
 
     DEFAULT_CSS = """
     BytesView { height: 1fr; }
@@ -52,7 +56,7 @@ class BytesView(Vertical):
         self._data = bytes.fromhex(part["hex"])
 
     def compose(self) -> ComposeResult:
-        """The panes."""
+        """Create the panes."""
         with Horizontal():
             yield HexPane()
             tree: Tree[TreeItem] = Tree(label_of(self._part["tree"]), TreeItem(self._part["tree"], self._data))
@@ -67,7 +71,7 @@ class BytesView(Vertical):
         self.query_one(HexPane).show(self._data, range(0))
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[TreeItem]) -> None:
-        """The cursor is on another field."""
+        """Mark and explain the selected field."""
         place = event.node.data
         if place is None:
             return
@@ -77,7 +81,7 @@ class BytesView(Vertical):
 
 
 def _add(node: TreeNode[TreeItem], field: Field, data: bytes) -> None:
-    """Add the fields within a field, and those within what it decompresses to."""
+    """Add the children of a field, and the fields of its decompressed content."""
     _add_children(node, field.get("children", ()), data)
     inside = field.get("inside")
     if inside is not None:
@@ -99,7 +103,7 @@ def _add_children(node: TreeNode[TreeItem], children: Any, data: bytes) -> None:
 
 
 def label_of(field: Field) -> Text:
-    """The line of a field: name, value, note. Values are text and no markup."""
+    """Return the label of a field: name, value and note. Values are not parsed as markup."""
     label = Text(str(field["name"]))
     if "value" in field:
         value = field["value"]
@@ -113,7 +117,7 @@ def label_of(field: Field) -> Text:
 
 
 def about(field: Field, meanings: Mapping[str, Any]) -> str:
-    """The sentences on a field: its place, its type, what it is for."""
+    """Return the description of a field: its position, type and meaning."""
     meaning: Field = meanings.get(field.get("about", "")) or meanings.get(field["name"]) or {}
     size = field["end"] - field["start"]
     where = f"{field['name']}: {field['type']}, {size} byte{'' if size == 1 else 's'} from {field['start']}"
@@ -128,11 +132,11 @@ def _short(text: str) -> str:
 
 
 class HexPane(ScrollView):
-    """A pane of any length: it draws the lines that are in sight.
+    """A hex pane for any number of bytes, which draws only the visible lines.
 
     Attributes:
-        data: the bytes.
-        marked: the range of bytes that is marked.
+        data: The bytes.
+        marked: The range of the marked bytes.
     """
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -142,7 +146,7 @@ class HexPane(ScrollView):
         self.marked = range(0)
 
     def show(self, data: bytes, marked: range) -> None:
-        """Show bytes with a range marked, and scroll to it."""
+        """Show bytes with a marked range, and scroll to the range."""
         self.data = data
         self.marked = marked
         self.virtual_size = Size(_COLUMNS, -(-len(data) // _WIDTH))
@@ -152,7 +156,7 @@ class HexPane(ScrollView):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line of the pane."""
+        """Return one line of the pane."""
         start = (y + self.scroll_offset.y) * _WIDTH
         part = self.data[start : start + _WIDTH]
         if not part:

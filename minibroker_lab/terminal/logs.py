@@ -31,23 +31,23 @@ _BATCHES: Final = ("Offsets", "Segment", "Position", "Size", "Records", "Codec",
 
 
 class LogList(View):
-    """All partitions."""
+    """The view of all partitions."""
 
     def __init__(self, client: PageClient) -> None:
         super().__init__(client, "Logs")
 
     def body(self) -> ComposeResult:
-        """The table."""
+        """Create the table."""
         yield table("partitions", _PARTITIONS)
 
     async def load(self) -> None:
-        """Ask for all partitions."""
+        """Fetch all partitions."""
         found = await self.client.get("/logs")
         rows = [(f"{each['topic']} {each['index']}", _partition_cells(each)) for each in found["partitions"]]
         fill(self.table("#partitions"), rows)
 
     def on_data_table_row_selected(self) -> None:
-        """Open the log."""
+        """Open the selected log."""
         key = chosen(self.table("#partitions"))
         if key is not None:
             topic, _, index = key.rpartition(" ")
@@ -67,7 +67,7 @@ def _partition_cells(each: dict[str, Any]) -> list[str]:
 
 
 class LogView(View):
-    """One log: its marks, its batches around an offset, and how an offset is found."""
+    """The view of one log: its offsets, the batches around an offset, and the steps that find an offset."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("o", "offset", "Find an offset"), ("end", "end", "End of the log")]
 
@@ -78,20 +78,20 @@ class LogView(View):
         self._offset: int | None = None
 
     def body(self) -> ComposeResult:
-        """Marks, a line for an offset, steps, batches."""
+        """Create the line of offsets, the input, the steps and the table of batches."""
         yield Static("", classes="facts", id="marks", markup=False)
         yield Input(placeholder="Offset; Enter", id="offset")
         yield Static("", classes="facts", id="steps", markup=False)
         yield table("batches", _BATCHES)
 
     def on_mount(self) -> None:
-        """Begin with the batches."""
+        """Start with the batches."""
         self.query_one("#offset").display = False
         self.table("DataTable").focus()
         super().on_mount()
 
     async def load(self) -> None:
-        """Ask for the log and its batches."""
+        """Fetch the log and its batches."""
         log = await self.client.get(self._path)
         names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
         marks = "   ".join(f"{name.replace('_', ' ')} {log[name]:,}" for name in names)
@@ -125,7 +125,7 @@ class LogView(View):
         steps.update("\n".join(f"{count}. {each['text']}" for count, each in enumerate(found["steps"], 1)))
 
     def on_data_table_row_selected(self) -> None:
-        """Open the batch."""
+        """Open the selected batch."""
         key = chosen(self.table("#batches"))
         if key is not None:
             segment, _, position = key.partition(" ")
@@ -133,12 +133,12 @@ class LogView(View):
             self.open(BatchView(self.client, f"{self._name}, byte {position} of segment {segment}", path))
 
     def action_offset(self) -> None:
-        """Let the user type an offset."""
+        """Show the input for an offset."""
         self.query_one("#offset").display = True
         self.query_one("#offset").focus()
 
     async def action_end(self) -> None:
-        """Go to the newest batches."""
+        """Show the newest batches."""
         await self.show(self._to_end)
 
     async def _to_end(self) -> None:
@@ -170,18 +170,18 @@ def _batch_cells(each: dict[str, Any]) -> list[str]:
 
 
 class BatchView(View):
-    """One batch: bytes and fields."""
+    """The view of one batch: its bytes and fields."""
 
     def __init__(self, client: PageClient, title: str, path: str) -> None:
         super().__init__(client, title, 0)
         self._path = path
 
     def body(self) -> ComposeResult:
-        """Nothing before the page has answered."""
+        """Return no widgets: the batch is added when it has been fetched."""
         return iter(())
 
     async def load(self) -> None:
-        """Ask for the batch."""
+        """Fetch the batch."""
         part = await self.client.get(self._path)
         await self.mount(part_view(part), before="Footer")
         for tree in self.query("Tree"):

@@ -25,7 +25,7 @@ _COLUMNS: Final = ("#", "Time", "API", "About", "Outcome", "Took", "In", "Out", 
 
 
 class RequestList(View):
-    """The newest requests, or older ones; those with some words, or all."""
+    """The request list. It shows the newest requests or older ones, optionally filtered by words."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("slash", "find", "Find"),
@@ -38,24 +38,24 @@ class RequestList(View):
         super().__init__(client, "Requests", _EVERY_S)
         self._words = ""
         self._is_paused = False
-        self._end: int | None = None  # the last request that is shown; None for the newest
+        self._end: int | None = None  # The last request shown, or None for the newest.
         self._shown: tuple[int, ...] = ()
         self._waiting = False
 
     def body(self) -> ComposeResult:
-        """A line to type words, the rows, and a line on what is shown."""
+        """Create the filter input, the rows and the status line."""
         yield Input(placeholder="Words that stand in the row; Enter", id="find")
         yield table("rows", _COLUMNS)
         yield Static("", classes="facts", id="status", markup=False)
 
     def on_mount(self) -> None:
-        """Begin with the rows."""
+        """Start with the rows."""
         self.query_one("#find").display = False
         self.table("DataTable").focus()
         super().on_mount()
 
     async def load(self) -> None:
-        """The rows of the window that is shown."""
+        """Fetch the rows in the current window."""
         if self._is_paused and self._shown:
             return
         query = urlencode({"q": self._words}) if self._words else ""
@@ -76,7 +76,7 @@ class RequestList(View):
         self.query_one("#status", Static).update(text)
 
     async def _rows(self, shown: tuple[int, ...]) -> list[dict[str, Any]]:
-        """The rows with these numbers, in parts that the page gives at once."""
+        """Fetch the rows with these numbers, as many at a time as the page returns."""
         found: dict[int, dict[str, Any]] = {}
         for number in shown:
             if number not in found:
@@ -85,13 +85,13 @@ class RequestList(View):
         return [found[number] for number in shown if number in found]
 
     def on_data_table_row_selected(self) -> None:
-        """Open the request."""
+        """Open the selected request."""
         number = chosen(self.table("#rows"))
         if number is not None:
             self.open(RequestView(self.client, int(number)))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Filter by the words."""
+        """Filter the list by the typed words."""
         self._words = event.value.strip()
         self._end, self._shown, self._is_paused = None, (), False
         self.query_one("#find").display = False
@@ -99,29 +99,29 @@ class RequestList(View):
         self.refresh_soon()
 
     def action_find(self) -> None:
-        """Let the user type words."""
+        """Show the filter input."""
         self.query_one("#find").display = True
         self.query_one("#find").focus()
 
     def action_back(self) -> None:
-        """Leave the line for words."""
+        """Leave the filter input."""
         self.query_one("#find").display = False
         self.query_one("#rows").focus()
 
     def action_pause(self) -> None:
-        """Show no more, or go on."""
+        """Pause or resume the list."""
         self._is_paused = not self._is_paused
         self.query_one("#status", Static).update("paused")
         self.refresh_soon()
 
     def action_older(self) -> None:
-        """Show those before the first row."""
+        """Show the requests before the first row."""
         if self._shown and self._shown[0] > 1:
             self._end = self._shown[0] - 1
             self.refresh_soon()
 
     def action_newer(self) -> None:
-        """Show those after the last row."""
+        """Show the requests after the last row."""
         if self._end is not None:
             self._end = self._end + _ROWS
             self.refresh_soon()
@@ -139,7 +139,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 
 
 class RequestView(View):
-    """One request and its response."""
+    """The view of one request and its response."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("r", "turn", "Request or response"),
@@ -152,12 +152,12 @@ class RequestView(View):
         self._number = number
 
     def body(self) -> ComposeResult:
-        """Facts, and both directions."""
+        """Create the facts and the tabs for request and response."""
         yield Static("", classes="facts", markup=False)
         yield TabbedContent(id="parts")
 
     async def load(self) -> None:
-        """Ask for the request."""
+        """Fetch the request."""
         data = await self.client.get(f"/requests/{self._number}")
         version = f" v{data['version']}" if data["version"] >= 0 else ""
         self.query_one(".title", Static).update(f"{data['api']}{version}, request {data['number']}")
@@ -181,19 +181,19 @@ class RequestView(View):
                 tree.focus()
 
     def action_turn(self) -> None:
-        """Show the other direction."""
+        """Switch between request and response."""
         tabs = self.query_one(TabbedContent)
         if tabs.tab_count == 2:  # noqa: PLR2004 - else the request is not shown yet
             tabs.active = "response" if tabs.active == "request" else "request"
             self.call_after_refresh(self._focus)
 
     def action_step(self, by: int) -> None:
-        """Go to a neighbor."""
+        """Open the next or the previous request."""
         self.open_instead(RequestView(self.client, max(1, self._number + by)))
 
 
 def part_view(part: dict[str, Any]) -> Vertical:
-    """The view of the bytes of a request, a response or a batch; a sentence where they are hidden."""
+    """Return the view of the bytes of a request, response or batch, or a sentence if they are hidden."""
     if part.get("hidden"):
         return Vertical(Static("These bytes may hold a secret, so the lab does not show them."))
     notes: list[Static] = []

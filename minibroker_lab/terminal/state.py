@@ -1,4 +1,4 @@
-"""The views of state: groups, transactions, fetch sessions, requests that wait; and one group."""
+"""The views of state: groups, transactions, fetch sessions and waiting requests, and one group."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SHOWN: Final = 12
 
 
 class StateView(View):
-    """The state that clients have left in the broker."""
+    """The view of the state that clients have created in the broker."""
 
     def __init__(self, client: PageClient) -> None:
         super().__init__(client, "State")
 
     def body(self) -> ComposeResult:
-        """Four tables."""
+        """Create the four tables."""
         yield table("groups", ("Group", "Protocol", "State", "Generation", "Members"))
         yield table("transactions", ("Transactional id", "State", "Producer id", "Epoch", "Partitions"))
         yield table(
@@ -33,7 +33,7 @@ class StateView(View):
         yield table("delayed", ("Request that waits", "Broker", "Client", "Waits for"))
 
     async def load(self) -> None:
-        """Ask for all of it."""
+        """Fetch the state."""
         found = await self.client.get("/state")
         self._fill("groups", [(each["group_id"], _group_cells(each)) for each in found["groups"]["groups"]])
         transactions = found["transactions"]["transactions"]
@@ -45,8 +45,8 @@ class StateView(View):
         fill(self.table(f"#{name}"), rows)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Open a group."""
-        opened: DataTable[Any] = cast("Any", event).data_table  # whose type in Textual is not whole
+        """Open the selected group."""
+        opened: DataTable[Any] = cast("Any", event).data_table  # Textual's type is incomplete.
         if opened.id == "groups" and event.row_key.value is not None:
             self.open(GroupView(self.client, event.row_key.value))
 
@@ -79,20 +79,20 @@ def _delayed_cells(each: dict[str, Any]) -> list[Any]:
 
 
 class GroupView(View):
-    """One group: its members and its committed offsets."""
+    """The view of one group: its members and its committed offsets."""
 
     def __init__(self, client: PageClient, group_id: str) -> None:
         super().__init__(client, f"Group {group_id}")
         self._path = f"/groups/{quote(group_id, safe='')}"
 
     def body(self) -> ComposeResult:
-        """Facts and two tables."""
+        """Create the facts and the two tables."""
         yield Static("", classes="facts", markup=False)
         yield table("members", ("Member", "Client", "Reads", "State"))
         yield table("offsets", ("Partition", "Committed", "High watermark", "Lag"))
 
     async def load(self) -> None:
-        """Ask for the group."""
+        """Fetch the group."""
         group = await self.client.get(self._path)
         states = "  ".join(f"[{each}]" if each == group["state"] else each for each in group["states"])
         facts = f"{states}\n{group['type']}, generation {group['generation']}, {group['protocol'] or 'no assignor'}"

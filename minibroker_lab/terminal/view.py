@@ -1,4 +1,4 @@
-"""Screens that show what a page answers, and ask it again from time to time; the client of the page."""
+"""The screens that show and refresh data from a page, and the page's client."""
 
 from __future__ import annotations
 
@@ -25,11 +25,16 @@ _PATIENCE_S: Final = 10
 
 
 class PageError(Exception):
-    """The page has answered with a problem, or not at all."""
+    """The page returned a problem, or did not answer."""
 
 
 class PageClient:
-    """A client of the page at a URL. `token` is sent with each request; None for none."""
+    """A client of the page at a URL.
+
+    Args:
+        url: The URL of the page.
+        token: The token sent with each request, or None.
+    """
 
     def __init__(self, url: str, token: str | None) -> None:
         self.url = url
@@ -37,7 +42,11 @@ class PageClient:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     async def get(self, path: str) -> Any:
-        """The JSON at `/data` and a path. `PageError` with the page's sentence."""
+        """Return the JSON of a path below `/data`.
+
+        Raises:
+            PageError: The page returned a problem, whose message is used, or did not answer.
+        """
         return await asyncio.to_thread(self._get, f"{self._address.path.rstrip('/')}/data{path}")
 
     def _get(self, path: str) -> Any:
@@ -64,12 +73,12 @@ _SECOND_MS: Final = 1000
 
 
 class View(Screen[None]):
-    """A screen with a title and a line for problems. Subclasses have `body`, and `load`, which fills it.
+    """A screen with a title and a line for problems. Subclasses define its widgets in `body`, and fill them in `load`.
 
     Args:
-        client: of the page.
-        title: above all.
-        every: `load` is called again after so many seconds; 0 for once.
+        client: The client of the page.
+        title: The title at the top of the screen.
+        every: The interval between calls of `load` in seconds, or 0 to call it once.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "back", "Back")]
@@ -87,33 +96,36 @@ class View(Screen[None]):
         self._every = every
 
     def compose(self) -> ComposeResult:
-        """The frame of a view."""
+        """Create the title, the problem line, the body and the footer."""
         yield Static(self.heading, classes="title", markup=False)
         yield Static("", classes="problem", markup=False)
         yield from self.body()
         yield Footer()
 
     def body(self) -> ComposeResult:
-        """The widgets of the view."""
+        """Create the widgets of the view."""
         raise NotImplementedError
 
     async def load(self) -> None:
-        """Ask the page, and show what it answers. `PageError` is shown, too."""
+        """Fetch data from the page and show it. A `PageError` is shown as a problem."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Begin to ask."""
+        """Start refreshing the view."""
         self.refresh_soon()
         if self._every:
             self.set_interval(self._every, self.refresh_soon)
 
     def refresh_soon(self) -> None:
-        """Ask once more, unless a question is under way."""
+        """Refresh the view if it is the current screen."""
         if self.is_current:
             self.run_worker(self.show(self.load), group="load", exclusive=False)
 
     async def show(self, ask: Callable[[], Awaitable[None]]) -> None:
-        """Ask the page, and show its answer or its problem, unless the view was left meanwhile."""
+        """Run a fetch and show its problem, if any.
+
+        Ignore missing widgets if the view has been closed in the meantime.
+        """
         try:
             problem = self.query_one(".problem", Static)
             try:
@@ -123,40 +135,43 @@ class View(Screen[None]):
                 problem.update(str(error))
         except NoMatches:
             if self.display:
-                raise  # else the view was left, and its widgets are going
+                raise  # Otherwise the view was closed, and its widgets are being removed.
 
     def action_back(self) -> None:
-        """Return to the view before."""
+        """Return to the previous view."""
         if len(self._lab.screen_stack) > 2:  # noqa: PLR2004 - Textual's own, and the first view
             self._lab.pop_screen()
 
     def open(self, view: View) -> None:
-        """Show another view; Escape returns to this one."""
+        """Show another view. Escape returns to this view."""
         self._lab.push_screen(view)
 
     def open_instead(self, view: View) -> None:
-        """Show another view in the place of this one."""
-        cast("Any", self._lab).switch_screen(view)  # whose type in Textual is not whole
+        """Show another view in place of this one."""
+        cast("Any", self._lab).switch_screen(view)  # Textual's type is incomplete.
 
     def table(self, query: str) -> DataTable[Text]:
-        """A table of this view."""
+        """Return a table of this view."""
         return cast("DataTable[Text]", self.query_one(query))
 
     @property
     def _lab(self) -> App[None]:
-        found: App[None] = cast("Any", self).app  # whose type in Textual is not whole
+        found: App[None] = cast("Any", self).app  # Textual's type is incomplete.
         return found
 
 
 def table(name: str, columns: Iterable[str]) -> DataTable[Text]:
-    """A table whose rows the cursor walks."""
+    """Return a table whose cursor selects rows."""
     made: DataTable[Text] = DataTable(id=name, cursor_type="row", zebra_stripes=True)
     made.add_columns(*columns)
     return made
 
 
 def fill(made: DataTable[Text], rows: Sequence[tuple[str, Sequence[Any]]]) -> None:
-    """Replace the rows of a table: (key, cells). The cursor stays on its row, or on the last one if it was there."""
+    """Replace the rows of a table, given as keys and cells.
+
+    The cursor stays on its row, or on the last row if it was there.
+    """
     old = [str(row.key.value) for row in made.ordered_rows]
     at = made.cursor_row
     key = old[at] if 0 <= at < len(old) else None
@@ -172,33 +187,33 @@ def fill(made: DataTable[Text], rows: Sequence[tuple[str, Sequence[Any]]]) -> No
 
 
 def chosen(made: DataTable[Text]) -> str | None:
-    """The key of the row under the cursor; None for an empty table."""
+    """Return the key of the selected row, or None if the table is empty."""
     rows = made.ordered_rows
     return str(rows[made.cursor_row].key.value) if 0 <= made.cursor_row < len(rows) else None
 
 
 def size(count: int) -> str:
-    """Bytes: "1,234 B", "56 KiB"."""
+    """Return a number of bytes as text: "1,234 B" or "56 KiB"."""
     return f"{count:,} B" if count < _LARGE else f"{round(count / _KIB):,} KiB"
 
 
 def duration(ms: float | None) -> str:
-    """Milliseconds; empty for None."""
+    """Return a number of milliseconds as text, or an empty string for None."""
     if ms is None:
         return ""
     return f"{ms:.2f} ms" if ms < _SECOND_MS else f"{ms / _SECOND_MS:.1f} s"
 
 
 def time_of_day(ms: int) -> str:
-    """A time of day, 14:03:59.125, of ms since the epoch."""
+    """Return the local time of day, such as 14:03:59.125, for a time in milliseconds since the epoch."""
     return f"{time.strftime('%H:%M:%S', time.localtime(ms / _SECOND_MS))}.{ms % _SECOND_MS:03}"
 
 
 def number(value: int | None) -> str:
-    """1,234; empty for None."""
+    """Return a number with separators, such as 1,234, or an empty string for None."""
     return "" if value is None else f"{value:,}"
 
 
 def place(partition: dict[str, Any]) -> str:
-    """The name of a partition: orders-0."""
+    """Return the name of a partition, such as orders-0."""
     return f"{partition['topic']}-{partition['partition']}"

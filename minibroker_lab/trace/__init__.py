@@ -1,5 +1,5 @@
-"""`minibroker trace`: a proxy between Kafka's clients and brokers that shows what passes.
+"""`minibroker trace`: a proxy between Kafka clients and brokers that shows their traffic.
 
-`proxy` has the sockets and the listening ports. `conversation` cuts bytes into frames and matches requests with
-responses, `reading` decodes both, and `lines` shows them. Nothing here knows a broker from within.
+`proxy` has the sockets and the listening ports. `conversation` splits bytes into frames and matches requests with
+responses, `reading` decodes both, and `lines` shows them. Nothing here uses the state of a broker.
 """

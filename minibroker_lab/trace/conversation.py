@@ -1,12 +1,13 @@
-"""The requests and responses of one connection, matched; and the addresses in the responses.
+"""Matches the requests and responses of one connection, and replaces addresses in responses.
 
-A broker answers the requests of a connection in their order, and each response has its request's correlation id. Tokens
-of SASL after SaslHandshake 0 have neither header nor correlation id: whatever is no request then is a token, up to the
-first request. A client of Kafka 0.9 begins with tokens of GSSAPI, whose first byte is 0x60.
+A broker answers the requests of a connection in order, and each response has the correlation id of its request. SASL
+tokens after SaslHandshake 0 have neither a header nor a correlation id. From then on, everything that is not a request
+is a token, until the first request. A Kafka 0.9 client starts with GSSAPI tokens, whose first byte is 0x60.
 
-Streams cut the bytes into frames while they pass. Requests pass immediately, and `RequestStream` keeps a copy of their
-start. So do responses, but for those that a conversation holds to change them: `ResponseStream` gives them out when
-they are whole. A negative length is not Kafka's protocol: everything from there on passes as it is.
+The streams split bytes into frames as they pass. Requests are forwarded immediately, and `RequestStream` keeps a copy
+of their start. Responses are forwarded immediately too, except those that a conversation holds to change them.
+`ResponseStream` forwards a held response when it is complete. A negative length is not valid in Kafka's protocol, and
+everything after it is forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
     from minibroker_protocol.addresses import Translate
 
 MOST_HELD: Final = 1 << 26
-"""Bytes of a response that is held to change addresses in it; a longer one passes as it is."""
+"""The largest response, in bytes, that is held to replace its addresses. Larger responses are forwarded unchanged."""
 
 PREFIX: Final = 4
 HEAD: Final = 8
-"""Length and correlation id: enough of a response to know the request."""
+"""The size of the length and the correlation id, which are enough of a response to identify its request."""
 _HEADER: Final = struct.Struct(">hhi")
 _HEADER_END: Final = 12
 _CLIENT_ID: Final = struct.Struct(">h")
@@ -40,7 +41,7 @@ _BODY: Final = 8
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _NEWEST_VERSION: Final = 100
-"""No API has a version near that."""
+"""A limit above the versions of all APIs."""
 _LAST_API: Final = max(ApiKey)
 _GSSAPI: Final = b"\x60"
 _PRODUCE: Final = int(ApiKey.PRODUCE)
@@ -58,13 +59,14 @@ _WITH_ADDRESSES: Final = {
     int(ApiKey.SHARE_FETCH): 1,
     int(ApiKey.SHARE_ACKNOWLEDGE): 1,
 }
-"""The first versions whose responses have addresses that clients connect to."""
+"""The first versions whose responses contain addresses that clients connect to."""
 
 
 class _Acks(NamedTuple):
-    """The `acks` of the Produce requests of a version that have these bytes behind the correlation id.
+    """The `acks` of Produce requests in this version that start with these bytes after the correlation id.
 
-    They end with `acks`, and say themselves where that stands. None where it cannot be read.
+    `head` ends with the field `acks`, and its content determines the position of that field. `acks` is None if it
+    cannot be decoded.
     """
 
     version: int
@@ -76,11 +78,13 @@ _UNKNOWN_ACKS: Final = _Acks(-1, b"", None)
 
 
 class Conversation:
-    """One connection.
+    """The exchanges of one connection.
 
     Args:
-        translate: is asked for the address that clients see in the place of a broker's; None leaves addresses as they
-            are.
+        client: The address of the client.
+        broker: The address of the broker.
+        sink: Receives all exchanges.
+        translate: Returns the address that clients see in place of a broker's. None leaves addresses unchanged.
     """
 
     def __init__(self, client: str, broker: str, sink: LineWriter, translate: Translate | None) -> None:
@@ -88,16 +92,21 @@ class Conversation:
         self._sink = sink
         self._translate = translate
         self._pending: deque[Exchange] = deque()
-        self._may_be_tokens: bool | None = None  # before the first request
+        self._may_be_tokens: bool | None = None  # Unknown before the first request.
         self._known_acks = _UNKNOWN_ACKS
 
     @property
     def pending(self) -> int:
-        """The number of requests that wait for a response."""
+        """The number of requests without a response."""
         return len(self._pending)
 
     def request(self, frame: bytes | bytearray, size: int) -> None:
-        """Begin an exchange; `frame` may end early, `size` is that of the whole frame with its length."""
+        """Begin an exchange.
+
+        Args:
+            frame: The request frame, which may be truncated.
+            size: The size of the whole frame, including its length prefix.
+        """
         exchange = Exchange(_REQUEST, self._origin)
         exchange.bytes_in = size
         may_be_tokens = self._may_be_tokens
@@ -124,9 +133,11 @@ class Conversation:
             self._sink.end(exchange, b"")
 
     def holds(self, head: bytes, size: int) -> bool:
-        """Return whether a response has to be whole before it passes, because it may have addresses.
+        """Return whether a response must be complete before it is forwarded, because it can contain addresses.
 
-        `head` is its beginning, up to `HEAD` bytes.
+        Args:
+            head: The start of the response, up to `HEAD` bytes.
+            size: The size of the response.
         """
         exchange = self._find(head)
         if exchange is None or not _has_addresses(exchange):
@@ -138,17 +149,20 @@ class Conversation:
         return False
 
     def response(self, frame: bytes | bytearray, size: int) -> bytes | bytearray:
-        """End an exchange; return the bytes for the client. Those of a response that was not held are ignored."""
+        """End an exchange, and return the bytes for the client.
+
+        The result is ignored for a response that was not held.
+        """
         exchange = self._find(frame)
         pending = self._pending
         if exchange is None:
             exchange = Exchange(Kind.UNASKED, self._origin)
             self._sink.begin(exchange, b"")
-        elif pending[0] is exchange:  # as nearly always
+        elif pending[0] is exchange:  # This is nearly always the case.
             pending.popleft()
         else:
             while pending[0] is not exchange and pending[0].kind is Kind.TOKEN:
-                self._sink.end(pending.popleft(), b"")  # the last token of GSSAPI has no answer
+                self._sink.end(pending.popleft(), b"")  # The last GSSAPI token has no response.
             pending.remove(exchange)
         passed = frame
         if self._translate is not None and size == len(frame) and _has_addresses(exchange):
@@ -157,14 +171,14 @@ class Conversation:
         return passed
 
     def close(self, failure: str) -> None:
-        """The connection is over."""
+        """End all exchanges without a response, because the connection has been closed."""
         while self._pending:
             exchange = self._pending.popleft()
             exchange.failure = failure
             self._sink.end(exchange, b"")
 
     def _find(self, head: bytes | bytearray) -> Exchange | None:
-        """The request of a response with this head: nearly always the first one that waits."""
+        """Return the request that matches the head of a response. It is nearly always the first pending request."""
         if not self._pending:
             return None
         first = self._pending[0]
@@ -205,12 +219,12 @@ class Conversation:
 
 
 def _has_addresses(exchange: Exchange) -> bool:
-    """Whether the response may have addresses that clients connect to."""
+    """Return whether the response can contain addresses that clients connect to."""
     return exchange.version >= _WITH_ADDRESSES.get(exchange.api_key, _NEWEST_VERSION)
 
 
 def _is_request(frame: bytes | bytearray, size: int) -> bool:
-    """Whether a frame, which may be a token of SASL, looks like a request."""
+    """Return whether a frame looks like a request and not like a SASL token."""
     if len(frame) < _HEADER_END:
         return False
     api_key, version, _ = _HEADER.unpack_from(frame, 4)
@@ -221,7 +235,7 @@ def _is_request(frame: bytes | bytearray, size: int) -> bool:
 
 
 def _acks(frame: bytes | bytearray, version: int) -> _Acks:
-    """The field `acks` of a Produce request, and what stands before it."""
+    """Return the `acks` field of a Produce request with the bytes in front of it."""
     try:
         position = _HEADER_END + _CLIENT_ID.size + max(_CLIENT_ID.unpack_from(frame, _HEADER_END)[0], 0)
         if version >= _FLEXIBLE_PRODUCE:
@@ -237,18 +251,18 @@ def _acks(frame: bytes | bytearray, version: int) -> _Acks:
 
 
 class RequestStream:
-    """The bytes of a client; `most_kept` bytes of each frame reach the conversation."""
+    """The bytes sent by a client. At most `most_kept` bytes of each frame are passed to the conversation."""
 
     def __init__(self, conversation: Conversation, most_kept: int) -> None:
         self._conversation = conversation
         self._most_kept = most_kept
         self._kept = bytearray()
-        self._size = 0  # of the frame with its length; 0 as long as that is unknown
+        self._size = 0  # The size of the frame with its length, or 0 while it is unknown.
         self._seen = 0
         self.is_opaque = False
 
     def feed(self, data: bytes) -> None:
-        """Pass on each request that ends within `data`."""
+        """Pass each request that ends within `data` to the conversation."""
         size = len(data)
         if not self._seen and size > PREFIX and int.from_bytes(data[:PREFIX], "big") + PREFIX == size:
             self._conversation.request(data[: self._most_kept], size)
@@ -276,20 +290,20 @@ class RequestStream:
 
 
 class ResponseStream:
-    """The bytes of a broker."""
+    """The bytes sent by a broker."""
 
     def __init__(self, conversation: Conversation, most_kept: int) -> None:
         self._conversation = conversation
         self._most_kept = most_kept
-        self._held = bytearray()  # of a frame that has not passed, or the first bytes of one
-        self._held_size = 0  # of a frame that is held until it is whole
-        self._kept = bytearray()  # of a frame that passes
+        self._held = bytearray()  # The held frame, or the first bytes of the next frame.
+        self._held_size = 0  # The size of the held frame.
+        self._kept = bytearray()  # The start of the frame that is being forwarded.
         self._left = 0
         self._size = 0
         self.is_opaque = False
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
-        """The bytes that may pass now, in order."""
+        """Return the bytes that can be forwarded now, in order."""
         passed: list[bytes | bytearray] = []
         position = 0
         if self._held and not self._held_size:
@@ -308,7 +322,7 @@ class ResponseStream:
         return passed
 
     def _begin(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
-        """At the start of a frame."""
+        """Process the start of a frame, and return the new position."""
         head = data[position : position + HEAD]
         size = PREFIX + int.from_bytes(head[:PREFIX], "big", signed=True) if len(head) >= PREFIX else HEAD
         if size < PREFIX:

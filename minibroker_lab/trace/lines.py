@@ -1,12 +1,12 @@
-"""Readings as lines: a list for people, JSON for programs, and the writer of both.
+"""Readings as lines: text for people, JSON for programs, and the writer of both.
 
-Exchanges that are over wait in the writer until they are decoded, shown and written. None of that is done while a
-request passes. Every 20 ms the exchanges that have come are decoded for 2 ms at a time, and a thread writes their
-lines, so that a slow terminal holds up nothing. Memory has three limits:
+Completed exchanges wait in the writer until they are decoded, formatted and written. None of this is done while a
+request is forwarded. Every 20 ms, the new exchanges are decoded for up to 2 ms at a time, and a thread writes their
+lines, so that a slow terminal delays nothing. Memory has three limits:
 
-- 64 MiB of frames. Those beyond are shown by their first bytes.
-- 10,000 exchanges. From then on each new one has the oldest one decoded immediately.
-- 16 MiB of lines. Those beyond are left out, and a line says how many.
+- 64 MiB of frames. Of later frames, only the first bytes are kept.
+- 10,000 exchanges. Beyond that, each new exchange causes the oldest one to be decoded immediately.
+- 16 MiB of lines. Later lines are dropped, and a line reports their number.
 """
 
 import json
@@ -38,7 +38,7 @@ _MOST_COMPLAINTS: Final = 1000
 
 
 def line_of(reading: Reading) -> str:
-    """The line of the list, with its end: time, client, API and version, subject, outcome, latency, bytes."""
+    """Return the text line of a reading: time, client, API and version, subject, outcome, latency and bytes."""
     exchange = reading.exchange
     seconds, milliseconds = divmod(exchange.time_ms, 1000)
     at = f"{_time_of_day(seconds)}.{milliseconds:03}"
@@ -58,7 +58,7 @@ def _time_of_day(seconds: int) -> str:
 
 
 def about_of(reading: Reading) -> str:
-    """The subject of a request: topics, groups, records; empty for none."""
+    """Return the subject of a request: topics, groups and records, or an empty string."""
     if reading.request is None:
         return ""
     words = [*subjects_of(reading.targets)]
@@ -71,7 +71,7 @@ def about_of(reading: Reading) -> str:
 
 
 def outcome_of(reading: Reading) -> str:
-    """The outcome of a request: errors or "ok", and the records in the response."""
+    """Return the outcome of a request: its errors or "ok", and the records in the response."""
     exchange = reading.exchange
     if exchange.loss is not None:
         return exchange.loss
@@ -86,7 +86,7 @@ def outcome_of(reading: Reading) -> str:
 
 
 def json_of(reading: Reading) -> str:
-    """One JSON object and the end of its line; messages are as the journal shows them."""
+    """Return the JSON line of a reading. Messages have the format of the journal."""
     exchange = reading.exchange
     shown: dict[str, Any] = {
         "number": exchange.number,
@@ -118,7 +118,12 @@ def _raw_json(raw: RawBytes) -> dict[str, Any]:
 
 
 class Output:
-    """A file that a thread writes to. `on_failure` is called there, once, when it cannot be written to."""
+    """A file that is written by a thread.
+
+    Args:
+        file: The file.
+        on_failure: Called once on that thread if the file cannot be written.
+    """
 
     def __init__(self, file: TextIO, on_failure: Callable[[OSError], None]) -> None:
         self._file = file
@@ -130,7 +135,7 @@ class Output:
         self._thread.start()
 
     def write(self, text: str) -> bool:
-        """Have a text written; False if too much is waiting."""
+        """Queue a text for writing. Return False if too much text is waiting."""
         with self._lock:
             if self._waiting > MOST_LINES:
                 return False
@@ -139,7 +144,7 @@ class Output:
         return True
 
     def close(self) -> None:
-        """Wait until all is written, but not for ever: the reader of a pipe may have stopped to read."""
+        """Wait until everything is written, or until a timeout: the reader of a pipe may have stopped."""
         self._queue.put(None)
         self._thread.join(_END_S)
 
@@ -158,14 +163,15 @@ class Output:
 
 
 class LineWriter:
-    """The sink of all conversations: it counts exchanges, gives them their times, and shows them when they are over.
+    """The sink of all conversations, which numbers and times exchanges and writes them when they are complete.
 
     Args:
-        ring: keeps them for a page; None without one.
-        output: where lines go.
-        line: makes the line of a reading.
-        left_out: makes the line that says how many lines were left out.
-        complain: prints a problem for the user.
+        clock: The clock of all times.
+        output: The destination of the lines, or None.
+        line: Returns the line of a reading.
+        left_out: Returns the line that reports a number of dropped lines.
+        complain: Prints a problem for the user.
+        ring: The exchanges for a page, or None without a page.
     """
 
     def __init__(
@@ -192,7 +198,7 @@ class LineWriter:
         self._is_waiting = False
 
     def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
-        """Begin an exchange: its request has come."""
+        """Begin an exchange when its request has arrived."""
         if self._output is None and self._ring is None:
             return
         exchange.began = self._clock.now_ms(), self._clock.monotonic_ms()
@@ -205,7 +211,13 @@ class LineWriter:
             self._ring.add(exchange)
 
     def end(self, exchange: Exchange, frame: bytes | bytearray, size: int = 0) -> None:
-        """End an exchange with a response of `size` bytes, which begins with `frame`; without one, `frame` is empty."""
+        """End an exchange.
+
+        Args:
+            exchange: The exchange.
+            frame: The start of the response, or empty if there is none.
+            size: The size of the response in bytes.
+        """
         if self._output is None and self._ring is None:
             return
         if frame:
@@ -213,7 +225,7 @@ class LineWriter:
             exchange.response_frame = self._kept(frame_without_secrets(exchange, frame, is_request=False))
             if self._ring is not None:
                 self._ring.grow(exchange, len(exchange.response_frame))
-            exchange.bytes_out = size  # Last: a page on another thread takes what is answered to be whole.
+            exchange.bytes_out = size  # Set last: a page's thread treats an answered exchange as complete.
         elif exchange.failure is None:
             exchange.expects_response = False
         if self._output is None:
@@ -226,13 +238,13 @@ class LineWriter:
             self._clock.call_later(_PAUSE_MS, self._show_some)
 
     def complain(self, text: str) -> None:
-        """Print a text for the user, once."""
+        """Print a problem for the user, once per text."""
         if text not in self._complaints and len(self._complaints) < _MOST_COMPLAINTS:
             self._complaints.add(text)
             self._complain(text)
 
     def close(self) -> None:
-        """Show what has come, and write it."""
+        """Write the remaining exchanges, and close the output."""
         if self._output is not None:
             while self._over:
                 self._write(self._shown(self._over.popleft()))

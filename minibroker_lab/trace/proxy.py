@@ -1,7 +1,7 @@
-"""The proxy: a listening port for each broker, bound when a response first names the broker, and its connections.
+"""The proxy: its connections, and a listening port per broker, bound when a response first names the broker.
 
-Neither side of a connection is read while the other one takes nothing, so that a slow client or broker costs no memory:
-it is the sockets that fill up, as without a proxy.
+Each side of a connection is read only while the other side accepts data. A slow client or broker therefore costs no
+memory: the sockets fill up, as they would without a proxy.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from minibroker_lab.trace.lines import LineWriter
 
 MOST_PENDING: Final = 10_000
-"""Requests of a connection without a response; the client is not read beyond."""
+"""The number of unanswered requests at which a connection stops reading from its client."""
 MOST_KEPT: Final = 1 << 22
-"""Bytes of a frame that are kept to be shown."""
+"""The number of bytes of a frame that are kept for display."""
 CONNECT_S: Final = 30.0
-"""Seconds for a connection to a broker, with its TLS handshake."""
+"""The timeout for connecting to a broker, including the TLS handshake."""
 MOST_BROKERS: Final = 1000
 _BACKLOG: Final = 1024
 _ATTEMPTS: Final = 100
-"""Ports that are tried for one broker."""
+"""The number of ports tried for one broker."""
 
 Address = tuple[str, int]
 
 
 class Proxy:
-    """A proxy before one cluster.
+    """A proxy in front of one cluster.
 
     Args:
-        to: a broker of the cluster.
-        listen: for that broker; others get the ports behind it, or any port if it is 0.
-        context: TLS towards the brokers; None for none.
-        sink: learns of all exchanges.
+        to: The address of a broker of the cluster.
+        listen: The listening address for that broker. Other brokers get the next ports, or any port if its port is 0.
+        context: The TLS context for connections to brokers, or None.
+        sink: Receives all exchanges.
     """
 
     def __init__(self, to: Address, listen: Address, context: ssl.SSLContext | None, sink: LineWriter) -> None:
@@ -57,11 +57,15 @@ class Proxy:
 
     @property
     def address(self) -> Address:
-        """The address that clients bootstrap from."""
+        """The bootstrap address for clients."""
         return self._listen[0], self._ports[self._to]
 
     async def start(self) -> None:
-        """Listen, once the broker answers. ValueError for a broker that cannot be reached, OSError for a taken port."""
+        """Connect to the broker once as a check, then start listening.
+
+        Raises:
+            ValueError: The broker cannot be reached, or the listening address is invalid or in use.
+        """
         await self._probe()
         loop = asyncio.get_running_loop()
         host, port = self._listen
@@ -92,7 +96,7 @@ class Proxy:
             await writer.wait_closed()
 
     def close(self) -> None:
-        """End all connections and listen no longer."""
+        """Abort all connections and stop listening."""
         for server in self._servers:
             server.close()
         for side in tuple(self._sides):
@@ -100,27 +104,33 @@ class Proxy:
             side.conversation.close("the proxy ended")
 
     def opened(self, side: ClientSide) -> None:
-        """A client has connected."""
+        """Add the connection of a client."""
         self._sides.add(side)
 
     def closed(self, side: ClientSide) -> None:
-        """The connection of a client is over."""
+        """Remove the connection of a client."""
         self._sides.discard(side)
 
     def translate(self, host: str, port: int, our_host: str) -> Address | None:
-        """The address for clients of a broker at HOST:PORT, which have connected to `our_host`; None for no broker."""
+        """Return the address that clients see in place of a broker's, or None to leave the address unchanged.
+
+        Args:
+            host: The broker's host.
+            port: The broker's port.
+            our_host: The host that the client has connected to.
+        """
         if not host or not 0 < port <= LAST_PORT:
             return None
         broker = host, port
         ours = self._ports.get(broker)
         if ours is None:
             if port in self._ports.values() and host in {our_host, self._listen[0]}:
-                return None  # the broker advertises the proxy
+                return None  # The broker advertises the proxy.
             ours = self._open(broker)
         return None if ours is None else (our_host, ours)
 
     def _open(self, broker: Address) -> int | None:
-        """Listen for a broker; returns the port, None if that fails."""
+        """Start listening for a broker. Return the port, or None if that fails."""
         if len(self._ports) >= MOST_BROKERS:
             self.sink.complain(f"there are over {MOST_BROKERS} brokers, so the address of {written(broker)} passes")
             return None
@@ -162,7 +172,7 @@ class Proxy:
 
 
 class _Side(asyncio.Protocol):
-    """Either side. `_holds` are the reasons for which it is not read."""
+    """One side of a connection. `_holds` has the reasons why it is not being read."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -173,13 +183,13 @@ class _Side(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def hold(self, reason: str) -> None:
-        """Read nothing until the reason is gone."""
+        """Stop reading until this reason is released."""
         if not self._holds and self.transport is not None:
             self.transport.pause_reading()
         self._holds.add(reason)
 
     def release(self, reason: str) -> None:
-        """The reason is gone."""
+        """Remove a reason, and resume reading if it was the last."""
         if reason in self._holds:
             self._holds.remove(reason)
             if not self._holds and self.transport is not None and not self.transport.is_closing():
@@ -194,7 +204,10 @@ class _Side(asyncio.Protocol):
             self.other.release("full")
 
     def eof_received(self) -> bool:
-        """The peer sends nothing more; what comes for it still passes, where the transport can do that."""
+        """Forward the end of the peer's data.
+
+        Data for the peer is still forwarded if the transport supports half-closing.
+        """
         other = None if self.other is None else self.other.transport
         if other is None or other.is_closing():
             return False
@@ -214,7 +227,7 @@ class _Side(asyncio.Protocol):
 
 
 class ClientSide(_Side):
-    """The side of the client. `target` is the address of the broker."""
+    """The client's side of a connection. `target` is the address of the broker."""
 
     def __init__(self, owner: Proxy, target: tuple[str, int]) -> None:
         super().__init__()
@@ -224,7 +237,7 @@ class ClientSide(_Side):
         self.ended_by = "broker"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected: connect to the broker before anything is read."""
+        """Connect to the broker before reading anything from the client."""
         super().connection_made(transport)
         self.hold("connecting")
         asyncio.get_running_loop().call_soon(self._pause_again)
@@ -240,7 +253,7 @@ class ClientSide(_Side):
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def _pause_again(self) -> None:
-        """Stop reading once more: in Python 3.11.2 a transport reads after `connection_made`, though it is paused."""
+        """Pause reading again. In Python 3.11.2, a paused transport reads after `connection_made` nevertheless."""
         if self._holds and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
             self.transport.pause_reading()
@@ -261,7 +274,7 @@ class ClientSide(_Side):
             self.release("connecting")
 
     def data_received(self, data: bytes) -> None:
-        """The client has sent bytes."""
+        """Forward the client's bytes to the broker."""
         self._stream.feed(data)
         other = self.other
         assert other is not None
@@ -271,12 +284,12 @@ class ClientSide(_Side):
             self.hold("pending")
 
     def eof_received(self) -> bool:
-        """The client sends nothing more."""
+        """Record that the client ended the connection, and forward the end of its data."""
         self.ended_by = "client"
         return super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection to the client is over."""
+        """Close the conversation and the connection to the broker."""
         super().connection_lost(exc)
         if self._connecting is not None:
             self._connecting.cancel()
@@ -284,14 +297,14 @@ class ClientSide(_Side):
         self._owner.closed(self)
 
     def abort(self) -> None:
-        """End both connections at once."""
+        """Abort the connections to the client and the broker."""
         for side in (self, self.other):
             if side is not None and side.transport is not None:
                 side.transport.abort()
 
 
 class _BrokerSide(_Side):
-    """The side of the broker."""
+    """The broker's side of a connection."""
 
     def __init__(self, client: ClientSide) -> None:
         super().__init__()
@@ -317,6 +330,6 @@ class _BrokerSide(_Side):
 
 
 def unreachable(target: tuple[str, int], error: OSError) -> str:
-    """The message for a broker that cannot be connected to."""
+    """Return the message for a broker that cannot be reached."""
     reason = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
     return f"the broker at {written(target)} cannot be reached: {reason}"

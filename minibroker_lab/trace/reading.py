@@ -1,7 +1,7 @@
-"""An exchange decoded: messages, targets and errors, as the journal of a broker has them.
+"""A decoded exchange: messages, targets and errors, in the form of a broker's journal.
 
-Bytes that this program cannot read stay bytes: those of an unknown API or version, of a frame that was not kept as a
-whole, and of messages with more than 20,000 elements. Bytes that may hold a secret are not shown.
+Some bytes are not decoded: those of an unknown API or version, of a truncated frame, and of messages with more than
+20,000 elements. Bytes that can contain a secret are not shown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS: Final = 20_000
 MOST_SHOWN: Final = 1024
-"""Bytes that are shown of a message that cannot be read."""
+"""The number of bytes shown of a message that was not decoded."""
 
 _PREFIX: Final = 4
 _RESPONSE_BODY: Final = 8
@@ -44,11 +44,11 @@ _UNREADABLE: Final = (DecodeError, ValueError)
 
 
 class RawBytes(NamedTuple):
-    """The bytes of a message that is not decoded.
+    """The bytes of a message that was not decoded.
 
     Attributes:
-        size: of the frame, with its length.
-        shown: the first bytes of the frame, without its length; None for bytes that may hold a secret.
+        size: The size of the frame with its length prefix.
+        shown: The first bytes of the frame after its length prefix, or None if they can contain a secret.
     """
 
     size: int
@@ -56,14 +56,17 @@ class RawBytes(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """An exchange that was read.
+    """A decoded exchange.
 
     Attributes:
-        api: the name of the API, "Produce"; "API 999" for one that this program does not know.
-        request, response: messages without secrets, with views of the frames; None for none, and for bytes.
-        response_version: of the response: 0 for the answer to an ApiVersions that the broker does not know.
-        request_bytes, response_bytes: the messages that were not decoded.
-        errors: the names of the errors in the response, sorted; a number for one that has no name here.
+        api: The name of the API, such as "Produce", or "API 999" if it is unknown.
+        request: The request without secrets, or None if there is none or it was not decoded. It refers to the frame.
+        response: The response without secrets, or None if there is none or it was not decoded. It refers to the frame.
+        response_version: The version of the response, which is 0 for an ApiVersions version that the broker does not
+            have.
+        request_bytes: The bytes of a request that was not decoded.
+        response_bytes: The bytes of a response that was not decoded.
+        errors: The sorted names of the errors in the response, with the number of an error that has no name.
     """
 
     exchange: Exchange
@@ -83,18 +86,18 @@ class _Topic(NamedTuple):
 
 
 class KnownTopics:
-    """The names of topics by their ids, as responses have them."""
+    """The names of topics by id, collected from responses."""
 
     def __init__(self) -> None:
         self._by_id: dict[bytes, _Topic] = {}
-        self.topics = self  # the place where `targets_by_name` looks
+        self.topics = self  # The attribute that `targets_by_name` uses.
 
     def with_id(self, topic_id: bytes) -> _Topic | None:
-        """The topic with this id; None as long as no response has named it."""
+        """Return the topic with this id, or None if no response has contained it."""
         return self._by_id.get(topic_id)
 
     def learn(self, response: Any) -> None:
-        """Note the topics of a response that have a name and an id."""
+        """Save the topics of a response that have a name and an id."""
         listed: Sequence[Any] = getattr(response, "topics", None) or ()
         for topic in listed:
             topic_id, name = getattr(topic, "topic_id", ZERO_UUID), getattr(topic, "name", None)
@@ -103,7 +106,7 @@ class KnownTopics:
 
 
 def read(exchange: Exchange, topics: KnownTopics) -> Reading:
-    """Decode an exchange. Bytes that cannot be decoded are no error."""
+    """Decode an exchange. Bytes that cannot be decoded do not raise an error."""
     if exchange.kind is not Kind.REQUEST:
         api = {Kind.TOKEN: "SASL token", Kind.UNREADABLE: "unreadable", Kind.UNASKED: "response to no request"}
         hides = exchange.kind is Kind.TOKEN
@@ -129,7 +132,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         version,
         _raw(exchange.request_frame, exchange.bytes_in, hides=hides) if request is None else None,
         _raw(exchange.response_frame, exchange.bytes_out, hides=hides) if response is None else None,
-        # It only asks for the names of ids, which both have.
+        # targets_by_name() only looks up names by id, which Core and KnownTopics both support.
         targets_by_name(served.names, request, cast("Core", topics)) if served and has_targets else (),
         sorted(set(map(_error, error_codes_of(response)))),
     )
@@ -137,7 +140,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
 
 @cache
 def has_secrets(api_key: int) -> bool:
-    """Whether the bytes of an API are never shown: a version that is not known may have the secret anywhere."""
+    """Return whether the bytes of an API are never shown. In an unknown version, a secret can be anywhere."""
     if api_key == ApiKey.ENVELOPE:
         return True
     served = _endpoint(api_key)
@@ -145,7 +148,7 @@ def has_secrets(api_key: int) -> bool:
 
 
 def name_of(api_key: int) -> str:
-    """The name of an API; "API 999" for one that this program does not know."""
+    """Return the name of an API, or "API 999" if it is unknown."""
     try:
         return ApiKey(api_key).message
     except ValueError:
@@ -160,7 +163,7 @@ def _error(code: int) -> str:
 
 
 def _endpoint(api_key: int) -> Endpoint | None:
-    if api_key == ApiKey.ENVELOPE:  # a request within a request, with whatever secrets that one has
+    if api_key == ApiKey.ENVELOPE:  # An envelope contains another request, with its secrets.
         return None
     try:
         return endpoint(api_key)
@@ -175,7 +178,7 @@ def _raw(frame: bytes | bytearray, size: int, *, hides: bool) -> RawBytes | None
 
 
 def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, Any]:
-    """(client id, request); None for an unreadable one."""
+    """Return the client id and the request. Either is None if it cannot be decoded."""
     view = memoryview(exchange.request_frame)[_PREFIX:]
     client_id = None
     try:
@@ -191,7 +194,7 @@ def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, A
 
 
 def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
-    """(version, response); None for an unreadable one."""
+    """Return the version and the response, or None if it cannot be decoded."""
     version, view = exchange.version, memoryview(exchange.response_frame)
     if served is None or not exchange.bytes_out or len(view) < exchange.bytes_out:
         return version, None
@@ -199,7 +202,7 @@ def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
     try:
         if exchange.api_key == ApiKey.API_VERSIONS:
             if bytes(view[_ERROR_CODE]) == _UNSUPPORTED_VERSION:
-                version = 0  # the one version that every client can read (KIP-511)
+                version = 0  # Every client can decode this version (KIP-511).
         elif version in schema_of(served.response).flexible:
             position = skip_tagged_fields(view, position)
         return version, decode(served.response, view, version, position, MOST_ELEMENTS)[0]

@@ -1,5 +1,6 @@
-"""The actions of the page's view Do: their forms, the request of each, and the lines that do the same elsewhere.
+"""The actions of the page's Do view: forms, requests to the control plane, and equivalent commands.
 
-`table` lists them. `forms` makes their fields of the control plane's OpenAPI document, and `requests` makes a request
-to the control plane of what a user has typed. `python_lines`, `curl_lines` and `tool_lines` write the request down.
+`forms` lists the actions and makes their fields from the control plane's OpenAPI document. `requests` turns a filled
+form into a request to the control plane. `lines` and `tool_lines` write that request as Python, as a curl command, and
+as a command of Kafka's tools.
 """

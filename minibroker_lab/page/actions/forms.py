@@ -1,4 +1,4 @@
-"""The forms of the view Do, and the table of its operations."""
+"""The forms of the Do view, and the table of its actions."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _PLACES: Final = {
     "node_id": "The id of the broker.",
     "name": "The name that it was saved under.",
 }
-"""The meanings of what stands in a path, of which the document has the names alone."""
+"""The meanings of path parameters, for which the OpenAPI document has only names."""
 
 
 class Field(NamedTuple):
     """One field of a form.
 
     Attributes:
-        place: "path", "query" or "body" of the request; "record" for a field of the only record of a body.
+        place: "path", "query" or "body" of the request, or "record" for a field of the body's only record.
         kind: "text", "integer", "number", "name" (a text or an integer), "choice", "switch" or "pairs".
-        default: the value of a field that is left empty, as a text; empty for none.
-        choices: the values of a choice.
-        known: the kind of values that the page offers; empty for none.
+        default: The value of an empty field as text, or an empty string.
+        choices: The possible values of a choice.
+        known: The kind of values that the page suggests, or an empty string.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Field(NamedTuple):
 
 
 class Form(NamedTuple):
-    """An action with its request.
+    """The form of an action.
 
     Attributes:
-        path: with the names of fields in braces.
-        has_body: whether the request has a JSON object as its body.
+        path: The path of the request, with the names of fields in braces.
+        has_body: Whether the request has a JSON object as its body.
     """
 
     action: Action
@@ -59,7 +59,7 @@ class Form(NamedTuple):
 
 
 def forms(document: Mapping[str, Any]) -> dict[str, Form]:
-    """The forms of all actions by their names, of an OpenAPI document."""
+    """Return the forms of all actions by name, made from an OpenAPI document."""
     operations = {
         operation["operationId"]: (method.upper(), path, operation)
         for path, item in document["paths"].items()
@@ -85,7 +85,7 @@ def _parameters(action: Action, operation: Mapping[str, Any]) -> Iterator[Field]
 
 
 def _body(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The schema of the body; None without one."""
+    """Return the schema of the request body, or None."""
     if "requestBody" not in operation:
         return None
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -105,7 +105,7 @@ def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str,
 
 
 def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema behind a reference, or behind one that may be null."""
+    """Return the schema that a reference points to, also when the schema may be null."""
     for each in schema.get("anyOf", (schema,)):
         if "$ref" in each:
             found: Mapping[str, Any] = document["components"]["schemas"][each["$ref"].removeprefix(_REF)]
@@ -144,15 +144,15 @@ def _kind(name: str, schema: Mapping[str, Any]) -> str:
 
 
 class Action(NamedTuple):
-    """One action.
+    """An action of the Do view.
 
     Attributes:
-        name: the control plane's operation.
-        title: what a user reads.
-        needed: fields that the form wants, though the operation can do without.
-        hidden: fields of the operation that the form does without.
-        lists: for fields with values that the broker knows, the kind of these values.
-        meanings: of fields that mean something else in the form than in the operation.
+        name: The name of the control plane's operation.
+        title: The title shown to users.
+        needed: Fields that the form requires and the operation does not.
+        hidden: Fields of the operation that the form omits.
+        lists: The kind of known values that a field suggests, by field.
+        meanings: Meanings of fields that differ from the operation's.
     """
 
     name: str

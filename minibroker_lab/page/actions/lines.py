@@ -1,4 +1,4 @@
-"""The lines of Python and of curl that do what an action does."""
+"""Python and curl equivalents of an action."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ TOKEN: Final = "MINIBROKER_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def curl_line(asked: ControlRequest, base: str, *, needs_token: bool) -> str:
-    """The line for a control plane at `base`, a URL."""
+    """Return the curl command that sends a request to a control plane.
+
+    Args:
+        asked: The request.
+        base: The URL of the control plane.
+        needs_token: Whether the control plane requires a token.
+    """
     words = ["curl", "-sS"]
     if asked.method != "GET":
         words += ["-X", asked.method]
@@ -29,7 +35,13 @@ def curl_line(asked: ControlRequest, base: str, *, needs_token: bool) -> str:
 
 
 def python_line(name: str, values: Mapping[str, Any], directory: str | None) -> str:
-    """The line of a program whose `broker` is a `Broker`. `directory` is that of the snapshot with the given name."""
+    """Return a line of Python that uses a `Broker` named `broker`.
+
+    Args:
+        name: The name of the action.
+        values: The values of the form.
+        directory: The directory of the snapshot that the values name.
+    """
     if name == "restore_snapshot":
         return _call("broker.restore", directory)
     return _PYTHON[name](values)
@@ -84,7 +96,7 @@ def _call(name: str, *given: Any, **named: Any) -> str:
 
 
 def _written(value: Any) -> str:
-    """A value as Python writes it, with double quotes where that is as short."""
+    """Return a value as a Python literal, in double quotes if that needs no escapes."""
     if isinstance(value, dict):
         pairs = cast("Mapping[str, Any]", value).items()
         return f"{{{', '.join(f'{_written(key)}: {_written(each)}' for key, each in pairs)}}}"

@@ -1,4 +1,4 @@
-"""The request to the control plane that a filled form is."""
+"""The control plane request that a filled form makes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class ControlRequest(NamedTuple):
-    """A request, and the values that it was made of.
+    """A request and the values it was made from.
 
     Attributes:
-        path: with the query, as it is sent.
-        body: a JSON object; None for no body.
-        values: by the names of the fields; without those that were left empty, and those with their default.
+        path: The path with its query.
+        body: The JSON object of the body, or None.
+        values: The values by field name. Empty fields and default values are left out.
     """
 
     method: str
@@ -30,9 +30,12 @@ class ControlRequest(NamedTuple):
 
 
 def control_request(form: Form, given: Mapping[str, str]) -> ControlRequest:
-    """The request for what a user has typed. `OperationError` names a field that is empty, or a line that is no pair.
+    """Return the request for a user's input.
 
-    A text that is not a number stays a text: the control plane says what is wrong with it.
+    A text that is not a number is sent as text, and the control plane reports the error.
+
+    Raises:
+        OperationError: A required field is empty, a field does not exist, or a line is not a pair.
     """
     names = [each.name for each in form.fields]
     for name in given:
@@ -85,7 +88,7 @@ def _number(kind: type[int | float], text: str) -> int | float | str:
 
 
 def _pairs(name: str, text: str) -> dict[str, str] | list[list[str]]:
-    """An object; a list of pairs where a name comes twice."""
+    """Return the pairs as an object, or as a list of pairs if a name occurs twice."""
     pairs: list[list[str]] = []
     for line in filter(str.strip, text.splitlines()):
         left, equals, right = line.partition("=")

@@ -1,4 +1,4 @@
-"""The lines of Kafka's own command line tools that do what an action does, where a tool can."""
+"""Equivalents of an action for Kafka's command line tools, where a tool supports it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 _NONE: Final = "None of Kafka's tools does this."
 _NULL: Final = "NULL"
 PATIENCE_MS: Final = 10_000
-"""The console consumer waits for so long: a JVM that has just started takes seconds until its group has partitions."""
+"""The timeout of the console consumer. A new JVM needs seconds until its group has an assignment."""
 
 
 class ToolLine(NamedTuple):
-    """The line for a shell, or the reason for none."""
+    """A shell command, or the reason why there is none."""
 
     line: str | None
     reason: str = ""
 
 
 def tool_line(name: str, values: Mapping[str, Any], servers: str, replicas: Sequence[int]) -> ToolLine:
-    """The line of a tool.
+    """Return the command of a Kafka tool that is equivalent to an action.
 
     Args:
-        name: that of the action.
-        values: of its fields.
-        servers: the bootstrap servers.
-        replicas: those of the partition that the values name; none if it is unknown.
+        name: The name of the action.
+        values: The values of its fields.
+        servers: The bootstrap servers.
+        replicas: The replicas of the partition in `values`, empty if it is unknown.
     """
     if name == "move_leader":
         return _move_leader(values, servers, replicas)
@@ -48,7 +48,7 @@ def _create_topic(values: Mapping[str, Any], servers: str) -> ToolLine:
 
 
 def _produce(values: Mapping[str, Any], servers: str) -> ToolLine:
-    """The console producer reads lines of headers, key and value, with tabs between them."""
+    """Return a console producer command. The producer reads headers, key and value as tab-separated lines."""
     for name in ("partition", "timestamp", "message_format"):
         if name in values:
             return ToolLine(None, f"The console producer has no option for the {name.replace('_', ' ')}.")
@@ -75,7 +75,7 @@ def _produce(values: Mapping[str, Any], servers: str) -> ToolLine:
 
 
 def _pairs(values: Mapping[str, Any], name: str) -> list[tuple[str, str]]:
-    """The pairs of a field, which is an object or a list of pairs."""
+    """Return the pairs of a field, which is an object or a list of pairs."""
     found: dict[str, str] | list[list[str]] = values.get(name, {})
     return list(found.items()) if isinstance(found, dict) else [(pair[0], pair[1]) for pair in found]
 
@@ -97,7 +97,7 @@ def _read_records(values: Mapping[str, Any], servers: str) -> ToolLine:
 
 
 def _move_leader(values: Mapping[str, Any], servers: str, replicas: Sequence[int]) -> ToolLine:
-    """A reassignment that puts the broker first, and the election of the first replica."""
+    """Return a reassignment that puts the broker first, followed by an election of the preferred leader."""
     if not replicas:
         return ToolLine(None, "The broker does not know this partition.")
     topic, partition, node = values["topic"], values["partition"], values["node_id"]

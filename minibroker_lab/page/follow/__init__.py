@@ -1,7 +1,7 @@
-"""One record followed through recorded requests and logs, on request.
+"""The history of one record, traced through recorded requests and logs when a user opens it.
 
-- `sightings`: what a single exchange says of the record.
-- `search`: all recorded exchanges, as far as they have not been looked through for this record before.
-- `story`, `stages`: the life of the record in stages, for the page.
-- `links`: where in a request or a response the records are, so that the page can lead here.
+- `sightings`: what a single exchange shows about the record.
+- `search`: a search of the recorded exchanges that resumes where the last search for the record ended.
+- `story`, `stages`: the stages of the record's life, for the page.
+- `links`: the positions of records in requests and responses, which the page links to this view.
 """

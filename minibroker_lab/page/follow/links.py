@@ -1,4 +1,4 @@
-"""Where the records of a request or a response are, so that a field can lead to the life of its record."""
+"""The positions of records in requests and responses, which the page links to the history of each record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HEADER_FIELDS: Final = 13
 _CLOSED: Final = Limits(fields=10_000, record_fields=0)
 _MARKS: Final = {each: each for each in ("high_watermark", "last_stable_offset", "log_start_offset")} | {
-    "low_watermark": "log_start_offset"  # of DeleteRecords
+    "low_watermark": "log_start_offset"  # The field is in DeleteRecords responses.
 }
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _SETS: Final = {
@@ -37,10 +37,11 @@ _MARKED: Final = {
 
 
 def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]:
-    """The record sets of an exchange: direction, range of bytes, topic, partition, and the first offset.
+    """Return the record sets of an exchange.
 
-    `first` is the offset of the first record as the log has it, None where no response has it; `last` is that of the
-    last one. `shift` is what is added to the offsets in the bytes.
+    Each has its direction, byte range, topic and partition. `first` and `last` are the offsets of the first and last
+    record in the log, or None if no response contains them. `shift` is the difference between the offsets in the log
+    and those in the bytes.
     """
     is_produce = exchange.api_key == ApiKey.PRODUCE
     direction = "request" if is_produce else "response"
@@ -85,9 +86,10 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
 
 
 def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
-    """The marks of logs in a response to Produce, Fetch or DeleteRecords: ((topic, partition), marks by name).
+    """Yield the offsets of logs in a response to Produce, Fetch or DeleteRecords.
 
-    "end" is the offset behind what a Produce has brought.
+    Yields:
+        The topic and partition, and the offsets by name. "end" is the offset after the batch of a Produce request.
     """
     if not exchange.bytes_out or exchange.api_key not in _MARKED or exchange.kind is not Kind.REQUEST:
         return
@@ -122,7 +124,7 @@ def _base_offsets(response: Node, topics: KnownTopics) -> dict[tuple[str, int], 
 
 
 def _parts(tree: Node, names: tuple[str, str, str, str], topics: KnownTopics) -> Iterator[tuple[str, Node]]:
-    """The partitions with the names of their topics. A tree that is cut ends them."""
+    """Yield the partitions with the names of their topics. Iteration ends where the tree is truncated."""
     try:
         for topic in tree.find("body", names[0]).children or ():
             name = _name(topic, names[1], topics) if topic.type == STRUCT else None

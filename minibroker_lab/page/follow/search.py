@@ -1,4 +1,4 @@
-"""The search for a record in all recorded exchanges. A second one goes on where the first one ended."""
+"""The search for a record in all recorded exchanges. A repeated search resumes where the previous one ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from minibroker_lab.page.recorder import Recorder
 
 MOST: Final = 200
-"""Sightings of a kind that are kept: the oldest ones."""
+"""The number of sightings kept of each kind, oldest first."""
 _MOST_SEARCHES: Final = 16
 
 
@@ -22,9 +22,9 @@ class Search:
     """The sightings of one record.
 
     Attributes:
-        began_with: the number of the oldest exchange that it has seen; those before were forgotten.
-        found: the sightings of each kind, oldest first; of commits the first one of each group and outcome.
-        counts: how many there were of each kind.
+        began_with: The number of the oldest exchange that was searched. Earlier exchanges were no longer recorded.
+        found: The sightings by kind, oldest first. Of commits, only the first of each group and outcome is kept.
+        counts: The number of sightings by kind.
     """
 
     def __init__(self, recorder: Recorder, target: Target) -> None:
@@ -52,14 +52,14 @@ class Search:
 
 
 class Searches:
-    """The newest searches."""
+    """A cache of the most recent searches."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._kept: OrderedDict[Target, Search] = OrderedDict()
 
     async def look(self, target: Target) -> Search:
-        """The search for a record, up to now."""
+        """Return the search for a record, updated with the newest exchanges."""
         search = self._kept.get(target)
         if search is None:
             search = self._kept[target] = Search(self._recorder, target)

@@ -1,4 +1,4 @@
-"""Sightings of a record in a single exchange: it was sent, read, committed, acknowledged or deleted there."""
+"""Sightings of a record in a single exchange: where it was produced, fetched, committed, acknowledged or deleted."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from minibroker.server.inspection.exchanges import Exchange
 
 _LIMITS: Final = Limits(fields=20_000, record_fields=0)
-"""Batches stay closed: they are searched by their heads."""
+"""Batches are not decoded: they are searched by their headers."""
 
 
 class Target(NamedTuple):
-    """The record that is followed.
+    """The record to find.
 
     Attributes:
-        topic_id: None for a topic that is gone.
-        batch: (base offset, CRC, producer id, producer epoch, base sequence) of its batch in the log; None for a record
-            that is not there. It identifies the batch in a request without a response.
+        topic_id: The id of the topic, or None if the topic was deleted.
+        batch: The base offset, CRC, producer id, producer epoch and base sequence of its batch in the log, or None if
+            the
+            record is not in the log. They identify the batch in a request that has no response.
     """
 
     topic: str
@@ -46,15 +47,15 @@ class Target(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """An exchange that has to do with the record.
+    """An exchange that concerns the record.
 
     Attributes:
-        kind: "produced", "refused", "fetched", "cut" (the part of a response that may have it was not kept),
+        kind: "produced", "refused", "fetched", "cut" (the part of a response that could contain it was not recorded),
             "committed", "acknowledged", "deleted" or "ended" (its transaction).
-        direction: "request" or "response", whose bytes from `start` to `end` are meant.
-        place: where in these bytes the record is; None where that is unknown.
-        error: the name of the error, empty for none; None without a response.
-        facts: what else is known, by name.
+        direction: "request" or "response", to whose bytes `start` and `end` refer.
+        place: The position of the record in these bytes, or None if unknown.
+        error: The name of the error, an empty string for no error, or None without a response.
+        facts: Further details by name.
     """
 
     kind: str
@@ -69,18 +70,18 @@ class Sighting(NamedTuple):
 
 
 def sightings(exchange: Exchange, target: Target) -> Iterator[Sighting]:
-    """All that an exchange says of the record. Frames that cannot be read say nothing."""
+    """Yield all sightings of the record in an exchange. Unreadable frames yield none."""
     reader = _READERS.get(exchange.api_key)
     if reader is None or exchange.kind is not Kind.REQUEST or not _is_about(exchange, target):
         return
     try:
         yield from reader(_Frames(exchange), target)
-    except (KeyError, DecodeError):  # a frame that is cut, or damaged
+    except (KeyError, DecodeError):  # The frame is truncated or damaged.
         return
 
 
 def _is_about(exchange: Exchange, target: Target) -> bool:
-    """Whether the frames name the topic, or for EndTxn the producer. Most exchanges end here."""
+    """Return whether the frames name the topic or, for EndTxn, the producer. This excludes most exchanges."""
     if exchange.api_key == ApiKey.END_TXN:
         return target.batch is not None and target.batch[2].to_bytes(8, "big", signed=True) in exchange.request_frame
     needles = [target.topic.encode()] if target.topic_id is None else [target.topic_id, target.topic.encode()]
@@ -88,7 +89,7 @@ def _is_about(exchange: Exchange, target: Target) -> bool:
 
 
 class _Frames:
-    """The trees of an exchange, made when they are needed."""
+    """The field trees of an exchange. The response is decoded when it is first needed."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
@@ -97,7 +98,7 @@ class _Frames:
 
     @property
     def response(self) -> Node | None:
-        """None without a response."""
+        """The fields of the response, or None without a response."""
         exchange = self.exchange
         if self._response is None and exchange.bytes_out:
             frame = memoryview(exchange.response_frame)
@@ -105,14 +106,20 @@ class _Frames:
         return self._response
 
     def sighting(self, kind: str, direction: str, node: Node, **given: Any) -> Sighting:
-        """A sighting of a part of one of the frames."""
+        """Return a sighting at a node of the request or the response."""
         client_id = self.request.find("header", "client_id").value
         place, error = given.pop("place", None), given.pop("error", None)
         return Sighting(kind, self.exchange, client_id, direction, node.start, node.end, place, error, given)
 
 
 def _parts(tree: Node | None, target: Target, names: tuple[str, str, str, str]) -> Iterator[Node]:
-    """The elements for the partition: `names` are those of topics, topic name, partitions and index."""
+    """Yield the elements for the partition.
+
+    Args:
+        tree: The fields of a request or a response, or None.
+        target: The record to find.
+        names: The names of the fields for topics, topic name, partitions and partition index.
+    """
     if tree is None:
         return
     topics, name, partitions, index = names
@@ -143,7 +150,7 @@ def _error(code: int) -> str:
 
 
 def records_of(part: Node, frame: bytes | bytearray) -> tuple[int, memoryview, bool]:
-    """Where the record set of a partition begins, its bytes as far as they were kept, and whether these are all."""
+    """Return the start of a partition's record set, its recorded bytes, and whether they are complete."""
     node = part.find("records")
     length = node.find(LENGTH)
     start = length.end
@@ -198,7 +205,10 @@ def _is_v2(data: memoryview) -> bool:
 
 
 def _may_hold(data: memoryview, number: int) -> bool:
-    """Whether so many records are in the set, as far as its first batch says: v2 allows no other."""
+    """Return whether the set can contain this many records according to its first batch.
+
+    In v2 there is only one batch.
+    """
     return not _is_v2(data) or number <= read_header(data).last_offset_delta
 
 
@@ -210,7 +220,7 @@ def _in_set(data: memoryview, number: int) -> RecordPlace | None:
 
 
 def _is_same_batch(data: memoryview, target: Target) -> bool:
-    """Whether a batch that a client has sent is the one in the log: by its sequence, or without one by its CRC."""
+    """Return whether a client's batch is the one in the log, by its sequence, or by its CRC if it has no sequence."""
     if target.batch is None or not _is_v2(data):
         return False
     header = read_header(data)
@@ -269,7 +279,7 @@ def _share_fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
 
 
 def _carried(frames: _Frames, part: Node, target: Target) -> tuple[str, RecordPlace | None] | None:
-    """("fetched", place) for a record in the response; ("cut", None) for one that may be in what is not kept."""
+    """Return "fetched" and the record's position, or "cut" and None if an unrecorded part can contain the record."""
     start, data, is_whole = records_of(part, frames.exchange.response_frame)
     at = 0
     while len(data) - at > MAGIC_AT:
@@ -290,7 +300,7 @@ def _carried(frames: _Frames, part: Node, target: Target) -> tuple[str, RecordPl
 def _opened(entry: memoryview, at: int, target: Target) -> tuple[str, RecordPlace | None] | None:
     try:
         place = record_in_batch(entry, target.offset)
-    except DecodeError:  # too large to be opened
+    except DecodeError:  # The batch is too large to decompress.
         return "fetched", None
     return None if place is None else ("fetched", _shifted(place, at))
 
@@ -309,7 +319,7 @@ def _is_listed_as_aborted(part: Node, target: Target) -> bool:
 
 
 def _ranges(part: Node, name: str, target: Target) -> Iterator[Node]:
-    """The elements of an array that say something of offsets from `first_offset` to `last_offset`."""
+    """Yield the elements of an array whose range from `first_offset` to `last_offset` includes the record."""
     for each in part.find(name).children or ():
         is_range = each.type == STRUCT
         if is_range and each.find("first_offset").value <= target.offset <= each.find("last_offset").value:

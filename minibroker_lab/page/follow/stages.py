@@ -1,8 +1,9 @@
-"""The stages of a record's life as JSON: each has a state, a sentence, and items that lead to the bytes.
+"""The stages of a record's life as JSON: each has a state, a sentence, and items that link to the bytes.
 
-A stage is `{"id", "title", "state", "text", "items"}`. Its state is "done", "waiting" for something to come, "none" for
-what does not apply, "unknown" where the evidence is not kept, or "bad". An item is `{"text"}`, and of these what it
-has: "link", an address of the page; "time" in ms; "request", its number; "bar", bytes to scale.
+A stage is `{"id", "title", "state", "text", "items"}`. Its state is "done", "waiting" for a later event, "none" if the
+stage does not apply, "unknown" if the evidence is no longer recorded, or "bad". An item has "text" and, where
+available, "link" (a path of the page), "time" in ms, "request" (a request number) and "bar" (byte ranges to draw to
+scale).
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ _MOST_SHOWN: Final = 50
 
 
 def stage(name: str, title: str, state: str, text: str, items: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """A stage as JSON."""
+    """Return a stage as JSON."""
     return {"id": name, "title": title, "state": state, "text": text, "items": list(items)}
 
 
 def log_link(topic: str, partition: int, offset: int, **more: Any) -> str:
-    """The address of an offset in its log."""
+    """Return the path of the page for an offset in its log."""
     return f"/logs/{quote(topic, safe='')}/{partition}?{urlencode({'offset': offset, **more})}"
 
 
 def follow_link(topic: str, partition: int, offset: int) -> str:
-    """The address of a record's life."""
+    """Return the path of the page for the history of a record."""
     return f"/follow/{quote(topic, safe='')}/{partition}/{offset}"
 
 
@@ -83,13 +84,13 @@ def _bytes_text(sighting: Sighting) -> str:
 
 
 def not_kept_text(search: Search) -> str:
-    """Return a sentence on what the lab cannot know; empty if it has seen all requests."""
+    """Return a sentence about the requests that are no longer recorded, or an empty string if none is missing."""
     last = search.began_with - 1
     return f"Of what came before, requests 1 to {last} are no longer kept." if last else ""
 
 
 def produced(search: Search, target: Target, view: RecordView | None, gap: str) -> dict[str, Any]:
-    """The stage of the Produce request."""
+    """Return the stage of the Produce request."""
     title = "Produce"
     brought = search.found.get("produced", [])
     refused = [_item(each, f"{_who(each)} sent it, and got {each.error}.") for each in search.found.get("refused", [])]
@@ -122,7 +123,7 @@ def produced(search: Search, target: Target, view: RecordView | None, gap: str) 
 
 
 def stored(target: Target, view: RecordView | None) -> dict[str, Any]:
-    """The stage of the log."""
+    """Return the stage of the log."""
     title = "Log"
     if view is None:
         return stage("stored", title, "bad", f"There is no partition {target.topic}-{target.partition} any more.")
@@ -164,7 +165,7 @@ def stored(target: Target, view: RecordView | None) -> dict[str, Any]:
 
 
 def indexed(target: Target, view: RecordView | None) -> dict[str, Any] | None:
-    """The stage of the indexes; None for a record that is not there."""
+    """Return the stage of the indexes, or None if the record is not in the log."""
     if view is None or view.state != "here" or view.batch is None:
         return None
     entry, batch = view.offset_entry, view.batch
@@ -206,7 +207,7 @@ def indexed(target: Target, view: RecordView | None) -> dict[str, Any] | None:
 
 
 def decided(search: Search, target: Target, view: RecordView | None) -> dict[str, Any] | None:
-    """The stage of the transaction; None for a record that is in none."""
+    """Return the stage of the transaction, or None if the record is not in a transaction."""
     brought = search.found.get("produced", [])
     batch = None if view is None or view.state != "here" else view.batch
     is_transactional = batch.is_transactional if batch else bool(brought and brought[0].facts.get("is_transactional"))
@@ -252,7 +253,7 @@ def decided(search: Search, target: Target, view: RecordView | None) -> dict[str
 
 
 def read(search: Search, target: Target, gap: str) -> dict[str, Any]:
-    """The stage of the fetches."""
+    """Return the stage of the fetches."""
     fetched = search.found.get("fetched", [])
     items = [_item(each, _fetch_text(each, target)) for each in fetched[:_MOST_SHOWN]]
     cut = search.counts.get("cut", 0)
@@ -287,7 +288,7 @@ def _fetch_text(sighting: Sighting, target: Target) -> str:
 
 
 def acknowledged(search: Search) -> dict[str, Any] | None:
-    """The stage of the acknowledgements of share groups; None without any."""
+    """Return the stage of the share groups' acknowledgements, or None if there are none."""
     found = search.found.get("acknowledged", [])
     if not found:
         return None
@@ -302,7 +303,7 @@ def acknowledged(search: Search) -> dict[str, Any] | None:
 
 
 def committed(search: Search, target: Target, commits: CommitsView, gap: str) -> dict[str, Any]:
-    """The stage of the committed offsets."""
+    """Return the stage of the committed offsets."""
     title = "Committed offset"
     sightings = search.found.get("committed", [])
     known = {each.group: each for each in commits.groups}
@@ -375,7 +376,15 @@ def _state_text(record: CommitRecord) -> str:
 def removed(
     search: Search, target: Target, view: RecordView | None, events: Sequence[BrokerEvent], newer: int | None
 ) -> dict[str, Any]:
-    """The stage of the record's end. `newer` is the newest offset with its key; None if that is not known."""
+    """Return the stage of the record's removal.
+
+    Args:
+        search: The sightings of the record.
+        target: The record.
+        view: The record's place in the log, or None if the topic was deleted.
+        events: The events of the partition.
+        newer: The newest offset with the record's key, or None if unknown.
+    """
     title = "Removal"
     deletes = [
         _item(each, f"DeleteRecords up to offset {each.facts['offset']}.")
@@ -428,7 +437,7 @@ def _still_there(target: Target, view: RecordView, title: str) -> dict[str, Any]
 
 
 def moment(time_ms: int) -> str:
-    """A time for people, in UTC."""
+    """Return a time in readable form, in UTC."""
     try:
         return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
     except (ValueError, OverflowError, OSError):

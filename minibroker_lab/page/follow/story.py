@@ -1,4 +1,4 @@
-"""The life of a record as JSON: what the logs have of it, and what the recorded requests say."""
+"""The life of a record as JSON, from the logs and the recorded requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ _MOST_TEXT: Final = 400
 async def story(
     remote: Remote, recorder: Recorder, searches: Searches, topic: str, partition: int, offset: int
 ) -> dict[str, Any]:
-    """The record's stages. `OperationError` for logs that cannot be read."""
+    """Return the stages of a record.
+
+    Raises:
+        OperationError: A log cannot be read.
+    """
 
     async def look(broker: AsyncOperations) -> tuple[bytes | None, RecordView | None]:
         core = broker.services.core
@@ -90,7 +94,10 @@ def _bounds(view: RecordView) -> dict[str, Any]:
 
 
 def _copy(view: RecordView | None, search: Search) -> tuple[RecordPlace | None, str]:
-    """The record as the log has it, or else as a request has brought it or a response has carried it."""
+    """Return the record from the log, a Produce request or a Fetch response, and the name of the source.
+
+    The sources are tried in this order.
+    """
     if view is not None and view.place is not None:
         return view.place, "the log"
     for kind in ("produced", "fetched"):
@@ -106,7 +113,7 @@ def _record_json(place: RecordPlace) -> dict[str, Any]:
 
 
 def _text(data: bytes | None) -> dict[str, Any] | None:
-    """Bytes as {"text"} or {"hex"}, with the size of all in "size"; None for null."""
+    """Return the first bytes as {"text"} or {"hex"} and the full size as "size", or None for null."""
     if data is None:
         return None
     shown = bytes_json(data[:_MOST_TEXT])

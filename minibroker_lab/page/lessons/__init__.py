@@ -1,10 +1,9 @@
-"""The course: lessons with goals that the lab verifies on the learner's own broker.
+"""The course: lessons with goals that the lab checks on the learner's own broker.
 
-- `lesson`: what a lesson and a goal are.
-- `look`: what goals look at: the requests of clients, and logs, groups and transactions of the broker.
-- `requests`, `records`, `clients`: the goals, by their subject.
-- `deliveries`: which consumers have got which records.
-- `catalogue`: the ten lessons.
-- `texts`: their pages, which the documentation has, too.
-- `progress`: the goals that were reached, kept in the data directory.
+- `lesson`: the types of lessons and goals.
+- `look`: the data that goals check: client requests, and the broker's logs, groups and transactions.
+- `requests`, `records`, `clients`: the goals by subject.
+- `deliveries`: which records were delivered to which consumers.
+- `texts`: the ten lessons and their pages, which are also part of the documentation.
+- `progress`: the goals reached so far, saved in the data directory.
 """

@@ -1,4 +1,4 @@
-"""Goals about groups, offsets and leaders: lessons 5, 6 and 10."""
+"""Goals about groups, offsets and leaders, for lessons 5, 6 and 10."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _partitions(topics: Any) -> Iterator[Any]:
 
 
 def _found(each: Reading) -> set[int]:
-    """The committed offsets in the response to an OffsetFetch."""
+    """Return the committed offsets in an OffsetFetch response."""
     if each.response is None:
         return set()
     listed = [*_partitions(getattr(each.response, "topics", ()))]

@@ -1,4 +1,4 @@
-"""Which consumers of a group have got which records of `orders`: for the goals of lesson 6."""
+"""Deliveries of `orders` records to the consumers of a group, for the goals of lesson 6."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_OFFSET = -1
 
 
 class _Asked(NamedTuple):
-    """A member that asks where its group goes on in a partition; `offset` is -1 where nothing is committed."""
+    """A member's OffsetFetch for one partition. `offset` is -1 if the group has no committed offset."""
 
     number: int
     client_id: str | None
@@ -25,7 +25,7 @@ class _Asked(NamedTuple):
 
 
 class _Got(NamedTuple):
-    """A response that has carried records, from `offset` on."""
+    """A response with records, starting at `offset`."""
 
     exchange: Exchange
     client_id: str | None
@@ -34,14 +34,14 @@ class _Got(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A consumer that has got its first records: the offset where it began, and its requests."""
+    """A consumer's OffsetFetch and the first response with records after it."""
 
     asked: _Asked
     got: _Got
 
 
 def read_twice(look: Look) -> tuple[Begun, Begun] | None:
-    """Two consumers of a group that began with the same record, which was not committed in between."""
+    """Return two consumers of a group that started with the same record without a commit in between, or None."""
     commits = list(_commits(look))
     for first, second in combinations(begun(look), 2):
         where = first.asked.group, first.asked.partition
@@ -61,7 +61,10 @@ def read_twice(look: Look) -> tuple[Begun, Begun] | None:
 
 
 def begun(look: Look) -> Iterator[Begun]:
-    """The consumers of groups: each asks for the offset, and gets records from there on before the next one asks."""
+    """Yield the consumers of groups.
+
+    Each sends OffsetFetch and receives records from that offset before the next consumer sends OffsetFetch.
+    """
     got = list(_got(look))
     following: dict[tuple[str, int], int] = {}
     found: list[Begun] = []
@@ -93,7 +96,7 @@ def _asked(look: Look) -> Iterator[_Asked]:
 
 
 def _commits(look: Look) -> Iterator[tuple[int, str, int, int]]:
-    """(number of the request, group, partition, offset)."""
+    """Yield the request number, group, partition and offset of each commit."""
     for each in look.readings("OffsetCommit"):
         if each.response is not None and not each.errors:
             for part in look.partitions(each.request.topics):
@@ -101,7 +104,10 @@ def _commits(look: Look) -> Iterator[tuple[int, str, int, int]]:
 
 
 def _got(look: Look) -> Iterator[_Got]:
-    """A Fetch in a session names only the partitions of which something has changed."""
+    """Yield the Fetch responses with records.
+
+    In a fetch session, a request names only the partitions that have changed.
+    """
     places: dict[tuple[str, int], int] = {}
     for each in look.readings("Fetch"):
         client = each.exchange.client

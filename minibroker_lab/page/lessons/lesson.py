@@ -1,4 +1,4 @@
-"""A lesson and its goals."""
+"""The types of lessons and goals."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """The result of one look for a goal.
+    """The result of checking a goal.
 
     Attributes:
-        sentence: what shows that the goal is reached, or else what is there so far.
+        is_reached: Whether the goal is reached.
+        sentence: The evidence that the goal is reached, or the state so far.
     """
 
     is_reached: bool
@@ -22,23 +23,23 @@ class Finding(NamedTuple):
 
 
 def reached(sentence: str) -> Finding:
-    """The goal is reached, as the sentence shows."""
+    """Return the finding of a reached goal. The sentence gives the evidence."""
     return Finding(is_reached=True, sentence=sentence)
 
 
 def not_yet(sentence: str) -> Finding:
-    """The goal is open. The sentence says what is there so far."""
+    """Return the finding of an open goal. The sentence describes the state so far."""
     return Finding(is_reached=False, sentence=sentence)
 
 
 class Goal(NamedTuple):
-    """One thing that the learner brings about.
+    """A goal for the learner to reach.
 
     Attributes:
-        name: of the goal within its lesson, as the progress file has it.
-        task: the sentence that asks for it.
-        hint: help for a learner who is stuck.
-        look_for: decides whether it is reached.
+        name: The name within the lesson, as saved in the progress file.
+        task: The sentence that sets the goal.
+        hint: Help for a learner who is stuck.
+        look_for: Checks whether the goal is reached.
     """
 
     name: str
@@ -51,10 +52,10 @@ class Lesson(NamedTuple):
     """One lesson.
 
     Attributes:
-        number: 1 to 10.
-        slug: the name of its page, without the ending.
-        title: of the page.
-        goals: in the order in which learners reach them.
+        number: The number of the lesson, from 1 to 10.
+        slug: The file name of its page without the extension.
+        title: The title of its page.
+        goals: The goals in the order in which learners reach them.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""A look at a broker for a lesson: the requests of clients, and what they have left in the broker."""
+"""The data that a lesson's goals check: client requests and the resulting state of the broker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _INTERNAL: Final = "__"
 
 
 class LogMark(NamedTuple):
-    """Where a log was when a lesson began again: its end, and the epoch of its leader."""
+    """The log end offset and the leader epoch of a partition when a lesson was restarted."""
 
     end: int = 0
     leader_epoch: int = 0
@@ -47,13 +47,14 @@ _BEGINNING: Final = LogMark()
 
 
 class LogFacts(NamedTuple):
-    """A partition of the learner's: its log, and the epoch of its leader.
+    """One of the learner's partitions: its log and its leader epoch.
 
     Attributes:
-        key: the id of the topic, and the partition.
-        batches: the first ones; those behind the mark, when the lesson has begun again.
-        first_dirty_offset: the cleaner has compacted all below it; None before the first cleaning.
-        earlier: the first ones before the mark.
+        key: The topic id and the partition.
+        batches: The first batches, or after a restart of the lesson the first batches after the mark.
+        first_dirty_offset: The offset below which the cleaner has compacted everything, or None before the first
+            cleaning.
+        earlier: The first batches before the mark.
     """
 
     key: str
@@ -68,17 +69,20 @@ class LogFacts(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """Of those that count."""
+        """The offset of the first record that counts."""
         return max(self.log.log_start_offset, self.mark.end)
 
     def link(self, offset: int | None = None) -> str:
-        """A link to the log, at an offset."""
+        """Return a Markdown link to the log, optionally at an offset."""
         query = "" if offset is None else f"?offset={offset}"
         return f"[{self.topic}-{self.partition}](/logs/{self.topic}/{self.partition}{query})"
 
 
 class Behind(NamedTuple):
-    """The numbers of the last request and the last event that do not count, since a lesson has begun again."""
+    """The numbers of the last request and the last event before a lesson was restarted.
+
+    Neither they nor earlier ones count.
+    """
 
     request: int = 0
     event: int = 0
@@ -88,10 +92,10 @@ _ALL: Final = Behind()
 
 
 class Facts(NamedTuple):
-    """The state that clients have left in the broker: the first partitions, groups and transactions.
+    """The state of the broker: the first partitions, groups and transactions.
 
     Attributes:
-        was_killed: the run before this one, on the same data directory.
+        was_killed: Whether the previous run on the same data directory was killed.
     """
 
     logs: tuple[LogFacts, ...]
@@ -101,7 +105,7 @@ class Facts(NamedTuple):
 
 
 async def facts_of(broker: AsyncOperations, marks: Mapping[str, LogMark]) -> Facts:
-    """Collect the facts behind the marks of logs, by their keys. On the broker's loop."""
+    """Collect the facts that follow the marks of the logs, given by key. Runs on the broker's loop."""
     services = broker.services
     services.core.writes.commit()
     found: list[LogFacts] = []
@@ -122,14 +126,14 @@ def _log_facts(services: Services, topic: str, partition: Partition, key: str, m
     index = partition.index
     try:
         log = snapshot.log_view(partition.log, 0)
-        if log.log_end_offset < mark.end:  # a snapshot was restored
+        if log.log_end_offset < mark.end:  # A snapshot was restored.
             mark = _BEGINNING
         first = max(log.log_start_offset, mark.end)
         page = snapshot.batch_page(partition.log, first, _MOST_BATCHES)
         earlier: tuple[BatchView, ...] = ()
         if first > log.log_start_offset:
             earlier = snapshot.batch_page(partition.log, log.log_start_offset, _MOST_BATCHES).batches
-    except (StorageError, DecodeError, OSError):  # the log cannot be read
+    except (StorageError, DecodeError, OSError):  # The log cannot be read.
         return None
     dirty = services.core.logs.first_dirty_offset((topic, index))
     batches = tuple(each for each in page.batches if each.base_offset >= mark.end)
@@ -137,7 +141,7 @@ def _log_facts(services: Services, topic: str, partition: Partition, key: str, m
 
 
 class Seen(NamedTuple):
-    """The newest 2,000 requests, the oldest first, the events besides them, and the topics by their ids."""
+    """The newest 2,000 requests, oldest first, the broker's other events, and the topics by id."""
 
     readings: list[Reading]
     events: list[BrokerEvent]
@@ -145,20 +149,22 @@ class Seen(NamedTuple):
 
 
 def seen_by(recorder: Recorder) -> Seen:
-    """All that a lesson looks at besides facts."""
+    """Return the requests, events and topics that a lesson checks besides the facts."""
     kept = recorder.between(recorder.last - MOST_REQUESTS + 1, recorder.last)
     return Seen([recorder.rows.reading(each) for each in kept], recorder.events.all(), recorder.rows.topics)
 
 
 class Look:
-    """A broker as a goal sees it.
+    """The view of a broker that a goal checks.
 
     Args:
-        behind: what does not count.
+        seen: The requests, events and topics.
+        facts: The state of the broker.
+        behind: The requests and events to ignore.
 
     Attributes:
-        facts: the state of the broker.
-        events: what happened besides requests.
+        facts: The state of the broker.
+        events: Events other than requests.
     """
 
     def __init__(self, seen: Seen, facts: Facts, behind: Behind = _ALL) -> None:
@@ -168,15 +174,15 @@ class Look:
         self._topics = seen.topics
 
     def readings(self, api: str) -> Iterator[Reading]:
-        """The requests of one API that can be decoded, the oldest first."""
+        """Return the decodable requests of one API, oldest first."""
         return (each for each in self.all_readings(api) if each.request is not None)
 
     def all_readings(self, *apis: str) -> Iterator[Reading]:
-        """The requests of these APIs, also those in unknown versions."""
+        """Return the requests of these APIs, including requests in unknown versions."""
         return (each for each in self._readings if each.api in apis)
 
     def partitions(self, topics: Any) -> Iterator[Any]:
-        """The partitions of `orders` in the topics of a message, which newer versions name by its id."""
+        """Yield the partitions of `orders` from the topics of a message. Newer versions identify topics by id."""
         for each in topics or ():
             name = getattr(each, "name", "") or getattr(each, "topic", "")
             if not name:
@@ -186,41 +192,41 @@ class Look:
                 yield from each.partitions
 
     def record_sets(self, exchange: Exchange) -> list[dict[str, Any]]:
-        """The places of the records of a Produce or Fetch in their logs, in the order of its fields."""
+        """Return the record sets of a Produce or Fetch with their positions in the logs, in field order."""
         return record_sets(exchange, self._topics)
 
     def logs(self, topic: str | None = None) -> Iterator[LogFacts]:
-        """The logs of a topic that have records which count."""
+        """Return the logs of a topic that contain records that count."""
         found = (each for each in self.facts.logs if topic in (None, each.topic))
         return (each for each in found if each.log.log_end_offset > each.mark.end)
 
 
 def request_link(exchange: Exchange, name: str = "Request") -> str:
-    """A link to a request: "Request 7"."""
+    """Return a Markdown link to a request: "Request 7"."""
     return f"[{name} {exchange.number}](/requests/{exchange.number})"
 
 
 def last(found: Iterable[T]) -> T | None:
-    """The last one; None for none."""
+    """Return the last element, or None if there is none."""
     kept = deque(found, maxlen=1)
     return kept[0] if kept else None
 
 
 def listed(numbers: Iterable[int]) -> str:
-    """Numbers in order: "0, 3, 4"."""
+    """Return the numbers as a sorted list: "0, 3, 4"."""
     return ", ".join(map(str, sorted(numbers)))
 
 
 def nothing_in(topic: str) -> str:
-    """The sentence on a topic without records."""
+    """Return the sentence for a topic without records."""
     return f"`{topic}` has no record yet."
 
 
 def fields(exchange: Exchange) -> Node:
-    """The fields of a request, with its records."""
+    """Return the fields of a request and its records."""
     return request_fields(bytes(exchange.request_frame))
 
 
 def values(root: Node, name: str) -> list[Any]:
-    """The values of all fields with a name."""
+    """Return the values of all fields with this name."""
     return [node.value for node in root.all_nodes() if node.name == name]

@@ -1,4 +1,4 @@
-"""The goals that learners have reached, in a file of the data directory."""
+"""The learner's progress: the goals reached, saved in a file of the data directory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _logger: Final = logging.getLogger(__name__)
 _REQUEST_LINK: Final = re.compile(r"\[([^]]*)\]\(/requests/\d+\)")
-"""The next run has other requests with these numbers, so the file has none."""
+"""The link to a request. It is removed before saving, since the next run reuses request numbers."""
 
 
 class Progress:
-    """Goals that were reached. They stay so, also after a reset and after a restart on the same directory.
+    """The goals that were reached. They stay reached after a reset and after a restart on the same data directory.
 
-    When a lesson begins again, only what comes then counts: requests of this run by their numbers, and what is in the
-    logs by their ends, which the file keeps.
+    When a lesson is restarted, only later requests and records count. Requests are compared by their numbers in this
+    run, and records by the log end offsets saved in the file.
     """
 
     def __init__(self, data_dir: str) -> None:
@@ -52,23 +52,23 @@ class Progress:
             _logger.warning("%s cannot be read (%s): the lessons begin again", self._path, error)
 
     def of(self, lesson: Lesson) -> dict[str, str]:
-        """The sentences of the goals of a lesson that are reached, by their names."""
+        """Return the sentences of the lesson's reached goals by goal name."""
         return _of(lesson, self._reached)
 
     def so_far(self, lesson: Lesson) -> dict[str, str]:
-        """The sentences of the last look on the goals of a lesson that are open, by their names."""
+        """Return the sentences of the lesson's open goals by goal name, from the last check."""
         return _of(lesson, self._so_far)
 
     def is_complete(self, lesson: Lesson) -> bool:
-        """Whether all goals of a lesson are reached."""
+        """Return whether all goals of a lesson are reached."""
         return len(self.of(lesson)) == len(lesson.goals)
 
     def marks_of(self, lesson: Lesson) -> Mapping[str, LogMark]:
-        """Where the logs were when the lesson began again; nothing if it did not."""
+        """Return the marks of the logs from the lesson's restart, or an empty mapping if it was not restarted."""
         return self._marks.get(lesson.number, {})
 
     def update(self, lesson: Lesson, seen: Seen, facts: Facts) -> None:
-        """Look at the goals of a lesson that are not reached yet, with the facts behind its marks."""
+        """Check the open goals of a lesson, given the facts after its marks."""
         behind = self._behind.get(lesson.number)
         look = Look(seen, facts) if behind is None else Look(seen, facts._replace(was_killed=False), behind)
         before = len(self._reached)
@@ -82,7 +82,10 @@ class Progress:
             self._save()
 
     def begin_again(self, lesson: Lesson, behind: Behind, facts: Facts) -> None:
-        """Forget the goals of a lesson. What counts comes behind these numbers and facts."""
+        """Reset the goals of a lesson.
+
+        Only requests, events and records after these numbers and facts count from now on.
+        """
         for goal in lesson.goals:
             self._reached.pop(f"{lesson.number}/{goal.name}", None)
         self._behind[lesson.number] = behind
@@ -96,11 +99,11 @@ class Progress:
             reached = {goal: _REQUEST_LINK.sub(r"\1", sentence) for goal, sentence in self._reached.items()}
             found = {"version": 1, "reached": reached, "begun_again": self._marks}
             write_atomically(str(self._path), json.dumps(found, indent=1).encode())
-        except OSError as error:  # the lesson goes on without it
+        except OSError as error:  # The lesson continues without the file.
             _logger.warning("%s cannot be written: %s", self._path, error)
 
 
 def _of(lesson: Lesson, sentences: Mapping[str, str]) -> dict[str, str]:
-    """The sentences of a lesson by the names of its goals."""
+    """Return the sentences of a lesson by goal name."""
     keys = {goal.name: f"{lesson.number}/{goal.name}" for goal in lesson.goals}
     return {name: sentences[key] for name, key in keys.items() if key in sentences}

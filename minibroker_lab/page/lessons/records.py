@@ -1,4 +1,4 @@
-"""Goals about logs: lessons 3, 7, 8 and 9."""
+"""Goals about logs, for lessons 3, 7, 8 and 9."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _Sent = tuple[int, int, int]
 
 
 def _sent(look: Look) -> Iterator[tuple[_Sent, int]]:
-    """(producer id, epoch, first sequence) and checksum of each batch that clients have sent."""
+    """Yield the producer id, epoch and first sequence, and the checksum of each batch sent by clients."""
     for each in look.readings("Produce"):
         root = fields(each.exchange)
         numbers = (values(root, name) for name in ("producer_id", "producer_epoch", "base_sequence", "crc"))
@@ -137,9 +137,9 @@ def _kept_once(look: Look) -> Finding:
 
 
 def _duplicates(look: Look) -> set[int]:
-    """The base offsets in responses to batches that the log had already.
+    """Return the base offsets in responses to batches that were already in the log.
 
-    Such a response has the time of the batch, which is -1 in other ones (`UnifiedLog.append`, a duplicate).
+    Such a response contains the timestamp of the batch, which is otherwise -1 (`UnifiedLog.append`, a duplicate).
     """
     return {
         part.base_offset
@@ -316,10 +316,10 @@ def _tombstone(look: Look) -> Finding:
 
 
 def _priced(look: Look) -> Iterator[tuple[bytes, bool, int, int]]:
-    """(key, whether it has a value, partition, offset) of each record with a key that has come to prices."""
+    """Yield each keyed record produced to `prices`: its key, whether it has a value, its partition and its offset."""
     for each in look.readings("Produce"):
         sets = look.record_sets(each.exchange)
-        if any(one["first"] is None for one in sets):  # refused, or without a response
+        if any(one["first"] is None for one in sets):  # The request was rejected or has no response.
             continue
         places = [(one, offset) for one in sets for offset in range(one["first"], one["last"] + 1)]
         records = (node for node in fields(each.exchange).all_nodes() if node.type == "RECORD")

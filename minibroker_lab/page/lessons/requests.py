@@ -1,4 +1,4 @@
-"""Goals about requests and batches: lessons 1, 2 and 4."""
+"""Goals about requests and batches, for lessons 1, 2 and 4."""
 
 from __future__ import annotations
 
@@ -185,9 +185,9 @@ def _woken(look: Look) -> Finding:
 
 
 def _at_the_end(look: Look) -> Iterator[tuple[Reading, bool]]:
-    """The answered Fetches, and whether each brought a record from where its consumer had seen the end of the log.
+    """Yield the answered Fetches, and whether each returned a record written after its consumer had reached the end.
 
-    A Fetch in a session names only the partitions of which something has changed.
+    In a fetch session, a request names only the partitions that have changed.
     """
     asked: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}

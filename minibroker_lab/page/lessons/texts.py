@@ -1,8 +1,9 @@
-"""The ten lessons, and their pages, which the documentation has, too: Markdown, shown as elements.
+"""The ten lessons and their pages, which are written in Markdown and are also part of the documentation.
 
-The policy of the page asks for trusted types, so it takes no HTML: it gets a tree, and makes the elements itself.
+The page's security policy requires trusted types, which rules out HTML. The page gets a tree and creates the elements
+itself.
 
-In a checkout they are in docs/lessons; a wheel has them beside this module.
+A checkout has the pages in docs/lessons, and a wheel has them next to this module.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ ANSWERS: Final = {
     "Go": "answers-go.md",
     "JavaScript": "answers-node.md",
 }
-"""The pages with the answers for teachers, by language."""
+"""The answer pages for teachers, by language."""
 _CLIENTS: Final = "clients.md"
-"""The page with a client to begin with; its headings are those languages."""
+"""The page with a first client in each of those languages, which are its headings."""
 _GOALS: Final = re.compile(r"^## Goals\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 _LINK: Final = "](http://127.0.0.1:8090"
-"""Links of the documentation lead to a lab at its usual address; those of the page stay on it."""
+"""The start of links in the documentation to a lab at its default address. The page makes them relative."""
 
 
 Element = str | list[Any]
@@ -53,7 +54,7 @@ Element = str | list[Any]
 
 
 class Text(NamedTuple):
-    """The text of a lesson: what stands before its goals, behind them, and by language the clients and the answers."""
+    """The text of a lesson: before and after its goals, and the client and the answers by language."""
 
     before: list[Element]
     behind: list[Element]
@@ -63,8 +64,12 @@ class Text(NamedTuple):
 
 @cache
 def text_of(lesson: Lesson) -> Text:
-    """The text of a lesson. `OSError` when its page is not there."""
-    source = _read(f"{lesson.slug}.md").partition("\n")[2]  # the view shows the title
+    """Return the text of a lesson.
+
+    Raises:
+        OSError: A page does not exist.
+    """
+    source = _read(f"{lesson.slug}.md").partition("\n")[2]  # The view shows the title separately.
     before, behind = _GOALS.split(source, maxsplit=1)
     clients = {language: _elements(_section(language, _CLIENTS)) for language in ANSWERS}
     title = f"{lesson.number}. {lesson.title}"
@@ -86,7 +91,7 @@ def _read(name: str) -> str:
 
 
 def _elements(source: str) -> list[Element]:
-    """The elements of a piece of Markdown."""
+    """Return a Markdown text as elements."""
     tree = _Tree()
     tree.feed(str(MarkdownIt("commonmark", {"html": False}).enable("table").render(source.replace(_LINK, "]("))))
     tree.close()
@@ -94,7 +99,7 @@ def _elements(source: str) -> list[Element]:
 
 
 class _Tree(HTMLParser):
-    """The elements of HTML that the renderer has made."""
+    """Converts the renderer's HTML to elements."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The data of the page, one module per view."""
+"""The data of the page, with one module per view."""
 
 from typing import Annotated
 
@@ -13,4 +13,4 @@ async def _recorder(request: Request) -> Recorder:
 
 
 OnRecorder = Annotated[Recorder, Depends(_recorder)]
-"""A parameter of a route that looks at recorded requests, of a broker or of a proxy."""
+"""A route parameter: the recorder of a broker's or a proxy's requests."""

@@ -1,4 +1,4 @@
-"""The actions of the view Do: all forms, the request and the lines of one, and the values that forms offer."""
+"""The actions of the Do view: all forms, the request and commands of one action, and the values that forms suggest."""
 
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ class Filled(Body):
 
 @router.get("/actions")
 async def list_actions(request: Request) -> dict[str, Any]:
-    """All actions with their fields."""
+    """Return all actions with their fields."""
     return {
         "actions": [
             {
@@ -48,9 +48,9 @@ async def list_actions(request: Request) -> dict[str, Any]:
 async def prepare(
     request: Request, on_broker: OnBroker, name: Annotated[str, Path()], filled: Filled
 ) -> dict[str, Any]:
-    """The request to the control plane that does it, and the lines of Python, curl and a tool that do the same.
+    """Return the control plane request of an action, and the equivalent Python, curl and tool commands.
 
-    A form that is not complete is no failure: `error` says what it lacks.
+    An incomplete form is not a failure: `error` describes what is missing.
     """
     form = _forms(request).get(name)
     if form is None:
@@ -76,7 +76,7 @@ async def prepare(
 
 @router.get("/choices")
 async def choices(request: Request, on_broker: OnBroker) -> dict[str, Any]:
-    """The names that forms offer, and the state that actions change."""
+    """Return the names that forms suggest, and the state that actions change."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         found, _ = topics_page(broker.services, "", _MOST)
@@ -98,12 +98,12 @@ async def choices(request: Request, on_broker: OnBroker) -> dict[str, Any]:
 
 
 def _forms(request: Request) -> dict[str, Form]:
-    """The forms of all actions. The document is made once, with the first request."""
+    """Return the forms of all actions. The OpenAPI document is generated once, on the first request."""
     return forms(request.app.state.control.openapi())
 
 
 async def _facts(broker: AsyncOperations, found: ControlRequest) -> tuple[str, tuple[int, ...]]:
-    """The bootstrap servers; and the replicas of the partition that is named, if there is one."""
+    """Return the bootstrap servers and the replicas of the named partition, if there is one."""
     topic = broker.services.core.topics.get(str(found.values.get("topic", "")))
     index: Any = found.values.get("partition")
     partition = topic.partition(index) if topic is not None and isinstance(index, int) else None
@@ -111,7 +111,11 @@ async def _facts(broker: AsyncOperations, found: ControlRequest) -> tuple[str, t
 
 
 def _directory(request: Request, name: str, found: ControlRequest) -> str | None:
-    """The directory of the snapshot that is named. `NotFoundError`."""
+    """Return the directory of the named snapshot.
+
+    Raises:
+        NotFoundError: There is no such snapshot.
+    """
     if name != "restore_snapshot":
         return None
     directory: str = request.app.state.control.state.snapshots.get(found.values["name"]).directory

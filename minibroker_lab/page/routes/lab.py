@@ -1,4 +1,4 @@
-"""The facts that every view shows, the time line, and one record followed to its end."""
+"""The facts shown by every view, the time line, and the history of one record."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ following = APIRouter(prefix="/follow")
 
 @broker.get("/lab")
 async def about(on_broker: OnBroker) -> dict[str, Any]:
-    """The broker that the page shows."""
+    """Return facts about the broker that the page shows."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         core = broker.services.core
@@ -35,21 +35,21 @@ async def about(on_broker: OnBroker) -> dict[str, Any]:
 
 @proxy.get("/lab")
 async def about_proxy(request: Request) -> dict[str, Any]:
-    """The proxy, and the cluster behind it."""
+    """Return facts about the proxy and the cluster that it forwards to."""
     facts: dict[str, Any] = request.app.state.facts
     return facts
 
 
 @time_line.get("")
 async def view(request: Request) -> dict[str, Any]:
-    """All requests and events in their order."""
+    """Return all requests and events in order."""
     line: TimeLine = request.app.state.time_line
     return await line.view()
 
 
 @time_line.get("/{number}")
 async def moment(request: Request, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
-    """Groups, offsets and logs as they were when a request was answered."""
+    """Return the groups, offsets and logs at the time when a request was answered."""
     line: TimeLine = request.app.state.time_line
     return await line.moment(request.app.state.remote, number)
 
@@ -63,5 +63,5 @@ async def follow(
     partition: Annotated[int, Path(ge=0)],
     offset: Annotated[int, Path(ge=0)],
 ) -> dict[str, Any]:
-    """The stages of a record's life, as far as logs and recorded requests show it."""
+    """Return the stages of a record's life that logs and recorded requests show."""
     return await story(on_broker, recorder, request.app.state.searches, topic, partition, offset)

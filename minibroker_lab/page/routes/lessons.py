@@ -1,4 +1,4 @@
-"""The lessons: their texts, their goals, and which of them are reached."""
+"""The lessons: their texts, their goals, and the goals reached."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ Answers = Annotated[bool, Query(description="With the answer for teachers.")]
 
 @router.get("")
 async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
-    """All lessons, with the number of their goals and of those that are reached."""
+    """Return all lessons, with the numbers of their goals and of the goals reached."""
     progress = await _progress(request, on_broker)
     await _update(progress, LESSONS, on_broker, recorder)
     return {
@@ -42,7 +42,7 @@ async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecord
 
 @router.get("/{number}")
 async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
-    """The text of a lesson as elements, and its goals."""
+    """Return the text of a lesson as elements, and its goals."""
     lesson = _lesson(number)
     found = text_of(lesson)
     return {
@@ -58,7 +58,10 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
 
 @router.get("/{number}/reached")
 async def reached(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
-    """Look at the broker. Each goal has a sentence: what shows that it is reached, or what was seen so far."""
+    """Check the broker for the goals of a lesson.
+
+    Each goal has a sentence: the evidence that it is reached, or the state so far.
+    """
     lesson = _lesson(number)
     progress = await _progress(request, on_broker)
     await _update(progress, [lesson], on_broker, recorder)
@@ -67,7 +70,7 @@ async def reached(request: Request, number: Number, on_broker: OnBroker, recorde
 
 @router.delete("/{number}/reached", status_code=204)
 async def begin_again(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> None:
-    """Forget the goals of a lesson. Only what comes from now on counts."""
+    """Reset the goals of a lesson. Only later requests and records count."""
     lesson, progress = _lesson(number), await _progress(request, on_broker)
     facts = await _facts(on_broker, {})
     recorder.catch_up()
@@ -75,7 +78,7 @@ async def begin_again(request: Request, number: Number, on_broker: OnBroker, rec
 
 
 async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBroker, recorder: Recorder) -> None:
-    """Look at the goals that are not reached yet. Lessons with the same marks share their facts."""
+    """Check the open goals. Lessons with the same marks share their facts."""
     found: list[tuple[Lesson, Mapping[str, LogMark], Facts]] = []
     for lesson in (each for each in lessons if not progress.is_complete(each)):
         marks = progress.marks_of(lesson)

@@ -1,4 +1,4 @@
-"""The logs of partitions: segments, batches, indexes, and look-ups step by step."""
+"""The logs of partitions: segments, batches, indexes, and lookups shown step by step."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -31,7 +31,7 @@ Most = Annotated[int, Query(ge=1, le=1000)]
 
 @router.get("")
 async def logs(on_broker: OnBroker) -> dict[str, Any]:
-    """All partitions with their offsets and sizes; of many the first 2,000."""
+    """Return all partitions with their offsets and sizes, at most the first 2,000."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         core = broker.services.core
@@ -45,7 +45,7 @@ async def logs(on_broker: OnBroker) -> dict[str, Any]:
 
 @router.get("/{topic}/{index}")
 async def one(topic: Topic, index: Number, on_broker: OnBroker, first_segment: Offset = 0) -> dict[str, Any]:
-    """A log: its offsets, its segments, its leader epochs."""
+    """Return a log: its offsets, segments and leader epochs."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         partition = _partition(broker, topic, index)
@@ -59,7 +59,10 @@ async def one(topic: Topic, index: Number, on_broker: OnBroker, first_segment: O
 async def batches(
     topic: Topic, index: Number, on_broker: OnBroker, offset: Offset = 0, most: Most = 200
 ) -> dict[str, Any]:
-    """The batches around an offset: from the index entry before the last one at or below it."""
+    """Return the batches around an offset.
+
+    They start at the second to last index entry at or below the offset.
+    """
 
     def work(broker: AsyncOperations) -> dict[str, Any]:
         log = _partition(broker, topic, index).log
@@ -70,7 +73,7 @@ async def batches(
 
 @router.get("/{topic}/{index}/indexes")
 async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset) -> dict[str, Any]:
-    """The entries of a segment's indexes; every n-th if they are many."""
+    """Return the entries of a segment's indexes, or every nth entry if there are many."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         found = snapshot.segment_with(_partition(broker, topic, index).log, segment)
@@ -88,14 +91,14 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
 
 @router.get("/{topic}/{index}/history")
 async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str, Any]:
-    """The newest compactions, retentions and DeleteRecords of the log, each with its outline before and after."""
+    """Return the latest compactions, retentions and DeleteRecords of a log, with its outline before and after each."""
     found = [each for each in recorder.events.of(topic, index) if "before" in each.facts]
     return {"count": len(found), "changes": [each._asdict() for each in found[-_MOST_CHANGES:]]}
 
 
 @router.get("/{topic}/{index}/batch")
 async def batch(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset, position: Offset) -> dict[str, Any]:
-    """The bytes of one batch, and their fields."""
+    """Return the bytes of one batch and their fields."""
     data = await on_broker.get(
         lambda broker: snapshot.read_batch(_partition(broker, topic, index).log, segment, position)
     )
@@ -112,7 +115,7 @@ async def find(
     offset: Annotated[int | None, Query()] = None,
     time: Annotated[int | None, Query(description="ms since the epoch")] = None,
 ) -> dict[str, Any]:
-    """The steps that find an offset or a time."""
+    """Return the steps that find an offset or a time."""
     if (offset is None) == (time is None):
         raise OperationError("find: exactly one of offset and time is needed")
 
@@ -130,7 +133,7 @@ async def find(
 
 @router.get("/{topic}/{index}/producers")
 async def producers(topic: Topic, index: Number, on_broker: OnBroker) -> dict[str, Any]:
-    """The producers that the log knows, and its aborted transactions."""
+    """Return the producers with state in the log, and its aborted transactions."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         log = _partition(broker, topic, index).log
@@ -147,7 +150,11 @@ def _dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
-    """A partition, after all that was appended is in its log. NotFoundError."""
+    """Return a partition after committing all appended records to its log.
+
+    Raises:
+        NotFoundError: There is no such partition.
+    """
     core = broker.services.core
     core.writes.commit()
     found = core.topics.get(topic)
@@ -159,7 +166,7 @@ def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
 
 
 def _shortly_before(log: Log, offset: int) -> int:
-    """An offset some batches before another one, in the same segment."""
+    """Return an offset a few batches before the given one, in the same segment."""
     offset = min(max(offset, log.log_start_offset), log.log_end_offset)
     segment = log.segments[snapshot.segment_number(log, offset)]
     for _ in range(_ENTRIES_BEFORE):

@@ -1,4 +1,4 @@
-"""The requests that clients have sent: their numbers, rows and bytes, and a stream of those that come."""
+"""The requests of clients: their numbers, rows and bytes, and a stream of new ones."""
 
 import asyncio
 import json
@@ -21,11 +21,11 @@ _MOST_ROWS: Final = 500
 _MOST_NEWEST: Final = 100
 _SLICE: Final = 100
 _GATHER_S: Final = 0.1
-"""Changes of so many seconds go into one event of the stream."""
+"""The interval, in seconds, whose changes are combined into one event of the stream."""
 _FLOOD_S: Final = 0.4
-"""The same while too many come to read: the broker is under load, and rows cost more than requests."""
+"""The same interval under load, when more rows arrive than anybody can read and rows cost more than requests."""
 _BREATH_S: Final = 15.0
-"""A stream that is silent for longer might be taken for dead."""
+"""The longest silence on a stream, in seconds. A stream that is silent for longer can be mistaken for dead."""
 
 
 Api = Annotated[str, Query(description="The name of an API; all without one.")]
@@ -37,7 +37,10 @@ Errors = Annotated[bool, Query(description="Only rows with an error.")]
 async def list_requests(
     recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False
 ) -> dict[str, Any]:
-    """The numbers of the requests that pass the filter; without a filter the first and the last one say it all."""
+    """Return the numbers of the requests that match the filter.
+
+    Without a filter, the first and the last number are sufficient.
+    """
     chosen = filter_of(api, q, only_errors=errors)
     recorder.catch_up()
     return {**_state(recorder), "numbers": None if chosen.is_open else await _numbers(recorder, chosen)}
@@ -47,7 +50,10 @@ async def list_requests(
 async def rows(
     recorder: OnRecorder, first: Annotated[int, Query(ge=0)], last: Annotated[int, Query(ge=0)]
 ) -> dict[str, Any]:
-    """The rows with numbers from `first` to `last`, both included, as far as a list has told them; at most 500."""
+    """Return the rows from `first` to `last`, inclusive, at most 500.
+
+    Numbers not yet returned by a list are left out.
+    """
     numbers = range(max(first, recorder.first), min(last, recorder.last, first + _MOST_ROWS - 1) + 1)
     found = [each for number in numbers if (each := recorder.known(number)) is not None]
     return {"rows": [row_json(recorder.rows.row(each)) for each in found]}
@@ -55,21 +61,21 @@ async def rows(
 
 @router.get("/apis")
 async def apis(recorder: OnRecorder) -> dict[str, Any]:
-    """The names of the APIs that clients have used."""
+    """Return the names of the APIs that clients have used."""
     recorder.catch_up()
     return {"apis": sorted(recorder.rows.apis)}
 
 
 @router.get("/live")
 async def live(recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False) -> StreamingResponse:
-    """Server-sent events: rows that come or change."""
+    """Stream new and changed rows as server-sent events."""
     events = _events(recorder, filter_of(api, q, only_errors=errors))
     return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.get("/{number}")
 async def one(recorder: OnRecorder, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
-    """One request and its response: bytes and fields."""
+    """Return one request and its response as bytes and fields."""
     exchange = recorder.find(number)
     if exchange is None:
         state = "it is no longer kept" if number < recorder.first else "no client has sent so many"
@@ -81,7 +87,7 @@ async def one(recorder: OnRecorder, number: Annotated[int, Path(ge=1)]) -> dict[
 async def in_version(
     recorder: OnRecorder, number: Annotated[int, Path(ge=1)], version: Annotated[int, Path(ge=0)]
 ) -> dict[str, Any]:
-    """The same request and response in another version of the API."""
+    """Return the request and its response in another version of the API."""
     exchange = recorder.find(number)
     if exchange is None:
         raise NotFoundError(f"request {number}: it is not kept")
@@ -105,7 +111,7 @@ async def _numbers(recorder: Recorder, chosen: Filter) -> list[int]:
 async def _events(recorder: Recorder, chosen: Filter) -> AsyncIterator[str]:
     with recorder.subscribed() as subscription:
         yield _event({**_state(recorder), "rows": []})
-        waiting: set[int] = set()  # rows that were sent and will change
+        waiting: set[int] = set()  # Rows sent without a response.
         while not recorder.is_over:
             numbers = await subscription.next(_BREATH_S)
             if not numbers:
@@ -113,7 +119,8 @@ async def _events(recorder: Recorder, chosen: Filter) -> AsyncIterator[str]:
                 continue
             is_flood = len(numbers) > _MOST_NEWEST
             if chosen.is_open and is_flood:
-                # The newest are sent, and those that were sent too early; a view that shows others asks for them.
+                # Send the newest rows, and those that were sent before their response. A view fetches any others that
+                # it shows.
                 numbers = [*(waiting.intersection(numbers[:-_MOST_NEWEST])), *numbers[-_MOST_NEWEST:]]
             shown: list[dict[str, Any]] = []
             for count, number in enumerate(numbers):

@@ -1,4 +1,4 @@
-"""The state that clients have left: groups, transactions, fetch sessions, and requests that wait."""
+"""The state created by clients: groups, transactions, fetch sessions and waiting requests."""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Final
@@ -18,16 +18,16 @@ router = APIRouter()
 
 _MOST_SHARED: Final = 200
 _MOST_NEWEST: Final = 5_000
-"""Requests among which those that wait are looked for."""
+"""The number of requests that are searched for waiting ones."""
 
 After = Annotated[str, Query(description="Leaves out those up to this name.")]
 
 
 @router.get("/state")
 async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
-    """The brokers, the first partitions, groups and transactions, the fetch sessions, and all requests that wait.
+    """Return the brokers, the first partitions, groups and transactions, the fetch sessions, and all waiting requests.
 
-    The savings of a session are None when its beginning is not kept.
+    The savings of a session are None if its start is no longer recorded.
     """
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
@@ -51,7 +51,7 @@ async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) 
 
 
 def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
-    """Add API and client id to waiting requests, which a broker without a journal does not keep."""
+    """Add the API and the client id to waiting requests. A broker without a journal does not keep them."""
     recorder.catch_up()
     rows = recorder.rows
     newest = recorder.between(recorder.last - _MOST_NEWEST, recorder.last)
@@ -65,7 +65,7 @@ def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
 
 @router.get("/groups")
 async def more_groups(on_broker: OnBroker, after: After = "") -> dict[str, Any]:
-    """The groups behind a name."""
+    """Return the groups after a name."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         return asdict(await groups.group_page(broker.services, after))
@@ -75,7 +75,10 @@ async def more_groups(on_broker: OnBroker, after: After = "") -> dict[str, Any]:
 
 @router.get("/groups/{group_id:path}")
 async def group(on_broker: OnBroker, group_id: Annotated[str, Path()]) -> dict[str, Any]:
-    """One group: members, assignments, committed offsets; of a share group the records that are in flight."""
+    """Return one group with its members, assignments and committed offsets.
+
+    For a share group, the records in flight are included.
+    """
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         found = await groups.group_view(broker.services, group_id)

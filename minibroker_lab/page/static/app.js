@@ -1,4 +1,4 @@
-/** The frame of the page: navigation, and the view that the address names. */
+/** The frame of the page: the navigation, and the view for the current path. */
 
 import { DoView } from "./do.js";
 import { followLinks, html, Notice, render, useAddress, useData, useEffect } from "./lib.js";
@@ -10,7 +10,7 @@ import { RequestView } from "./request.js";
 import { GroupView, StateView } from "./state.js";
 import { TimeLine } from "./time_line.js";
 
-const IS_PROXY = document.documentElement.dataset.mode === "trace"; // what `minibroker trace` shows has no broker
+const IS_PROXY = document.documentElement.dataset.mode === "trace"; // The page of `minibroker trace` has no broker.
 const VIEWS = [["/requests", "Requests"], ["/logs", "Logs"], ["/state", "State"], ["/follow", "Follow"], ["/timeline", "Time line"], ["/do", "Do"], ["/lessons", "Lessons"]];
 const OF_PROXY = new Set(["/requests", "/timeline"]);
 const isHere = (to) => !IS_PROXY || OF_PROXY.has(to);

@@ -1,4 +1,4 @@
-/** A part of a segment file to scale: batches, the entries of its indexes as arrows, and the marks of the log. */
+/** A part of a segment file drawn to scale: batches, index entries as arrows, and the offsets of the log. */
 
 import { html, number, useData } from "./lib.js";
 

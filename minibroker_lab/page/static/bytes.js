@@ -1,4 +1,4 @@
-/** Bytes beside the fields that they are: to point at one marks the other. */
+/** Bytes next to their fields. Pointing at a byte or a field marks the other. */
 
 import { html, useCallback, useMemo, useRef, useState } from "./lib.js";
 import { decodeHex, flatten, leafAt, nodeAt } from "./field_tree.js";
@@ -6,8 +6,8 @@ import { Fields } from "./fields.js";
 import { Hex } from "./hex.js";
 
 /**
- * Args: `hex` the bytes, `tree` their fields, `name` for ids, `at` a byte or a range to begin with ({ start, end,
- * inside }), `lifeOf` the address of the life of the record that a node is in.
+ * Args: `hex` has the bytes, `tree` their fields, and `name` is used for ids. `at` is the initial byte or range ({
+ * start, end, inside }). `lifeOf` returns the path of the history of the record that contains a node.
  */
 export function Bytes({ name, hex, tree, meanings = {}, title = "Frame", at = null, lifeOf = null }) {
   const model = useMemo(() => flatten(tree, decodeHex(hex), meanings, title), [hex, tree]);

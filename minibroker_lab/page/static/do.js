@@ -1,4 +1,4 @@
-/** What a user can do to the broker: forms, and the lines of Python, curl and Kafka's tools that do the same. */
+/** The Do view: forms for operations on the broker, and the equivalent lines of Python, curl and Kafka's tools. */
 
 import { ActionForm } from "./do_form.js";
 import { html, Notice, useData } from "./lib.js";

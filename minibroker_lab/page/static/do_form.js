@@ -1,4 +1,4 @@
-/** The form of one action: its fields, the lines that do the same, and what the control plane has answered. */
+/** The form of one action: its fields, the equivalent lines, and the control plane's response. */
 
 import { ask, go, html, Notice, useEffect, useRef, useState } from "./lib.js";
 import { Rich } from "./texts.js";
@@ -6,7 +6,7 @@ import { Rich } from "./texts.js";
 const PAUSE_MS = 150;
 const LINES = [["python", "Python"], ["curl", "curl"], ["tool", "Kafka's tool"]];
 
-/** Args: `query` has values to begin with, `onDone` is called after each run. */
+/** Args: `query` has initial values, and `onDone` is called after each run. */
 export function ActionForm({ action, query, choices, onDone }) {
   const [values, setValues] = useState(() => Object.fromEntries(action.fields.map((each) => [each.name, query.get(each.name) ?? each.default])));
   const [result, setResult] = useState(null);
@@ -38,7 +38,7 @@ export function ActionForm({ action, query, choices, onDone }) {
   </div>`;
 }
 
-/** The request and the lines for what is typed, a moment after the last key. */
+/** Fetch the request and the lines for the typed values, shortly after the last key press. */
 function usePrepared(action, values) {
   const [prepared, setPrepared] = useState({});
   const typed = JSON.stringify(values);
@@ -63,14 +63,14 @@ function usePrepared(action, values) {
 
 const post = (body) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
-/** What the page's server answers for a form that is not valid comes back as an answer, not as a failed request. */
+/** Fetch the request of a form. The server's response to an invalid form is turned into an error. */
 async function prepare(action, fields) {
   const found = await ask(`/data/actions/${action.name}`, post({ fields }));
   if (found.error) throw new Error(found.error);
   return found;
 }
 
-/** Send the action to the control plane: { status, answer } or { error }. */
+/** Send the action to the control plane. Returns { status, answer } or { error }. */
 async function done(action, fields) {
   try {
     const { request } = await prepare(action, fields);
@@ -124,7 +124,7 @@ function Line({ title, text, reason }) {
       await navigator.clipboard.writeText(text);
       setCopied(true);
     } catch {
-      getSelection().selectAllChildren(box.current); // the browser forbids writing there: the user copies the selection
+      getSelection().selectAllChildren(box.current); // The browser forbids clipboard access. The user can copy the selection.
     }
   };
   return html`<div class="line">

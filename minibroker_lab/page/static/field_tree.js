@@ -1,4 +1,4 @@
-/** The fields of bytes as objects that know their parents, their place, and the bytes that they lie in. */
+/** Trees of fields. Each node has its parent, its position, and the bytes that contain it. */
 
 export function decodeHex(hex) {
   const bytes = new Uint8Array(hex.length / 2);
@@ -15,7 +15,7 @@ export function decodeBase64(text) {
   return Uint8Array.from(raw, (character) => character.charCodeAt(0));
 }
 
-/** Kinds of fields, each with a tint of its own. */
+/** The kinds of fields. Each kind has its own color. */
 const KINDS = [
   [/^\((length|count|size|tag|presence)\)$/, "frame"],
   [/^(ERROR|UNKNOWN)$/, "fault"],
@@ -31,12 +31,12 @@ function kindOf(node) {
   return "number";
 }
 
-/** A space: bytes with the leaves in them. The first one is the frame, others are what batches decompress to. */
+/** Bytes with their leaf fields. The first space is the frame, and the others are decompressed batches. */
 class Space {
   constructor(bytes, title, owner = null) {
     this.bytes = bytes;
     this.title = title;
-    this.owner = owner; // the node whose bytes were decompressed
+    this.owner = owner; // The node whose bytes were decompressed.
     this.leaves = [];
   }
 }
@@ -51,7 +51,7 @@ class Model {
     this.root = null;
   }
 
-  /** The nodes that are open at first: all, of a small tree; else the upper ones. */
+  /** Return the nodes that are initially open: all nodes of a small tree, otherwise the upper ones. */
   openAtFirst(chosen) {
     const opened = new Set();
     let left = 400;
@@ -76,14 +76,14 @@ class Model {
     return next;
   }
 
-  /** The node itself, or the nearest one above it that is shown. */
+  /** Return the node, or its nearest visible ancestor. */
   shownFor(node, opened) {
     let shown = node;
     for (let each = node.parent; each; each = each.parent) if (!opened.has(each)) shown = each;
     return shown;
   }
 
-  /** The nodes that are shown, from above to below. */
+  /** Return the visible nodes from top to bottom. */
   visible(opened) {
     const shown = [];
     const add = (node) => {
@@ -95,7 +95,7 @@ class Model {
   }
 }
 
-/** A text or number whose parts say nothing that it does not say itself. */
+/** Return whether a node's children add nothing to its value. */
 function isBoring(node) {
   return node.value !== null && node.value !== undefined && node.children.every((child) => child.name.startsWith("("));
 }
@@ -124,14 +124,14 @@ export function flatten(tree, bytes, meanings, title) {
   return model;
 }
 
-/** topics[0].partitions[1] */
+/** Return the path of a node, such as topics[0].partitions[1]. */
 export function pathOf(node) {
   const names = [];
   for (let each = node; each?.parent; each = each.parent) names.unshift(each.name);
   return names.join(".").replaceAll(".[", "[");
 }
 
-/** The leaf at a byte; null where there is none. */
+/** Return the leaf at a byte, or null. */
 export function leafAt(space, byte) {
   let [low, high] = [0, space.leaves.length - 1];
   while (low <= high) {
@@ -144,7 +144,10 @@ export function leafAt(space, byte) {
   return null;
 }
 
-/** The smallest node with all bytes from `start` to `end`; with `inside` of what these bytes decompress to. */
+/**
+ * Return the smallest node with all bytes from `start` to `end`, or with the range `inside` of their decompressed
+ * content.
+ */
 export function nodeAt(model, { start, end, inside = null }) {
   let space = model.spaces[0];
   if (inside) {
@@ -161,7 +164,9 @@ function smallest(nodes, start, end) {
   return within ?? found;
 }
 
-/** The record that a node is, or is a part of: { node, offset }, as its batch counts it; null for none. */
+/**
+ * Return the record that is or contains a node, with its offset in the batch: { node, offset }. Null if there is none.
+ */
 export function recordOf(node) {
   for (let each = node; each?.parent; each = each.parent) {
     if (each.type === "RECORD" && each.value !== null && each.value !== undefined) return { node: each, offset: Number(each.value) };

@@ -1,4 +1,4 @@
-/** The tree of fields, with a sentence about the one that is chosen. */
+/** The tree of fields, with a sentence about the selected field. */
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
 import { pathOf } from "./field_tree.js";

@@ -1,8 +1,8 @@
-/** The life of one record: from the request that brought it to the committed offset, and to its end. */
+/** The life of one record, from its Produce request to its committed offset and its removal. */
 
 import { ask, dayAndTime, go, html, Notice, number, useData, useState } from "./lib.js";
 
-/** The address of a record's life. */
+/** Return the path of a record's history. */
 export const lifeAddress = (topic, partition, offset) => `/follow/${encodeURIComponent(topic)}/${partition}/${offset}`;
 
 const STATES = { done: "done", waiting: "not yet", none: "not needed", unknown: "not known", bad: "over" };
@@ -31,7 +31,7 @@ export function FollowView({ topic, partition, offset }) {
   </main>`;
 }
 
-/** A form that leads to the life of any record. */
+/** A form that opens the history of any record. */
 function Choose({ topic = "", partition = 0 }) {
   const { data } = useData("/data/logs");
   const [error, setError] = useState(null);
@@ -95,7 +95,7 @@ function Item({ item }) {
   </li>`;
 }
 
-/** Bytes to scale; what is too small to be seen is drawn a little wider. */
+/** Byte ranges drawn to scale. Ranges too small to be visible are widened. */
 function Bar({ bar }) {
   const width = 1000;
   const x = (byte) => (byte / Math.max(1, bar.size)) * width;

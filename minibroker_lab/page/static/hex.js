@@ -1,4 +1,4 @@
-/** A hex dump of any length. What is marked and what fields are lies as boxes behind the text. */
+/** A hex dump of any length. Marks and field colors are boxes behind the text. */
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { leafAt, pathOf } from "./field_tree.js";
@@ -7,7 +7,7 @@ const LINE = 24; // px
 const EXTRA_LINES = 6;
 const MOST_LINES = 22;
 
-/** The columns: wide screens have 16 bytes in a line, narrow ones 8. In characters. */
+/** Return the layout of a line, in characters. A line has 16 bytes on wide screens and 8 or 4 on narrow ones. */
 function layoutOf(perLine) {
   const hexAt = 10;
   const asciiAt = hexAt + 3 * perLine + (perLine > 8 ? 1 : 0) + 1;
@@ -39,7 +39,7 @@ export function Hex({ name, space, spaces, marked, chosen, onPoint, onChoose }) 
     const [top, bottom] = [Math.floor(marked.start / perLine) * LINE, Math.ceil(marked.end / perLine) * LINE];
     const { scrollTop, clientHeight } = box.current;
     if (top >= scrollTop && top < scrollTop + clientHeight - LINE) return;
-    if (top < scrollTop && bottom > scrollTop + clientHeight) return; // it fills the view
+    if (top < scrollTop && bottom > scrollTop + clientHeight) return; // The mark fills the view.
     box.current.scrollTop = Math.max(0, top - clientHeight / 3);
   }, [marked, perLine, space]);
 
@@ -107,7 +107,7 @@ function textOf(bytes, layout, first, last) {
   return lines.join("\n");
 }
 
-/** The tints of the fields in view, and the mark. */
+/** The colors of the visible fields, and the mark. */
 function Boxes({ space, layout, first, last, marked }) {
   const [from, to] = [first * layout.perLine, (last + 1) * layout.perLine];
   const boxes = [];

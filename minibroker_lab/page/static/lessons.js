@@ -1,4 +1,4 @@
-/** The course: lessons whose goals the broker verifies while the learner works. */
+/** The course: lessons whose goals are checked while the learner works. */
 
 import { address, ask, h, html, Notice, useData, useState } from "./lib.js";
 
@@ -41,12 +41,15 @@ async function again(number, reload) {
   reload();
 }
 
-/** One text for each language, of which the first one is open. */
+/** One text per language. The first text is open. */
 function Languages({ sources, servers }) {
   return Object.entries(sources).map(([language, source], index) => html`<details key=${language} open=${index === 0}><summary>${language}</summary><${Prose} source=${source} servers=${servers} /></details>`);
 }
 
-/** The elements of the lesson's own page: texts, and [tag, attributes, child, ...]. Its usual addresses become those of this lab. */
+/**
+ * The elements of a lesson's page: texts, and [tag, attributes, child, ...]. Default addresses are replaced with this
+ * lab's.
+ */
 function Prose({ source, servers }) {
   const here = location.host + address("");
   const filled = (text) => text.replaceAll("127.0.0.1:8090", here).replaceAll("127.0.0.1:9092", servers ?? "127.0.0.1:9092");
@@ -76,7 +79,7 @@ function GoalItem({ goal, sentence, soFar }) {
   </li>`;
 }
 
-/** Text in which backquotes mark code, and [text](/path) links. */
+/** Text with code in backquotes and [text](/path) links. */
 function Inline({ text }) {
   return text.split(/(`[^`]*`|\[[^\]]*\]\(\/[^)]*\))/).map((part) => {
     const link = /^\[(.*)\]\((.*)\)$/.exec(part);

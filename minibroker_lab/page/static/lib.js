@@ -1,4 +1,4 @@
-/** What all views share: elements, the address, requests to the page's server, and texts. */
+/** Functions shared by all views: elements, the current path, requests to the page's server, and formatting. */
 
 import htm from "./vendor/htm.js";
 import { h as create } from "./vendor/preact.js";
@@ -7,13 +7,13 @@ import { useCallback, useEffect, useState } from "./vendor/preact-hooks.js";
 export { render } from "./vendor/preact.js";
 export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact-hooks.js";
 
-/** The path that all addresses begin with: empty, or "/lab" where the control plane has the page. */
+/** The prefix of all paths: empty, or "/lab" if the control plane serves the page. */
 const BASE = new URL("..", import.meta.url).pathname.slice(0, -1);
 
-/** An address of the page's server, as the browser asks for it. */
+/** Return the URL path for a path of the page's server. */
 export const address = (path) => BASE + path;
 
-/** An element, whose link or file is an address of the page. */
+/** Create an element. A link or a file that starts with "/" is a path of the page. */
 export function h(type, props, ...children) {
   for (const name of ["href", "src"]) {
     if (typeof type === "string" && props?.[name]?.startsWith?.("/")) props = { ...props, [name]: address(props[name]) };
@@ -22,13 +22,13 @@ export function h(type, props, ...children) {
 }
 export const html = htm.bind(h);
 
-/** Go to another address of the page. With `replace` the browser's history gets no new entry. */
+/** Go to another path of the page. `replace` replaces the current entry of the browser's history. */
 export function go(path, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address(path));
   dispatchEvent(new PopStateEvent("popstate"));
 }
 
-/** The address: { path, query }. */
+/** Return the current path and query: { path, query }. */
 export function useAddress() {
   const read = () => ({ path: location.pathname.slice(BASE.length), query: new URLSearchParams(location.search) });
   const [address, setAddress] = useState(read);
@@ -40,7 +40,7 @@ export function useAddress() {
   return address;
 }
 
-/** Follow links within the page without loading it again. */
+/** Follow links within the page without reloading it. */
 export function followLinks(event) {
   const link = event.target.closest?.("a[href]");
   if (!link || link.origin !== location.origin || !link.pathname.startsWith(`${BASE}/`) || link.target || event.defaultPrevented) return;
@@ -49,7 +49,7 @@ export function followLinks(event) {
   go(link.pathname.slice(BASE.length) + link.search);
 }
 
-/** Ask the page's server. Errors have its sentence as their message. */
+/** Send a request to the page's server. Errors have the server's sentence as their message. */
 export async function ask(path, options = {}) {
   let answer;
   try {
@@ -62,12 +62,12 @@ export async function ask(path, options = {}) {
   try {
     message = (await answer.json()).message ?? message;
   } catch {
-    // an answer that is not JSON has nothing to add
+    // A response that is not JSON has no message.
   }
   throw new Error(message);
 }
 
-/** What `path` answers: { data, error, reload }. It is asked again every `every` ms, if that is given. */
+/** Return the data at `path`: { data, error, reload }. It is fetched again every `every` ms, if given. */
 export function useData(path, every = 0) {
   const [state, setState] = useState({ path: null, data: null, error: null });
   const [round, setRound] = useState(0);
@@ -93,7 +93,7 @@ export function useData(path, every = 0) {
   return state.path === path ? { ...state, reload } : { data: null, error: null, reload };
 }
 
-/** Whether a media query holds. */
+/** Return whether a media query matches. */
 export function useMedia(query) {
   const [holds, setHolds] = useState(() => matchMedia(query).matches);
   useEffect(() => {
@@ -107,20 +107,20 @@ export function useMedia(query) {
 
 const NUMBERS = new Intl.NumberFormat("en");
 
-/** 1,234 */
+/** Return a number with separators, such as 1,234. */
 export const number = (value) => NUMBERS.format(value);
 
-/** "1 byte", "3 bytes" */
+/** Return a number with a noun: "1 byte", "3 bytes". */
 export const count = (value, word) => `${number(value)} ${word}${value === 1 ? "" : "s"}`;
 
-/** Bytes as a short text. */
+/** Return a number of bytes as a short text. */
 export function size(bytes) {
   if (bytes < 10_000) return `${number(bytes)} B`;
   if (bytes < 10_000_000) return `${number(Math.round(bytes / 1024))} KiB`;
   return `${number(Math.round(bytes / 1024 / 1024))} MiB`;
 }
 
-/** Milliseconds as a short text. */
+/** Return a number of milliseconds as a short text. */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "";
   if (ms < 10) return `${ms.toFixed(2)} ms`;
@@ -128,21 +128,21 @@ export function duration(ms) {
   return `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** A time of day, 14:03:59.125 */
+/** Return the local time of day, such as 14:03:59.125. */
 export function timeOfDay(ms) {
   const time = new Date(ms);
   const two = (value) => String(value).padStart(2, "0");
   return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** A day and a time. */
+/** Return the local date and time. */
 export function dayAndTime(ms) {
   const time = new Date(ms);
   const two = (value) => String(value).padStart(2, "0");
   return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${timeOfDay(ms)}`;
 }
 
-/** A message about a failure, or about an empty view. */
+/** A message about a failure or an empty view. */
 export function Notice({ kind = "info", children }) {
   return html`<div class=${`notice ${kind}`} role=${kind === "error" ? "alert" : null}>${children}</div>`;
 }

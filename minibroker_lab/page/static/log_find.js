@@ -1,4 +1,4 @@
-/** Look-ups in a log, step by step: how a broker finds an offset or a time. */
+/** Lookups in a log, step by step: how a broker finds an offset or a timestamp. */
 
 import { ask, html, Notice, number, useState } from "./lib.js";
 

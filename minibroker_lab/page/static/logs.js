@@ -1,4 +1,4 @@
-/** The logs of partitions: all of them, and one with its segments, batches, indexes and look-ups. */
+/** The logs of partitions: the list, and one log with its segments, batches, indexes and lookups. */
 
 import { BatchMap } from "./batch_map.js";
 import { Bytes } from "./bytes.js";
@@ -138,7 +138,7 @@ function Batch({ path, batch, place, at, inside, onClose }) {
 
 const isIn = (offset, batch) => offset !== null && batch.base_offset <= offset && offset <= batch.last_offset;
 
-/** The range of a record in its batch, from the address: "70-95", or with `inside` of the decompressed bytes. */
+/** Return the range of a record in its batch from the query: "70-95", or with `inside` in the decompressed bytes. */
 function rangeOf(at, inside, batch) {
   const [range, inner] = [at, inside].map((text) => /^(\d+)-(\d+)$/.exec(text ?? ""));
   if (inner) return { start: 0, end: batch.size, inside: { start: Number(inner[1]), end: Number(inner[2]) } };

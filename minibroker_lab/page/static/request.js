@@ -1,4 +1,4 @@
-/** One request: its facts, and its bytes beside its fields, in both directions. */
+/** One request: its facts, and the bytes and fields of request and response. */
 
 import { Bytes } from "./bytes.js";
 import { recordOf } from "./field_tree.js";
@@ -6,7 +6,7 @@ import { lifeAddress } from "./follow.js";
 import { count, dayAndTime, duration, go, html, Notice, number, useData, useMemo } from "./lib.js";
 import { Rich } from "./texts.js";
 
-/** What `minibroker trace` shows has no logs, so no record has a life there. */
+/** The page of `minibroker trace` has no logs, so records have no history there. */
 const HAS_LOGS = document.documentElement.dataset.mode !== "trace";
 
 export function RequestView({ number: asked, query }) {
@@ -47,14 +47,17 @@ export function RequestView({ number: asked, query }) {
   </main>`;
 }
 
-/** "request-27" names byte 27 of the request, "request-27-40" a range; `inside` a range of what that decompresses to. */
+/**
+ * Parse "request-27" (byte 27 of the request) or "request-27-40" (a range). `inside` is a range of the decompressed
+ * bytes.
+ */
 function placeOf(text, inside) {
   const found = /^(request|response)-(\d+)(?:-(\d+))?$/.exec(text ?? "");
   const inner = /^(\d+)-(\d+)$/.exec(inside ?? "");
   return found && { direction: found[1], start: Number(found[2]), end: Number(found[3] ?? 0), inside: inner && { start: Number(inner[1]), end: Number(inner[2]) } };
 }
 
-/** The records that the request brings or the response carries, with links to their lives. */
+/** The records in the request or response, with links to their histories. */
 function Records({ sets }) {
   const known = sets.filter((each) => each.first !== null);
   if (!known.length) return null;
@@ -66,7 +69,7 @@ function Fact({ name, children }) {
   return html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
 }
 
-/** The same request in another version, above what was really sent. */
+/** The request in another version, shown above the bytes that were sent. */
 function Versions({ data, chosen }) {
   const version = data.versions.includes(Number(chosen)) && chosen ? Number(chosen) : null;
   const { data: other, error } = useData(version === null ? null : `/data/requests/${data.number}/versions/${version}`);

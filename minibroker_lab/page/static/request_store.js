@@ -1,15 +1,15 @@
-/** The requests that a list shows: numbers, rows that were loaded, and a stream of those that come. */
+/** The requests that a list shows: their numbers, the loaded rows, and a stream of new ones. */
 
 import { address, ask, useCallback, useEffect, useRef, useState } from "./lib.js";
 
-const MOST_ROWS = 20_000; // that stay loaded; others are asked for again
+const MOST_ROWS = 20_000; // Loaded rows. Others are fetched again.
 const PART = 200;
 const LOOK_MS = 5_000;
-const ASLEEP_MS = 20_000; // a timer that comes so late tells of a machine that slept, whose stream may be dead without a word
+const ASLEEP_MS = 20_000; // If a timer fires this late, the machine has slept and the stream may be dead.
 
 /**
- * The requests that pass a filter (a query string), oldest first:
- * { length, at(index), indexOf(number), need(first, last), forgotten, isLoaded, error }.
+ * Return the requests that match a filter (a query string), oldest first: { length, at(index), indexOf(number),
+ * need(first, last), forgotten, isLoaded, error }.
  */
 export function useRequests(filter, isPaused) {
   const store = useRef(null);
@@ -27,7 +27,7 @@ class Requests {
     this.filter = filter;
     this.rows = new Map();
     this.asked = new Set();
-    this.numbers = filter ? [] : null; // without a filter: all from `first` to `last`
+    this.numbers = filter ? [] : null; // Without a filter, all numbers from `first` to `last` are shown.
     this.first = 1;
     this.last = 0;
     this.isLoaded = false;
@@ -61,7 +61,7 @@ class Requests {
     return low;
   }
 
-  /** Follow the stream. It begins with all that is there, also after the broker was away. */
+  /** Follow the stream. All requests are loaded when it opens, and again after the broker was away. */
   connect(redraw) {
     this.redraw = redraw;
     let frame = 0;
@@ -95,7 +95,7 @@ class Requests {
   async load() {
     try {
       const state = await ask(`/data/requests${this.filter ? `?${this.filter}` : ""}`);
-      if (state.last < this.last) this.rows.clear(); // another broker
+      if (state.last < this.last) this.rows.clear(); // The page is connected to another broker.
       if (this.numbers) this.numbers = state.numbers;
       this.asked.clear();
       Object.assign(this, { first: state.first, last: state.last, isLoaded: true, error: null });
@@ -119,7 +119,7 @@ class Requests {
     }
   }
 
-  /** Load the rows from one index to another, where they are not there. */
+  /** Load the missing rows from one index to another. */
   need(first, last) {
     for (let index = first; index <= last && index < this.length; index++) {
       const { number, row } = this.at(index);

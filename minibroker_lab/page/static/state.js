@@ -1,4 +1,4 @@
-/** The state that clients have left in the broker: groups, transactions, fetch sessions, and requests that wait. */
+/** The state created by clients: groups, transactions, fetch sessions and waiting requests. */
 
 import { ask, count, html, Notice, number, timeOfDay, useData, useState } from "./lib.js";
 
@@ -18,7 +18,7 @@ function Table({ name, heads, children }) {
   </table></div>`;
 }
 
-/** The brokers, and who leads what. */
+/** The brokers and the partitions that they lead. */
 function Replicas({ replicas }) {
   return html`<section aria-labelledby="replicas-title">
     <h2 id="replicas-title">Leaders and in-sync replicas <span class="muted">${count(replicas.partition_count, "partition")}</span></h2>
@@ -31,7 +31,7 @@ function Replicas({ replicas }) {
   </section>`;
 }
 
-/** The records that members of a share group have in hand. */
+/** The records that members of a share group have acquired. */
 function Shared({ partitions }) {
   return html`<section aria-labelledby="shared-title"><h2 id="shared-title">Share-partitions</h2>
     ${partitions.length
@@ -78,7 +78,7 @@ function Transactions({ page }) {
 const placeOf = ({ topic, partition }) => `${topic}-${partition}`;
 const nameOf = ([topic, partition]) => `${topic}-${partition}`;
 
-/** All states, with the present one lit, and those that may follow it. */
+/** All states, with the current state and its successors highlighted. */
 function Machine({ states, state }) {
   return html`<ol class="machine">${Object.keys(states).map((each) => {
     const follows = states[state]?.includes(each);
@@ -102,7 +102,7 @@ function Sessions({ sessions }) {
   </section>`;
 }
 
-/** What the incremental fetches of a session have saved, if its first request is kept. */
+/** The savings of a session's incremental fetches, if its first request is recorded. */
 function Saved({ savings }) {
   if (!savings) return html`<td class="muted" colspan="2">not known: its first request is no longer kept</td>`;
   const share = savings.full_bytes ? ` (${Math.round((100 * savings.saved_bytes) / savings.full_bytes)} %)` : "";

@@ -1,4 +1,4 @@
-/** Sentences with `names`, as text with code in it. */
+/** Text with code in backquotes. */
 
 import { html } from "./lib.js";
 

@@ -1,4 +1,4 @@
-/** The time line: requests and events on one scrubber, and the broker as it was at a request. */
+/** The time line: requests and events on one scrubber, and the state of the broker at a request. */
 
 import { lifeAddress } from "./follow.js";
 import { count, dayAndTime, go, html, Notice, number, useData, useEffect, useState } from "./lib.js";
@@ -8,7 +8,7 @@ const GRAPH = 70;
 const FAMILIES = ["produce", "fetch", "groups", "other"];
 const LANES = [["rebalance", "Rebalances"], ["leader", "Elections"], ["fault", "Faults"], ["cleaning", "Cleanings"], ["retention", "Retention"], ["deletion", "DeleteRecords"]];
 const LANE = 18;
-const PAUSE_MS = 150; // a scrubber that moves asks once it rests
+const PAUSE_MS = 150; // Fetch only when the scrubber rests.
 
 export function TimeLine({ query }) {
   const { data, error } = useData("/data/timeline", 2000);
@@ -74,7 +74,7 @@ function Events({ data, at }) {
       ${each.request >= data.first ? html`<a href=${`/timeline?at=${each.request}`}>at request ${number(each.request)}</a>` : "before the first request"} <span class="badge">${each.kind}</span> ${each.text}</li>`)}</ul></section>`;
 }
 
-/** The broker as it was when a request was answered. */
+/** The state of the broker when a request was answered. */
 function Moment({ at, seesBroker }) {
   const { data, error } = useData(at === null ? null : `/data/timeline/${at}`);
   if (error) return html`<${Notice} kind="error">${error}<//>`;

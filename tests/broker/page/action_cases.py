@@ -1,4 +1,4 @@
-"""The actions of the view Do, as users fill their forms: what has to be there before, and what afterwards."""
+"""The actions of the Do view with filled forms, the state that they require, and the expected result."""
 
 import time
 from collections.abc import Callable
@@ -12,10 +12,10 @@ VALUE: Final = """it's "so" <b>$HOME</b>"""
 
 
 class Case(NamedTuple):
-    """One form.
+    """A filled form.
 
-    `before` prepares the broker. `after` looks at it: what it returns is `expected`, whoever has done the action.
-    `{directory}` in a field is a directory that is not there yet.
+    `before` prepares the broker. `after` returns a state of the broker, which must equal `expected` no matter which
+    line performed the action. `{directory}` in a field is replaced with a directory that does not exist yet.
     """
 
     name: str
@@ -26,12 +26,12 @@ class Case(NamedTuple):
     has_tool: bool = False
 
     def filled(self, directory: Path) -> dict[str, str]:
-        """The fields with their values."""
+        """Return the fields with their values."""
         return {name: value.format(directory=directory) for name, value in self.fields.items()}
 
 
 def cleared(broker: Broker) -> None:
-    """Bring a broker to the state that each case begins with."""
+    """Reset a broker to the state in which each case starts."""
     broker.reset()
     page = Control(broker.page_url)
     for each in page.get("/control/snapshots")["snapshots"]:
@@ -48,7 +48,7 @@ def _three_records(broker: Broker) -> None:
 
 
 def _words(_: Broker, output: str, __: Path) -> list[bool]:
-    """Whether the values stand in what the way has printed."""
+    """Return whether each value occurs in the printed output."""
     return [f"value-{number}" in output for number in range(3)]
 
 

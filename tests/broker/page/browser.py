@@ -1,4 +1,4 @@
-"""Debian's Chromium, or another one, driven by Playwright."""
+"""Chromium, from Debian or elsewhere, driven by Playwright."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS: Final = (
-    "--no-sandbox",  # tests may run as root, and load nothing but the lab
+    "--no-sandbox",  # Tests can run as root, and load only the lab.
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -28,7 +28,10 @@ _LAYOUTS: Final = [(width, scheme) for width in (1280, 390) for scheme in ("ligh
 
 
 def in_each_layout(width: int, scheme: str) -> pytest.MarkDecorator:
-    """The parameters of a test of all layouts; `make torture` alone takes any but this one."""
+    """Return the parameters of a test that runs in all layouts.
+
+    `make test` runs only this layout, and `make torture` all.
+    """
     taken = (width, scheme)
     layouts = [pytest.param(*layout, marks=() if layout == taken else pytest.mark.torture) for layout in _LAYOUTS]
     return pytest.mark.parametrize(("width", "scheme"), layouts)
@@ -36,7 +39,7 @@ def in_each_layout(width: int, scheme: str) -> pytest.MarkDecorator:
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser with a profile of its own. Skips where there is none; with CI set that is a failure."""
+    """Yield a browser with a new profile. Skip the test if there is no browser, or fail it if CI is set."""
     path = next(filter(None, map(shutil.which, _NAMES)), None)
     if path is None:
         missing("no Chromium: apt-get install chromium")
@@ -47,14 +50,15 @@ def launched() -> Iterator[Browser]:
 
 
 class Window:
-    """A window that collects what goes wrong in it.
+    """A browser window that collects errors.
 
-    A browser has one, since to load the lab in a new one takes about a second of CPU more. Each test loads it anew.
-    A test that changes more than an address closes the page, or its context, and the next test has another.
+    A browser has only one window, since loading the lab in a new window takes about a second of CPU more. Each test
+    loads the lab again. A test that changes more than the URL closes the page or its context, and the next test opens
+    another.
 
     Attributes:
         page: Playwright's page.
-        troubles: errors of scripts, of the console, and of files that could not be loaded.
+        troubles: Errors of scripts and of the console, and files that could not be loaded.
     """
 
     def __init__(
@@ -71,19 +75,23 @@ class Window:
         self.page.on("console", self._hear)
 
     def open(self, path: str) -> Page:
-        """Go to an address of the lab."""
+        """Open a path of the lab."""
         self.page.goto(self.url + path)
         self.page.get_by_role("heading", level=1).wait_for()
         return self.page
 
     def picture(self, name: str) -> None:
-        """Write a picture for the documentation where LAB_PICTURES names a folder."""
+        """Save a screenshot for the documentation if LAB_PICTURES names a folder."""
         folder = os.environ.get("LAB_PICTURES")
         if folder:
             self.page.screenshot(path=Path(folder) / f"{name}.png")
 
     def check_accessibility(self) -> None:
-        """AssertionError if axe-core finds anything."""
+        """Check the page with axe-core.
+
+        Raises:
+            AssertionError: axe-core has found a problem.
+        """
         found = Axe().run(self.page).response["violations"]
         lines = [
             f"{each['id']}: {node['html'][:200]} {node['failureSummary']}" for each in found for node in each["nodes"]
@@ -91,7 +99,11 @@ class Window:
         assert not lines, "\n".join(lines)
 
     def close(self) -> None:
-        """Leave the lab for an empty page. AssertionError if anything has gone wrong."""
+        """Replace the lab with an empty page.
+
+        Raises:
+            AssertionError: Errors were collected.
+        """
         self.page.goto("about:blank")
         self.page.remove_listener("pageerror", self._catch)
         self.page.remove_listener("console", self._hear)

@@ -19,26 +19,26 @@ def shown() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Broker]:
-    """Three brokers with a page."""
+    """Yield three brokers with a page."""
     with Broker(page=True, topics=["orders:2"], brokers=3) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser. Its driver runs an event loop, so it must not outlive the module: others have coroutines."""
+    """Yield a browser. Its driver runs an event loop, which must end before other modules run coroutines."""
     with launched() as running:
         yield running
 
 
 @pytest.fixture
 def page(shown: Broker) -> Control:
-    """A client of the page's server."""
+    """Return a client of the page's server."""
     return Control(shown.page_url)
 
 
 @pytest.fixture
 def free_address() -> str:
-    """An address of which nobody else has the port at the moment."""
+    """Return an address whose port is currently free."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         return f"127.0.0.1:{found.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""The answers to the lessons: their programs, and labs that look which goals they have reached."""
+"""The answers to the lessons: their programs, and labs that check the goals reached."""
 
 import re
 from collections.abc import Generator
@@ -13,12 +13,12 @@ from tests.documented import ROOT, code
 
 FOLDER = ROOT / "docs" / "lessons"
 LANGUAGES = {"python": "Python", "java": "Java", "go": "Go", "js": "JavaScript"}
-"""As the lab names them, by their fences."""
+"""The lab's names of languages by the names of code fences."""
 WITHOUT_CLIENT = {"recovered"}
-"""A goal for which the lab is killed."""
+"""A goal that requires killing the lab."""
 SERVER = "127.0.0.1:9092"
 PAGE = "http://127.0.0.1:8090"
-"""The addresses that the programs name."""
+"""The default address of the page, which the programs use."""
 
 
 def answer_to(lesson: Lesson, language: str) -> str:
@@ -31,7 +31,7 @@ def answer_to(lesson: Lesson, language: str) -> str:
 
 
 def client_in(language: str) -> str:
-    """The client to begin with in a language: the first one, where two are there."""
+    """Return the first client of a language in the text for beginners."""
     return clients_in(language)[0]
 
 
@@ -41,7 +41,7 @@ def clients_in(language: str) -> list[str]:
 
 @contextmanager
 def lab_for(lesson: Lesson) -> Generator[Broker]:
-    """A lab that is started as the lesson says."""
+    """Yield a lab started with the command of the lesson."""
     (words,) = re.findall(r"^This lesson needs a lab[^`]* `minibroker (lab .*?)`", text_of(lesson), re.MULTILINE)
     options = make_parser(words.split()).parse_args(words.split())
     assert options.lesson == lesson.number
@@ -58,12 +58,12 @@ def server_of(broker: Broker) -> str:
 
 
 def reached(lesson: Lesson, broker: Broker) -> dict[str, str]:
-    """The goals that are reached, each with the sentence that says what shows it."""
+    """Return the sentences of the reached goals, which give the evidence."""
     return _sentences(lesson, broker)["reached"]
 
 
 def so_far(lesson: Lesson, broker: Broker) -> dict[str, str]:
-    """The sentences on goals that are open."""
+    """Return the sentences of the open goals."""
     return _sentences(lesson, broker)["so_far"]
 
 

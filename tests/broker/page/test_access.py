@@ -1,4 +1,4 @@
-"""Access to the page, and the rights that it gives itself in a browser."""
+"""Access to the page, and the permissions that it grants itself in a browser."""
 
 import re
 import subprocess

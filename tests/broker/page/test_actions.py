@@ -1,4 +1,4 @@
-"""The view Do without a browser: its forms, and each shown line, which is run and does the same."""
+"""The Do view without a browser: its forms and lines. Each line is run and has the same effect as its form."""
 
 import os
 import shlex
@@ -38,7 +38,7 @@ def prepared(page: Control, name: str, fields: dict[str, str]) -> Any:
 
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with Kafka's tools by their names, as users have it on their PATH."""
+    """Return a folder with Kafka's tools under the names that users have on their PATH."""
     folder = tmp_path_factory.mktemp("tools")
     program = Path(sys.executable).with_name("minibroker-tools")
     for name in TOOLS:
@@ -48,7 +48,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def kafkas_tools(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same folder with the tools of Kafka itself."""
+    """Return the same folder with the tools of Apache Kafka."""
     folder = tmp_path_factory.mktemp("kafkas-tools")
     java = shlex.join(jvm.command(kafka_libs, heap="256m"))
     for name in TOOLS:
@@ -59,7 +59,11 @@ def kafkas_tools(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def run(line: str, tools: Path) -> str:
-    """The output of a line for a shell. AssertionError if it fails."""
+    """Run a shell line and return its output.
+
+    Raises:
+        AssertionError: The line fails.
+    """
     assert shutil.which("curl"), "curl"
     result = subprocess.run(
         ["sh", "-c", line],
@@ -108,7 +112,7 @@ def test_kafkas_own_tools_do_it_with_the_same_line(
     monkeypatch.setattr(tool_lines, "PATIENCE_MS", int(PATIENCE_S * 1000))
     cleared(cluster)
     case.before(cluster)
-    fields = {"limit": "3", **case.fields} if case.name == "read_records" else case.fields  # it ends with the last one
+    fields = {"limit": "3", **case.fields} if case.name == "read_records" else case.fields  # The limit ends it.
     line = prepared(Control(cluster.page_url), case.name, fields)["lines"]["tool"]
     output = run(line, kafkas_tools)
     assert case.after(cluster, output, Path()) == case.expected

@@ -1,4 +1,4 @@
-"""The view Do in a real browser: each action by the mouse, one by the keyboard alone."""
+"""The Do view in a real browser: each action with the mouse, and one with the keyboard only."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def window(browser: Browser, cluster: Broker) -> Iterator[Window]:
 
 
 def fill(page: Page, fields: dict[str, str]) -> None:
-    """Type into a form, as a user does."""
+    """Type into a form like a user."""
     for name, value in fields.items():
         field = page.locator(f"#field-{name}")
         if field.get_attribute("type") == "checkbox":
@@ -58,7 +58,8 @@ def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_p
         expect(page.get_by_role("group", name="Line of Python")).to_have_text(lines["python"])
     expect(page.get_by_role("group", name="Line of curl")).to_have_text(lines["curl"])
     if lines["tool"] is not None:
-        # It names the replicas, which the action changes: the page may have asked before or after that.
+        # The line contains the replicas, which the action changes. The page can have fetched it before or after the
+        # change.
         either = re.compile("|".join(re.escape(each) for each in {before, lines["tool"]} - {None}))
         expect(page.get_by_role("group", name="Line of Kafka's tool")).to_have_text(either)
 

@@ -1,4 +1,4 @@
-"""The control plane serves the page, too, where a broker has both."""
+"""The control plane also serves the page if a broker has both."""
 
 from collections.abc import Iterator
 

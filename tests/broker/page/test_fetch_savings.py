@@ -1,4 +1,4 @@
-"""The bytes that fetch sessions save, held against the sizes of full fetches on the wire."""
+"""The bytes saved by fetch sessions, compared with the sizes of full fetches on the wire."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -13,12 +13,12 @@ from tests.broker.socket_client import SocketClient, address_of
 
 PARTITIONS: Final = 40
 OF_A_SESSION: Final = 3
-"""A partition that gets a record."""
+"""The partition that gets a record."""
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[tuple[SocketClient, Control]]:
-    """A connection to a broker, and a client of its page."""
+    """Yield a connection to a broker, and a client of its page."""
     with (
         Broker(page=True, topics=[f"orders:{PARTITIONS}"]) as broker,
         SocketClient(address_of(broker.bootstrap_servers)) as connected,
@@ -27,14 +27,14 @@ def client() -> Iterator[tuple[SocketClient, Control]]:
 
 
 def fetched(topic: dict[str, Any], offsets: dict[int, int], session: int = 0, epoch: int = -1) -> FetchRequest:
-    """A request for partitions with their offsets."""
+    """Return a request for partitions with their fetch offsets."""
     parts = [FetchPartition(partition=at, fetch_offset=start, partition_max_bytes=999) for at, start in offsets.items()]
     topics = [FetchTopic(**topic, partitions=parts)] if parts else []
     return FetchRequest(max_wait_ms=0, min_bytes=0, session_id=session, session_epoch=epoch, topics=topics)
 
 
 def sizes(page: Control) -> tuple[int, int]:
-    """The bytes of the newest request and its response."""
+    """Return the sizes of the newest request and its response."""
     last = page.get("/data/requests")["last"]
     (row,) = page.get(f"/data/requests/rows?first={last}&last={last}")["rows"]
     assert row["api"] == "Fetch"
@@ -55,7 +55,7 @@ def test_a_session_saves_what_full_fetches_would_have_taken(client: tuple[Socket
     saved = 0
     for epoch, changed in enumerate(({}, {OF_A_SESSION: 99}, {}, {5: 0, OF_A_SESSION: 0}), start=1):
         answer = ours.ask(fetched(topic, changed, session, epoch), version)
-        # An offset that is out of range is the one thing that is told again and again.
+        # An offset out of range is the only thing that every response repeats.
         assert [part.partition_index for each in answer.responses for part in each.partitions] == (
             [OF_A_SESSION] if epoch in {2, 3} else [] if epoch == 1 else [OF_A_SESSION]
         )

@@ -1,4 +1,4 @@
-"""A record's life as the page's server tells it, for real clients."""
+"""A record's life as the page's server describes it, with real clients."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +35,7 @@ def story(broker: Broker, topic: str, offset: int, partition: int = 0) -> dict[s
 
 
 def part_of(broker: Broker, link: str, direction: str) -> bytes:
-    """The bytes that a link into a request marks."""
+    """Return the bytes that a link to a request marks."""
     path, _, query = link.partition("?")
     frame = bytes.fromhex(Control(broker.page_url).get(f"/data{path}")[direction]["hex"])
     start, end = query.partition("&")[0].removeprefix(f"at={direction}-").split("-")
@@ -50,7 +50,7 @@ def sent(broker: Broker, topic: str, values: list[bytes], **options: Any) -> Non
 
 
 def read_by(broker: Broker, topic: str, group: str, count: int, **options: Any) -> None:
-    """Read from the beginning, and commit."""
+    """Read records from the beginning, and commit."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -236,7 +236,7 @@ def test_a_request_that_is_no_longer_kept_is_not_guessed(monkeypatch: pytest.Mon
         for _ in range(15):
             producer.send("plain", b"more").get(PATIENCE_S)
         producer.close()
-        # Who has followed it in time still knows; who begins now does not.
+        # A search that started in time still has the request, and a new search does not.
         assert story(broker, "plain", 0)["stages"]["produced"] == kept
         lost = story(broker, "plain", 1)["stages"]["produced"]
         assert lost["state"] == "unknown"

@@ -1,4 +1,4 @@
-"""A record followed in a real browser. Its pictures are the screencast of docs/lab.md."""
+"""A record followed in a real browser. The screenshots make the screencast of docs/lab.md."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,10 +19,10 @@ ORDERS = [f"""{{"order": {number}, "item": "<script>alert(1)</script>"}}""".enco
 
 @pytest.fixture(scope="module")
 def used() -> Iterator[Broker]:
-    """A broker with orders that were sent, plain and compressed, and read by a group, which has committed.
+    """Yield a broker with plain and compressed orders, which a group has read and committed.
 
-    Another client has sent records of one key to a compacted topic, and then records in a transaction. It comes before
-    the browser, whose event loop would stand still meanwhile.
+    Another client has produced records with one key to a compacted topic, followed by records in a transaction. This
+    fixture precedes the browser, whose event loop it would block.
     """
     prices = "prices:1:cleanup.policy=compact,segment.bytes=300,min.cleanable.dirty.ratio=0.01"
     with Broker(page=True, topics=["orders", "packed", "paid", prices]) as broker:
@@ -32,7 +32,7 @@ def used() -> Iterator[Broker]:
                     "bootstrap.servers": broker.bootstrap_servers,
                     "client.id": "shop",
                     "compression.type": codec,
-                    "linger.ms": 60_000,  # one batch, which flush sends
+                    "linger.ms": 60_000,  # The records are in one batch, which flush sends.
                 }
             )
             for number, order in enumerate(ORDERS):
@@ -82,7 +82,7 @@ def stage(page: Page, title: str) -> Locator:
 
 
 def marked(page: Page, direction: str) -> Locator:
-    """The row of the field that is chosen."""
+    """Return the row of the selected field."""
     return page.get_by_role("tree", name=f"Fields of the {direction}").get_by_role("treeitem", selected=True)
 
 

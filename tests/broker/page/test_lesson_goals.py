@@ -1,4 +1,4 @@
-"""Goals that look alike on the wire: what does not reach them, and what does."""
+"""Goals that look alike on the wire are reached only by the right requests."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def with_lab(lesson: object) -> pytest.MarkDecorator:
 
 
 def write(lab: Broker, topic: str, *records: tuple[str | None, str | None], **settings: object) -> None:
-    """Write records (key, value) one by one."""
+    """Write records, given as keys and values, one by one."""
     producer = Producer({"bootstrap.servers": lab.bootstrap_servers, **settings})
     for key, value in records:
         producer.produce(topic, value, key=key)
@@ -38,7 +38,7 @@ def write(lab: Broker, topic: str, *records: tuple[str | None, str | None], **se
 
 
 def read(lab: Broker, count: int, *, auto_commit: bool) -> list[int]:
-    """The offsets of the first records that a new consumer of the group gets."""
+    """Return the offsets of the first records that a new consumer of the group reads."""
     settings = {"group.id": "shop", "auto.offset.reset": "earliest", "enable.auto.commit": auto_commit}
     consumer = Consumer({"bootstrap.servers": lab.bootstrap_servers, "fetch.wait.max.ms": 100, **settings})
     consumer.subscribe(["orders"])
@@ -64,7 +64,7 @@ def test_a_fetch_that_finds_records_late_was_not_woken(lab: Broker) -> None:
     assert consumer.consume(1, PATIENCE_S)
     assert reached(FETCHING, lab) == {}
     end = time.monotonic() + PATIENCE_S
-    while "woken" not in reached(FETCHING, lab):  # a record may come between two waits
+    while "woken" not in reached(FETCHING, lab):  # A record can arrive between two waits.
         assert time.monotonic() < end
         assert consumer.consume(1, 0.1) == []
         write(lab, "orders", (None, "another"))

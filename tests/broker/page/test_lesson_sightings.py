@@ -1,4 +1,4 @@
-"""The sentence of a lesson on an open goal, from the same look that decides whether it is reached."""
+"""The sentence of an open goal, from the same check that decides whether the goal is reached."""
 
 import socket
 import struct
@@ -29,7 +29,7 @@ def with_lab(lesson: object) -> pytest.MarkDecorator:
 
 
 def plain(sentence: str) -> str:
-    """A sentence without the places of its links and the numbers of requests."""
+    """Return a sentence without its link targets and request numbers."""
     text, *rest = sentence.split("[")
     for part in rest:
         name, _, tail = part.partition("](")
@@ -39,7 +39,7 @@ def plain(sentence: str) -> str:
 
 
 def ask(lab: Broker, request: bytes) -> None:
-    """Send a request, and wait for the response."""
+    """Send a request and wait for the response."""
     host, port = server_of(lab).split(":")
     with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
         connection.sendall(framed(request))

@@ -1,4 +1,4 @@
-"""The lessons: their texts are complete, and the answers for teachers reach their goals, which nothing else reaches."""
+"""The lessons have complete texts, and their goals are reached by the answers for teachers and by nothing else."""
 
 import json
 import re
@@ -31,7 +31,7 @@ from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
 _ONCE = {4, 10}
-"""Lessons whose answers run once: that of 4 waits for seconds, and that of 10 creates its topic."""
+"""Lessons whose answers run once: lesson 4 waits for seconds, and lesson 10 creates its topic."""
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[each.slug for each in LESSONS])
 
 
@@ -67,7 +67,7 @@ def test_the_answer_reaches_all_goals(lesson: Lesson, lab: Broker) -> None:
 
 
 def plain(sentence: str) -> str:
-    """A sentence without the links to requests of this run."""
+    """Return a sentence without the links to requests of this run."""
     return re.sub(r"\[([^]]*)\]\(/requests/\d+\)", r"\1", sentence)
 
 
@@ -128,7 +128,7 @@ def test_a_lab_that_was_killed_has_its_records_again_and_cuts_half_a_batch(tmp_p
 
 
 def _lab_killed(directory: Path, program: str = "") -> dict[str, str]:
-    """The goals that are reached in lesson 10 by a lab on this directory, which is killed."""
+    """Return the goals of lesson 10 reached by a lab on this directory, and kill the lab."""
     command = [
         sys.executable,
         "-m",
@@ -181,6 +181,6 @@ def test_a_lesson_has_the_goals_in_its_text(lesson: Lesson) -> None:
     text = text_of(lesson)
     assert text.startswith(f"# {lesson.number}. {lesson.title}\n")
     tasks = "\n".join(f"{number}. {goal.task}" for number, goal in enumerate(lesson.goals, 1))
-    assert f"## Goals\n\n{tasks}\n\n" in text  # a link that only the documentation has may follow
+    assert f"## Goals\n\n{tasks}\n\n" in text  # A link can follow that only the documentation has.
     assert "## Look at it\n" in text
     assert "## Why it is so\n" in text

@@ -1,4 +1,4 @@
-"""Logs as the page's server has them."""
+"""Logs as returned by the page's server."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -14,7 +14,7 @@ VALUE = b"x" * 200
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[Control]:
-    """A page that shows a topic with two segments, of one batch for each record."""
+    """Yield a page that shows a topic with two segments and one record per batch."""
     topic = "filled:1:segment.bytes=20000,index.interval.bytes=1000,retention.ms=-1"
     with Broker(page=True, topics=[topic, "empty"]) as broker:
         for number in range(120):

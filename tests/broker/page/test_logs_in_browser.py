@@ -1,4 +1,4 @@
-"""The views of logs in a real browser, while a real client writes."""
+"""The views of logs in a real browser while a real client writes."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The recorder of the page and its ring: what is kept of the bytes that pass, and who is told of them."""
+"""The page's recorder and its ring: the bytes that are kept, and the notification of subscribers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def framed(content: bytes) -> bytes:
 
 
 def quiet_conversation(ring: Ring[Exchange]) -> Conversation:
-    """A conversation that fills a ring, as with --quiet."""
+    """Return a conversation that only fills a ring, as with --quiet."""
     return Conversation("client:1", "broker:2", LineWriter(ManualClock(), None, str, str, Mock(), ring), None)
 
 
@@ -58,7 +58,7 @@ async def test_the_ring_is_bounded_and_what_it_has_forgotten_is_known() -> None:
         assert (recorder.first, recorder.last, recorder.find(15)) == (16, 25, None)
         assert await subscription.next(PATIENCE_S) == list(range(16, 26))
     late = framed((3).to_bytes(4, "big") + b"\0\0" + bytes(4))
-    conversation.response(late, len(late))  # its request has been forgotten
+    conversation.response(late, len(late))  # The request is no longer in the ring.
     assert ring.last == 25
 
 

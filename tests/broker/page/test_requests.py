@@ -1,4 +1,4 @@
-"""The list of requests and one request, as the page's server has them."""
+"""The request list and single requests, as returned by the page's server."""
 
 import asyncio
 import http.client
@@ -22,7 +22,7 @@ from tests.broker.socket_client import framed
 from tests.clients import kafka_python_client
 from tests.patience import PATIENCE_S
 
-kafka: Any = kafka_python_client  # which has types in part only
+kafka: Any = kafka_python_client  # kafka-python's types are incomplete.
 
 
 def api_versions(correlation_id: int, client_id: bytes = b"raw") -> bytes:
@@ -31,7 +31,7 @@ def api_versions(correlation_id: int, client_id: bytes = b"raw") -> bytes:
 
 
 def exchange(broker: Broker, *frames: bytes) -> list[bytes]:
-    """Send frames together, and return the frames that come back."""
+    """Send frames together, and return the frames of the responses."""
     answers: list[bytes] = []
     with socket.create_connection(broker.address, timeout=PATIENCE_S) as client, client.makefile("rb") as stream:
         client.sendall(b"".join(frames))
@@ -167,7 +167,7 @@ def test_a_fault_is_named_where_its_request_is_shown(shown: Broker, page: Contro
 
 @contextmanager
 def events(page: Control, query: str = "") -> Generator[Iterator[Any]]:
-    """The rows of the live stream."""
+    """Yield the rows of the live stream."""
     connection = http.client.HTTPConnection(page.host or "", page.port, timeout=PATIENCE_S)
     connection.request("GET", f"/data/requests/live{query}")
     response = connection.getresponse()
@@ -200,7 +200,7 @@ def test_the_stream_tells_each_request_that_comes(shown: Broker, page: Control) 
 
 
 async def streamed(recorder: Recorder, *steps: Callable[[], None]) -> list[list[int]]:
-    """The numbers of the rows in each event of a stream without a filter, after each step."""
+    """Return the numbers of the rows in each event of an unfiltered stream after each step."""
     stream = aiter((await live(recorder)).body_iterator)
     await anext(stream)
     found: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""The views of requests in a real browser, while real clients send them."""
+"""The views of requests in a real browser while real clients send requests."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 
 @pytest.fixture(scope="module")
 def busy(shown: Broker) -> Broker:
-    """A broker after some requests of two kinds of clients."""
+    """Return a broker after some requests of two kinds of clients."""
     producer = KafkaProducer(bootstrap_servers=shown.bootstrap_servers, client_id="shop", compression_type="gzip")
     for number in range(20):
         producer.send(
@@ -112,13 +112,13 @@ def test_to_point_at_a_field_marks_its_bytes_and_the_other_way_round(window: Win
     tree = page.get_by_role("tree", name="Fields of the request")
     bytes_side = page.locator(".hex-side").first
     tree.get_by_role("treeitem").filter(has_text="clientId").hover()
-    expect(bytes_side).to_contain_text("bytes 12 to 17")  # a length of two bytes, and "shop"
+    expect(bytes_side).to_contain_text("bytes 12 to 17")  # A length of two bytes, and "shop".
     assert bytes_side.locator("i.mark").count() >= 2
     box = page.get_by_role("group", name="Bytes of the request").bounding_box()
     character = page.locator(".probe").first.bounding_box()
     assert box is not None
     assert character is not None
-    page.mouse.move(box["x"] + 13 + (10 + 3 * 5 + 1) * character["width"] / 64, box["y"] + 8 + 12)  # byte 5
+    page.mouse.move(box["x"] + 13 + (10 + 3 * 5 + 1) * character["width"] / 64, box["y"] + 8 + 12)  # Byte 5
     expect(tree.locator(".marked")).to_contain_text("requestApiKey")
     expect(page.locator(".about-field").first).to_contain_text("INT16")
 
@@ -192,7 +192,7 @@ def test_the_stream_begins_anew_after_the_machine_has_slept(browser: Browser, bu
     expect(page.get_by_role("status")).to_contain_text("requests")
     assert len(streams) == 2
     window.close()
-    page.context.close()  # its clock stays installed
+    page.context.close()  # The installed clock would stay in the context.
 
 
 @pytest.mark.torture

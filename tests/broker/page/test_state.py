@@ -1,4 +1,4 @@
-"""Groups, transactions, fetch sessions and waiting requests as the page's server has them, and in a real browser."""
+"""Groups, transactions, fetch sessions and waiting requests, as returned by the page's server and in a real browser."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -24,7 +24,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @pytest.fixture(scope="module")
 def used() -> Iterator[Broker]:
-    """A broker with a consumer that waits, its group, and an open transaction."""
+    """Yield a broker with a waiting consumer, its group, and an open transaction."""
     with Broker(page=True, topics=["orders:2"]) as broker:
         for number in range(5):
             broker.produce("orders", f"{number}".encode(), partition=0)
@@ -48,7 +48,7 @@ def used() -> Iterator[Broker]:
             {
                 "bootstrap.servers": broker.bootstrap_servers,
                 "transactional.id": "payer",
-                "transaction.timeout.ms": 900_000,  # the longest that brokers allow
+                "transaction.timeout.ms": 900_000,  # This is the maximum that brokers allow.
             }
         )
         producer.init_transactions(PATIENCE_S)
@@ -56,7 +56,7 @@ def used() -> Iterator[Broker]:
         producer.produce("orders", b"5", partition=1)
         assert producer.flush(PATIENCE_S) == 0
         yield broker
-        broker.produce("orders", b"the end", partition=0)  # what the consumer waits for
+        broker.produce("orders", b"the end", partition=0)  # The consumer waits for this record.
         consumer.close(autocommit=False)
 
 

@@ -1,4 +1,4 @@
-"""The time line as the page's server has it, and in a real browser."""
+"""The time line, as returned by the page's server and in a real browser."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 
 @pytest.fixture(scope="module")
 def used() -> Iterator[Broker]:
-    """A broker with a cleaning, two commits of a group, a fault, a move of a leader, and records that were deleted."""
+    """Yield a broker with a cleaning, two commits of a group, a fault, a leader change and deleted records."""
     latest = "latest:1:cleanup.policy=compact,segment.bytes=300,min.cleanable.dirty.ratio=0.01"
     with Broker(page=True, brokers=2, topics=["orders", latest]) as broker:
         servers = {"bootstrap.servers": broker.bootstrap_servers}
@@ -39,7 +39,7 @@ def used() -> Iterator[Broker]:
             message = consumer.poll(PATIENCE_S)
             assert message is not None
             assert message.error() is None
-            broker.clock.advance(1)  # so that no two commits are in one ms
+            broker.clock.advance(1)  # No two commits may be in the same millisecond.
             consumer.commit(message=message, asynchronous=False)
             broker.clock.advance(1)
         consumer.close()
@@ -49,14 +49,14 @@ def used() -> Iterator[Broker]:
         broker.clock.advance(1)
         broker.move_leader("orders", 0, to=2 if broker.leader("orders") == 1 else 1)
         broker.clock.advance(1)
-        admin: Any = AdminClient({**servers})  # whose answers nobody takes once it is gone
+        admin: Any = AdminClient({**servers})  # A deleted client would drop its responses.
         (deleted,) = admin.delete_records([TopicPartition("orders", 0, 1)]).values()
         assert deleted.result(PATIENCE_S).low_watermark == 1
         yield broker
 
 
 def requests(page: Control, api: str) -> list[int]:
-    """The numbers of the requests of an API."""
+    """Return the numbers of the requests of an API."""
     rows: list[Any] = page.get("/data/requests/rows?first=1&last=500")["rows"]
     return [each["number"] for each in rows if each["api"] == api]
 
@@ -119,7 +119,7 @@ def test_a_log_is_shown_before_and_after_its_changes(browser: Browser, used: Bro
     assert cleaning["kind"] == "cleaning"
     assert before["size"] == sum(each["size"] for each in before["segments"]) > after["size"]
     changed = set(map(str, after["segments"])) - set(map(str, before["segments"]))
-    assert len(changed) == 5  # of six records with one key, each in a segment of its own, the last one stays
+    assert len(changed) == 5  # Of six records with one key, each in its own segment, only the last one stays.
     assert (deletion["facts"]["before"]["start"], deletion["facts"]["after"]["start"]) == (0, 1)
     window = Window(browser, used.page_url)
     page = window.open("/logs/latest/0")

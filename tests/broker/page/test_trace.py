@@ -1,4 +1,4 @@
-"""The page of `minibroker trace`, before a broker and its real clients."""
+"""The page of `minibroker trace`, in front of a broker with real clients."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceProcess]:
-    """A proxy with a page, after a producer and a consumer."""
+    """Yield a proxy with a page, after a producer and a consumer have used it."""
     folder = tmp_path_factory.mktemp("trace")
     with (
         Broker(topics=["orders:2"], page=True, config={"group.initial.rebalance.delay.ms": "0"}) as broker,
@@ -46,7 +46,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceProcess]:
 
 @pytest.fixture(scope="module")
 def traced_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceProcess]:
-    """A proxy with a page before three brokers, one of whose partitions moves to another broker."""
+    """Yield a proxy with a page in front of three brokers, after a partition's leader has moved."""
     with (
         Broker(topics=["orders:3"], brokers=3) as broker,
         TraceProcess(
@@ -63,7 +63,7 @@ def traced_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracePr
 
 
 def last_of(page: Control, api: str) -> int:
-    """The number of the newest request of an API."""
+    """Return the number of the newest request of an API."""
     rows = page.get(f"/data/requests/rows?first=1&last={page.get('/data/requests')['last']}")["rows"]
     return max(int(each["number"]) for each in rows if each["api"] == api)
 
@@ -72,7 +72,7 @@ def test_the_page_has_what_the_lines_have(traced: TraceProcess) -> None:
     page = Control(traced.words["page"])
     last = page.get("/data/requests")["last"]
     assert last >= 10
-    eventually(lambda: traced.lines.read_text().count("\n") >= last)  # a thread writes them
+    eventually(lambda: traced.lines.read_text().count("\n") >= last)  # A thread writes the lines.
     rows = page.get(f"/data/requests/rows?first=1&last={last}")["rows"]
     for row, entry in zip(rows, sorted(traced.entries(), key=lambda each: each["number"]), strict=True):
         found = (row["number"], row["api"], row["version"], row["client_id"], row["bytes_in"], row["bytes_out"])
@@ -121,7 +121,7 @@ def test_views_that_need_a_broker_are_absent_and_said_so(browser: Browser, trace
 
 
 def test_the_time_line_tells_of_groups_and_logs_what_the_broker_tells(traced: TraceProcess) -> None:
-    """The proxy sees requests alone; the lab behind it reads the records of `__consumer_offsets`."""
+    """The proxy sees only requests, while the lab of the broker reads the records of `__consumer_offsets`."""
     proxy, lab = Control(traced.words["page"]), Control(traced.words["lab"])
     passed, own = (page.get(f"/data/timeline/{last_of(page, 'OffsetCommit')}") for page in (proxy, lab))
     assert passed["groups"] == own["groups"]

@@ -1,4 +1,4 @@
-"""The lab in a terminal, with keys only, before a broker and its real clients."""
+"""The terminal lab, used with keys only, in front of a broker with real clients."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,13 +21,13 @@ SCRIPT = "[bold red]<script>[/]"
 
 @pytest.fixture(scope="module")
 def busy() -> Iterator[Broker]:
-    """A broker after a producer and a consumer in a group."""
+    """Yield a broker after a producer and a consumer in a group have used it."""
     with Broker(page=True, topics=["orders:2"], control_token="secret") as broker:
         producer = KafkaProducer(
             bootstrap_servers=broker.bootstrap_servers,
             client_id="shop",
             compression_type="gzip",
-            linger_ms=60_000,  # all records are in one batch, which flush sends
+            linger_ms=60_000,  # All records are in one batch, which flush sends.
         )
         for number in range(20):
             producer.send("orders", f"order {number} {SCRIPT * 9}".encode(), partition=0)
@@ -48,13 +48,13 @@ def busy() -> Iterator[Broker]:
 
 @asynccontextmanager
 async def opened(url: str, token: str | None = "secret") -> AsyncIterator[Pilot[None]]:
-    """The application in a terminal of 160 columns."""
+    """Yield the application in a terminal of 160 columns."""
     async with LabApp(PageClient(url, token)).run_test(size=(160, 50)) as pilot:
         yield pilot
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
-    """Have the view ask its page, until a condition holds."""
+    """Refresh the view until a condition holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             screen = pilot.app.screen
@@ -65,7 +65,7 @@ async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
 
 
 def rows_of(pilot: Pilot[None], name: str) -> list[list[str]]:
-    """The texts in the rows of a table; none before it is there."""
+    """Return the texts in the rows of a table, or no rows before the table exists."""
     found = pilot.app.screen.query(f"#{name}")
     table: DataTable[Any] | None = found.first(DataTable) if found else None
     return [] if table is None else [[str(cell) for cell in table.get_row(each.key)] for each in table.ordered_rows]
@@ -82,7 +82,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
 
 
 async def open_produce(pilot: Pilot[None]) -> None:
-    """Go to the request that has the records, with keys."""
+    """Open the request with the records, using keys."""
     await until(pilot, lambda: rows_of(pilot, "rows"))
     await press(pilot, "slash", *"produce", "space", *"records", "enter")
     await until(pilot, lambda: rows_of(pilot, "rows") and all("Produce v" in row[2] for row in rows_of(pilot, "rows")))
@@ -238,4 +238,4 @@ async def test_an_answer_to_a_view_that_is_left_meanwhile_is_dropped(
 
         monkeypatch.setattr(view.client, "get", late)
         view.refresh_soon()
-        await asked.wait()  # the application ends now, and its worker fails if the answer finds no widgets
+        await asked.wait()  # The application ends next, and its worker fails if the response finds no widgets.

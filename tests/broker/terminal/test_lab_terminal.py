@@ -1,4 +1,4 @@
-"""`minibroker lab --terminal` at a terminal of its own."""
+"""`minibroker lab --terminal` in a pseudo-terminal."""
 
 import fcntl
 import logging
@@ -24,14 +24,14 @@ COMMAND = [sys.executable, "-m", "minibroker", "lab", "--terminal", "--listen", 
 
 
 def read_until(terminal: int, condition: Callable[[str], bool]) -> str:
-    """Read what a terminal is sent until a condition holds for all of it, or nothing more comes."""
+    """Read a terminal's output until a condition holds for all of it, or the output ends."""
     text = ""
     deadline = time.monotonic() + PATIENCE_S
     while not condition(text) and time.monotonic() < deadline:
         readable, _, _ = select.select([terminal], [], [], deadline - time.monotonic())
         try:
             part = os.read(terminal, 1 << 16) if readable else b""
-        except OSError:  # the other side is closed
+        except OSError:  # The other side is closed.
             part = b""
         if not part:
             break
