@@ -1,9 +1,9 @@
-"""Write the types of the answers in the four clients, from the OpenAPI document of the control plane: `make clients`.
+"""Write the response types of the four clients from the control plane's OpenAPI document: `make clients`.
 
-OpenAPI Generator renders one template for each language; it comes through Maven, and needs Java. gofmt and rustfmt then
-lay out what they know better. What a request is made of, errors and payloads are written by hand.
+OpenAPI Generator renders one template per language. It is fetched by Maven and needs Java. gofmt and rustfmt format the
+result. The types of requests, errors and payloads are written by hand.
 
-The first line of each file has a digest of what it was made from; a file whose digest is right is left alone.
+The first line of each file has a digest of its sources. A file with the current digest is left unchanged.
 """
 
 import hashlib
@@ -21,10 +21,10 @@ from minibroker.control.app import make_app
 
 FOLDER: Final = Path(__file__).parent
 VERSION: Final = "7.10.0"
-"""OpenAPI Generator's."""
+"""The version of OpenAPI Generator."""
 _REFERENCE: Final = "#/components/schemas/"
 BY_HAND: Final = frozenset({"Fault", "Fields", "Payload", "Quota"})
-"""Types that requests have, too, and those that JSON Schema calls anything."""
+"""Types that requests also use, and those that JSON Schema leaves unspecified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +35,25 @@ class Language:
     """OpenAPI Generator's name for the language."""
 
     file: str
-    """Where they are, relative to this folder."""
+    """The path of the generated file, relative to this folder."""
 
     types: Mapping[str, str]
-    """By type and format of JSON Schema."""
+    """The language's types by type and format of JSON Schema."""
 
     names: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The client's names of objects that have another one in the document."""
+    """The client's names of objects that have another name in the document."""
 
     by_hand: frozenset[str] = frozenset()
     """Objects that are not generated."""
 
     spellings: Mapping[str, str | Callable[[re.Match[str]], str]] = field(default_factory=dict)
-    """Regular expressions, and what is written in place of what the generator writes, in this order."""
+    """Replacements in the generator's output, by regular expression, applied in this order."""
 
     formatter: tuple[str, ...] = ()
 
 
 def _with_older_constructor(record: re.Match[str]) -> str:
-    """Add to a record the constructor that it had before its last component came."""
+    """Add to a record the constructor that it had before its last component was added."""
     begin, name, components, end = record.groups()
     names = re.findall(r"(\w+)(?:,$|\Z)", components, re.MULTILINE)
     parameters = " ".join(components.split())
@@ -76,7 +76,7 @@ LANGUAGES: Final = {
             "number": "float64",
         },
         {"GroupIds": "GroupIDs"},
-        frozenset({"FaultHits"}),  # it embeds InstalledFault
+        frozenset({"FaultHits"}),  # FaultHits embeds InstalledFault.
         {r"Id ": "ID ", r"Api ": "API ", r"\*Fields": "map[string]any"},
         ("gofmt", "-w"),
     ),
@@ -86,7 +86,7 @@ LANGUAGES: Final = {
         {"integer+int16": "Integer", "integer+uint32": "Integer", "integer+uint64": "Long", "number": "Double"},
         {"Record": "ConsumedRecord"},
         spellings={
-            # The template marks what is never null.
+            # The template marks types that are never null.
             "~Integer": "int",
             "~?ModelLong": "long",
             "~(Long|Double|Boolean)": lambda match: match[1].lower(),
@@ -101,7 +101,7 @@ LANGUAGES: Final = {
         "node/answers.d.ts",
         {f"integer+{name}": "number" for name in ("int16", "uint32", "uint64")},
         {"Record": "ConsumedRecord"},
-        frozenset({"FaultHits", "Record"}),  # the first is an InstalledFault, and the other has a type parameter
+        frozenset({"FaultHits", "Record"}),  # FaultHits extends InstalledFault, and Record has a type parameter.
         {r"Array<(\w+)>": r"\1[]", r"\b(Fields( . null)?|Payload);": lambda match: "any;" if match[2] else "unknown;"},
     ),
     "rust": Language(
@@ -120,37 +120,37 @@ LANGUAGES: Final = {
 
 
 def answers() -> dict[str, Any]:
-    """Return the OpenAPI document with the answers of clients only, and with names for what may be anything.
+    """Return the OpenAPI document reduced to responses, with named types for unspecified values.
 
-    A field that is not required comes after those that are.
+    Optional fields come after the required ones.
     """
     document = make_app(None).openapi()
     schemas: dict[str, Any] = document["components"]["schemas"]
     names = set(_in_answers(document))
-    kept = {
+    response_schemas = {
         name: schema
         for name, schema in schemas.items()
         if name in names - BY_HAND and (name == "Status" or len(schema.get("properties", {})) > 1)
     } | {name: {"type": "object", "properties": {}} for name in BY_HAND}
-    for schema in kept.values():
-        # A default of an answer is a constant.
+    for schema in response_schemas.values():
+        # A response field with a default is a constant.
         required = [
             *schema.get("required", []),
-            *(name for name, given in schema["properties"].items() if given.get("default")),
+            *(name for name, field_schema in schema["properties"].items() if field_schema.get("default")),
         ]
         schema["required"] = required
         schema["properties"] = {
-            name: _named(name, given)
-            for name, given in sorted(schema["properties"].items(), key=lambda item: item[0] not in required)
+            name: _named(name, field_schema)
+            for name, field_schema in sorted(schema["properties"].items(), key=lambda item: item[0] not in required)
         }
     return {
         **document,
         "paths": {
             f"/{name}": {"get": {"responses": {"200": {"description": "", "content": {"application/json": {
                 "schema": {"$ref": _REFERENCE + name}}}}}}}
-            for name in kept
+            for name in response_schemas
         },
-        "components": {"schemas": kept},
+        "components": {"schemas": response_schemas},
     }  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 def _in_answers(document: Mapping[str, Any]) -> Iterator[str]:
     schemas = document["components"]["schemas"]
-    seen: set[str] = set()
+    visited: set[str] = set()
     parts: list[Any] = [
         response
         for item in document["paths"].values()
@@ -181,8 +181,8 @@ def _in_answers(document: Mapping[str, Any]) -> Iterator[str]:
         part = parts.pop()
         if isinstance(part, dict):
             name = part.get("$ref", "").removeprefix(_REFERENCE)
-            if name and name not in seen:
-                seen.add(name)
+            if name and name not in visited:
+                visited.add(name)
                 yield name
                 parts.append(schemas[name])
             parts += part.values()
@@ -191,14 +191,14 @@ def _in_answers(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def digest(language: str) -> str:
-    """Return what the first line of a client's types says about what they were made from."""
+    """Return the digest of a language's sources, which is in the first line of its file."""
     template = (FOLDER / f"templates/{language}.mustache").read_bytes()
     sources = [json.dumps(answers()["components"], sort_keys=True).encode(), template, Path(__file__).read_bytes()]
     return hashlib.sha256(b"\n".join(sources)).hexdigest()[:16]
 
 
 def is_current(language: str) -> bool:
-    """Whether a client's types were made from what is here."""
+    """Return whether a client's file was generated from the current sources."""
     with (FOLDER / LANGUAGES[language].file).open() as file:
         return digest(language) in file.readline()
 
@@ -206,16 +206,18 @@ def is_current(language: str) -> bool:
 def _generate(name: str, jar: Path) -> None:
     language = LANGUAGES[name]
     with tempfile.TemporaryDirectory() as temporary:
-        made = Path(temporary)
-        (made / "document.json").write_text(json.dumps(answers()))
+        folder = Path(temporary)
+        (folder / "document.json").write_text(json.dumps(answers()))
         settings = {
             "generatorName": language.generator,
-            "inputSpec": str(made / "document.json"),
-            "outputDir": str(made),
+            "inputSpec": str(folder / "document.json"),
+            "outputDir": str(folder),
             "templateDir": str(FOLDER / "templates"),
             "files": {f"{name}.mustache": {"templateType": "SupportingFiles", "destinationFilename": "answers"}},
             "typeMappings": dict(language.types),
-            "schemaMappings": {each: language.names.get(each, each) for each in BY_HAND | language.by_hand},
+            "schemaMappings": {
+                type_name: language.names.get(type_name, type_name) for type_name in BY_HAND | language.by_hand
+            },
             "modelNameMappings": dict(language.names),
             "globalProperties": {
                 "models": "",
@@ -225,12 +227,12 @@ def _generate(name: str, jar: Path) -> None:
             },
             "additionalProperties": {"made": f"Made by `make clients`, from the OpenAPI document ({digest(name)})"},
         }
-        (made / "settings.json").write_text(json.dumps(settings))
-        command = ["java", "-jar", str(jar), "generate", "--config", str(made / "settings.json")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            sys.exit(done.stdout + done.stderr)
-        text = (made / "answers").read_text()
+        (folder / "settings.json").write_text(json.dumps(settings))
+        command = ["java", "-jar", str(jar), "generate", "--config", str(folder / "settings.json")]
+        generator = subprocess.run(command, capture_output=True, text=True, check=False)
+        if generator.returncode:
+            sys.exit(generator.stdout + generator.stderr)
+        text = (folder / "answers").read_text()
     for before, after in language.spellings.items():
         text = re.sub(before, after, text)
     path = FOLDER / language.file
@@ -240,13 +242,13 @@ def _generate(name: str, jar: Path) -> None:
 
 
 def main() -> None:
-    """Generate all that are not current."""
-    old = [name for name in LANGUAGES if not is_current(name)]
+    """Generate the files that are not current."""
+    outdated = [name for name in LANGUAGES if not is_current(name)]
     with tempfile.TemporaryDirectory() as folder:
-        if old:
+        if outdated:
             command = [f"-Dartifact=org.openapitools:openapi-generator-cli:{VERSION}", f"-DoutputDirectory={folder}"]
             subprocess.run(["mvn", "-q", "dependency:copy", *command], check=True)
-        for name in old:
+        for name in outdated:
             _generate(name, Path(folder) / f"openapi-generator-cli-{VERSION}.jar")
             print(f"clients/{LANGUAGES[name].file}: made again")
 

@@ -1,19 +1,19 @@
-// Made by `make clients`, from the OpenAPI document (d065f7618a059b6a): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (3fcacfcf7808a1ad): change that. DO NOT EDIT.
 
 package control
 
-// Assigned: A partition.
+// Assigned: An assigned partition.
 type Assigned struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
 }
 
-// BrokerInfo: The brokers as one.
+// BrokerInfo: The brokers as a whole.
 type BrokerInfo struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`
 	ClusterID string `json:"cluster_id"`
-	// For a client's configuration.
+	// The `bootstrap.servers` of clients.
 	BootstrapServers string `json:"bootstrap_servers"`
 	Controller       *int   `json:"controller"`
 }
@@ -25,7 +25,7 @@ type Committed struct {
 	Offset    int64  `json:"offset"`
 }
 
-// Group: A group at one moment.
+// Group: The state of a group at one moment.
 type Group struct {
 	GroupID string `json:"group_id"`
 	// `classic`, `consumer`, `share` or `streams`: the protocol of its members.
@@ -39,7 +39,7 @@ type Group struct {
 	Members    []Member `json:"members"`
 }
 
-// GroupIDs: Some consumer groups, by id.
+// GroupIDs: The ids of some consumer groups.
 type GroupIDs struct {
 	Groups    []string `json:"groups"`
 	NextAfter *string  `json:"next_after"`
@@ -48,11 +48,11 @@ type GroupIDs struct {
 // Header: A header of a record.
 type Header struct {
 	Name string `json:"name"`
-	// As `format` asks.
+	// Shown according to `format`.
 	Value Payload `json:"value"`
 }
 
-// InFlight: Neighboring offsets that were delivered to a share group and are in the same state.
+// InFlight: Consecutive offsets that were delivered to a share group and have the same state.
 type InFlight struct {
 	FirstOffset int64 `json:"first_offset"`
 	// Included.
@@ -64,31 +64,31 @@ type InFlight struct {
 	MemberID      *string `json:"member_id"`
 }
 
-// InstalledFault: A fault. The response that installs it may have warnings.
+// InstalledFault: An installed fault. Only the response that installs it can have warnings.
 type InstalledFault struct {
 	ID string `json:"id"`
-	// The number of requests that it has hit.
+	// The number of requests that the fault has hit.
 	Fired int `json:"fired"`
-	// Its fields.
+	// The fields of the fault.
 	Fault    Fault    `json:"fault"`
 	Warnings []string `json:"warnings"`
 }
 
-// JournalEntries: Requests of clients and their responses, oldest first.
+// JournalEntries: Client requests and their responses, oldest first.
 type JournalEntries struct {
-	// The number of requests, also of those that do not fit or are kept no longer.
+	// The number of all requests, including filtered and dropped ones.
 	Count    int            `json:"count"`
 	Requests []JournalEntry `json:"requests"`
 }
 
-// JournalEntry: One request and its answer.
+// JournalEntry: One request and its response.
 type JournalEntry struct {
 	Number int `json:"number"`
-	// When it came: ms since the epoch on the broker's clock.
+	// Arrival by the broker's clock, in ms since the epoch.
 	Time int64 `json:"time"`
-	// Both ends, the broker's first.
+	// Both addresses, the broker's first.
 	Connection string `json:"connection"`
-	// The id of the broker that was asked.
+	// The id of the broker that received it.
 	Node          int            `json:"node"`
 	ClientHost    string         `json:"client_host"`
 	ClientID      *string        `json:"client_id"`
@@ -97,7 +97,7 @@ type JournalEntry struct {
 	CorrelationID int            `json:"correlation_id"`
 	Request       map[string]any `json:"request"`
 	Response      map[string]any `json:"response"`
-	// The errors in the response, by name.
+	// The names of the errors in the response.
 	Errors     []string `json:"errors"`
 	DurationMs *float64 `json:"duration_ms"`
 	BytesIn    int      `json:"bytes_in"`
@@ -106,14 +106,14 @@ type JournalEntry struct {
 	Failure    *string  `json:"failure"`
 }
 
-// JournalInfo: The journal.
+// JournalInfo: The state of the journal.
 type JournalInfo struct {
 	IsKept bool `json:"is_kept"`
-	// The number of requests since it was begun.
+	// The number of requests since the journal was started.
 	Count int `json:"count"`
 }
 
-// Lag: The offsets that a group is behind.
+// Lag: The lag of a group.
 type Lag struct {
 	Total      int64          `json:"total"`
 	Partitions []PartitionLag `json:"partitions"`
@@ -135,41 +135,41 @@ type Metric struct {
 	Value float64 `json:"value"`
 }
 
-// Node: One broker.
+// Node: A broker.
 type Node struct {
 	NodeID int  `json:"node_id"`
 	IsUp   bool `json:"is_up"`
-	// HOST:PORT that it listens on.
+	// The listening address, as HOST:PORT.
 	Address string  `json:"address"`
 	Rack    *string `json:"rack"`
 }
 
-// PartitionLag: The offsets that a group is behind in a partition.
+// PartitionLag: The lag of a group in one partition.
 type PartitionLag struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
 	Lag       int64  `json:"lag"`
 }
 
-// ProducedRecords: Records that were appended, in their order.
+// ProducedRecords: The appended records, in order.
 type ProducedRecords struct {
 	Records  []RecordMetadata `json:"records"`
 	Warnings []string         `json:"warnings"`
 }
 
-// Push: The metrics that a client has sent at once.
+// Push: The metrics that a client has sent in one request.
 type Push struct {
 	ClientInstanceID string `json:"client_instance_id"`
 	ClientID         string `json:"client_id"`
 	ClientHost       string `json:"client_host"`
-	// ms since the epoch, when it came.
+	// Time of arrival, in milliseconds since the epoch.
 	Timestamp int64 `json:"timestamp"`
-	// The client has said that it is going.
+	// Whether the client announced that it is closing.
 	IsLast  bool     `json:"is_last"`
 	Metrics []Metric `json:"metrics"`
 }
 
-// Record: A record as a consumer would get it, and how it is stored.
+// Record: A record as a consumer receives it, with details of its storage.
 type Record struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
@@ -178,9 +178,9 @@ type Record struct {
 	Timestamp int64 `json:"timestamp"`
 	// `CreateTime`, `LogAppendTime`, or `NoTimestampType`.
 	TimestampType string `json:"timestamp_type"`
-	// As `format` asks.
+	// Shown according to `format`.
 	Key Payload `json:"key"`
-	// As `format` asks.
+	// Shown according to `format`.
 	Value   Payload  `json:"value"`
 	Headers []Header `json:"headers"`
 	// 0, 1 or 2.
@@ -190,21 +190,21 @@ type Record struct {
 	ProducerID int64 `json:"producer_id"`
 }
 
-// RecordMetadata: The partition and the offset that a record got.
+// RecordMetadata: The partition and the offset of a new record.
 type RecordMetadata struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
 	Offset    int64  `json:"offset"`
 }
 
-// RecordPart: Some records of a topic, partition by partition.
+// RecordPart: Some records of a topic, ordered by partition.
 type RecordPart struct {
 	Records []Record `json:"records"`
-	// By partition, the `start` that goes on; empty once all was read to the end.
+	// The next `start` by partition, or empty after the last record.
 	NextOffsets map[string]int64 `json:"next_offsets"`
 }
 
-// Rule: One rule.
+// Rule: An access rule.
 type Rule struct {
 	ResourceType string `json:"resource_type"`
 	ResourceName string `json:"resource_name"`
@@ -215,13 +215,13 @@ type Rule struct {
 	Permission   string `json:"permission"`
 }
 
-// SharePartition: A partition as a share group sees it (KIP-932).
+// SharePartition: The state of a share-partition (KIP-932).
 type SharePartition struct {
 	Topic       string `json:"topic"`
 	Partition   int    `json:"partition"`
 	StartOffset *int64 `json:"start_offset"`
 	Lag         *int64 `json:"lag"`
-	// The offsets that members have in hand.
+	// The number of offsets acquired by members.
 	Acquired int64      `json:"acquired"`
 	InFlight []InFlight `json:"in_flight"`
 }
@@ -248,7 +248,7 @@ type Topic struct {
 	IsInternal bool              `json:"is_internal"`
 }
 
-// TopicList: Some topics, by name.
+// TopicList: Some topics, sorted by name.
 type TopicList struct {
 	Topics    []Topic `json:"topics"`
 	NextAfter *string `json:"next_after"`

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Client asks one control plane. It may be used by many goroutines at once.
+// Client sends requests to one control plane. It is safe for concurrent use.
 type Client struct {
 	url   string
 	token string
@@ -28,15 +28,15 @@ func New(url, token string) *Client {
 // URL is the address of the control plane.
 func (c *Client) URL() string { return c.url }
 
-// Error is the broker's answer to a request that was not done.
+// Error is the broker's response to a failed request.
 type Error struct {
 	Method string
 	Path   string
-	// Status is that of HTTP, from 400 on.
+	// Status is the HTTP status, 400 or higher.
 	Status int
-	// Code is a word for programs: bad_request, not_found, conflict, timeout, unexpected ...
+	// Code is a code for programs: bad_request, not_found, conflict, timeout, unexpected ...
 	Code string
-	// Message is a sentence for people. After a wait in vain it has the present state.
+	// Message is a sentence for people. After a timeout it describes the current state.
 	Message string
 	body    []byte
 }
@@ -45,10 +45,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("minibroker: %s %s: %s (%d %s)", e.Method, e.Path, e.Message, e.Status, e.Code)
 }
 
-// IsTimeout tells whether an error is a wait in vain.
+// IsTimeout reports whether an error is a wait that timed out.
 func IsTimeout(err error) bool { return hasCode(err, "timeout") }
 
-// IsNotFound tells whether an error names a topic, partition, broker, fault or snapshot that does not exist.
+// IsNotFound reports whether an error names a topic, partition, broker, fault or snapshot that does not exist.
 func IsNotFound(err error) bool { return hasCode(err, "not_found") }
 
 func hasCode(err error, code string) bool {
@@ -56,7 +56,7 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &problem) && problem.Code == code
 }
 
-// call sends a request, and decodes the answer into result unless that is nil or the answer has no body.
+// call sends a request and decodes the response into result, unless result is nil or the response has no body.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, body, result any) error {
 	content, err := c.ask(ctx, method, path, query, body)
 	if err != nil || len(content) == 0 || result == nil {
@@ -65,7 +65,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return decode(method, path, content, result)
 }
 
-// ask sends a request and returns the body of the answer. A status from 400 on is an [Error].
+// ask sends a request and returns the body of the response. A status of 400 or higher is an [Error].
 func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body any) ([]byte, error) {
 	target := c.url + path
 	if len(query) > 0 {
@@ -118,7 +118,7 @@ func problem(method, path string, status int, content []byte) error {
 	}
 }
 
-// isStrict has tests refuse an answer with a field that the types do not have.
+// isStrict makes the tests reject a response with a field that the types do not have.
 var isStrict = false
 
 func decode(method, path string, content []byte, result any) error {
@@ -132,7 +132,7 @@ func decode(method, path string, content []byte, result any) error {
 	return nil
 }
 
-// path joins segments; each is escaped, so that a group may be named "a/b".
+// path joins escaped segments. The name of a group can be "a/b".
 func path(segments ...string) string {
 	var joined strings.Builder
 	for _, segment := range segments {

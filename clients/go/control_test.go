@@ -63,7 +63,7 @@ func begin(t *testing.T) context.Context {
 	return ctx
 }
 
-// ask sends the node an ApiVersions request of version 0, as Kafka's clients do first.
+// ask sends the node an ApiVersions request of version 0, which Kafka clients send first.
 func ask(t *testing.T, clientID string) {
 	t.Helper()
 	address, _, _ := strings.Cut(broker.BootstrapServers, ",")
@@ -109,7 +109,7 @@ func TestRecords(t *testing.T) {
 		NewRecord{Value: JSON("quoted"), Partition: Ptr(0)},
 	))(t)
 	same(t, places[1], RecordMetadata{Topic: "given", Partition: 0, Offset: 1})
-	same(t, len(must(broker.Produce(ctx, "given", ProduceOptions{}))(t)), 0) // the answer has a warning
+	same(t, len(must(broker.Produce(ctx, "given", ProduceOptions{}))(t)), 0) // The response has a warning.
 
 	all := must(broker.ReadRecords(ctx, "given", ReadOptions{
 		Partition: Ptr(0), Start: 1, Isolation: "read_uncommitted", Limit: 10, Format: FormatBase64,

@@ -32,7 +32,7 @@ func (c *Client) warnings(ctx context.Context, path string, body any) ([]string,
 	return list[string](ctx, c, http.MethodPost, path, "warnings", body)
 }
 
-// parameters makes a query of names and values in turn; "" leaves a parameter to the broker.
+// parameters makes a query from alternating names and values. A parameter with the value "" is omitted.
 func parameters(pairs ...string) url.Values {
 	query := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -43,7 +43,7 @@ func parameters(pairs ...string) url.Values {
 	return query
 }
 
-// number is the text of a number; "" for 0.
+// number returns a number as text, and "" for 0.
 func number[T int | int64](value T) string {
 	if value == 0 {
 		return ""
@@ -88,12 +88,12 @@ func (c *Client) DescribeTopic(ctx context.Context, topic string) (Topic, error)
 	return one[Topic](ctx, c, http.MethodGet, path("topics", topic), nil, nil)
 }
 
-// DeleteTopic deletes a topic, and what groups have committed for it.
+// DeleteTopic deletes a topic and the offsets that groups have committed for it.
 func (c *Client) DeleteTopic(ctx context.Context, topic string) error {
 	return c.nothing(ctx, http.MethodDelete, path("topics", topic), nil)
 }
 
-// Produce appends records without a Kafka client. A topic that does not exist is created.
+// Produce appends records without a Kafka client. A missing topic is created.
 func (c *Client) Produce(
 	ctx context.Context, topic string, options ProduceOptions, records ...NewRecord,
 ) ([]RecordMetadata, error) {
@@ -129,7 +129,7 @@ func (c *Client) ReadRecords(ctx context.Context, topic string, options ReadOpti
 	return one[RecordPart](ctx, c, http.MethodGet, path("topics", topic, "records"), query, nil)
 }
 
-// WaitForRecords waits until a topic has at least count committed records that match, and returns all that do.
+// WaitForRecords waits until a topic has at least count matching committed records, and returns all of them.
 func (c *Client) WaitForRecords(
 	ctx context.Context, topic string, count int, wait RecordWait, format Format,
 ) ([]Record, error) {
@@ -146,15 +146,16 @@ func (c *Client) WaitForRecords(
 	return result.Records, err
 }
 
-// Expect waits for a record and returns it. When none comes, the error compares with what is there.
+// Expect waits for a record and returns it. If none arrives, the error compares the expectation with the existing
+// records.
 func (c *Client) Expect(ctx context.Context, topic string, expected Expectation, format Format) (Record, error) {
 	body := waiting(criteria(expected.Value, expected.Key, expected.Headers, expected.Partition), expected.Timeout)
 	query := parameters("format", string(format))
 	return one[Record](ctx, c, http.MethodPost, path("topics", topic, "records", "expect"), query, body)
 }
 
-// ExpectNone returns an error with the code "unexpected" if a topic has such a record. It returns a warning if the topic
-// does not exist and its name is close to that of one that does.
+// ExpectNone returns an error with the code "unexpected" if a topic has a matching record. It returns a warning if the
+// topic does not exist but a topic with a similar name does.
 func (c *Client) ExpectNone(ctx context.Context, topic string, absent Absence) ([]string, error) {
 	body := criteria(absent.Value, absent.Key, absent.Headers, absent.Partition)
 	given(body, "within", absent.Within.Seconds(), absent.Within > 0)
@@ -172,17 +173,17 @@ func (c *Client) CommittedOffsets(ctx context.Context, group string) ([]Committe
 	return list[Committed](ctx, c, http.MethodGet, path("groups", group, "committed"), "partitions", nil)
 }
 
-// GroupLag returns the offsets that a group is behind, where it has committed or is assigned.
+// GroupLag returns the lag of a group in each partition with a committed offset or an assigned member.
 func (c *Client) GroupLag(ctx context.Context, group string) (Lag, error) {
 	return one[Lag](ctx, c, http.MethodGet, path("groups", group, "lag"), nil, nil)
 }
 
-// SharePartitions returns what a share group has in flight.
+// SharePartitions returns the partitions of a share group and their records in flight.
 func (c *Client) SharePartitions(ctx context.Context, group string) ([]SharePartition, error) {
 	return list[SharePartition](ctx, c, http.MethodGet, path("groups", group, "share-partitions"), "partitions", nil)
 }
 
-// WaitUntilStable waits until every member has its assignment, and each partition that they subscribe to has an owner.
+// WaitUntilStable waits until every member has its assignment and every subscribed partition has an owner.
 func (c *Client) WaitUntilStable(ctx context.Context, group string, wait GroupWait) (Group, error) {
 	body := waiting(object{}, wait.Timeout)
 	given(body, "members", wait.Members, wait.Members != nil)
@@ -196,54 +197,54 @@ func (c *Client) WaitUntilCaughtUp(ctx context.Context, group string, wait Catch
 	return list[Committed](ctx, c, http.MethodPost, path("groups", group, "wait-until-caught-up"), "partitions", body)
 }
 
-// Rebalance has all members of a group join again.
+// Rebalance makes all members of a group rejoin.
 func (c *Client) Rebalance(ctx context.Context, group string) error {
 	return c.nothing(ctx, http.MethodPost, path("groups", group, "rebalance"), nil)
 }
 
-// DescribeGroup returns state, generation and members of a group. An unknown one is Dead.
+// DescribeGroup returns the state, generation and members of a group. An unknown group is Dead.
 func (c *Client) DescribeGroup(ctx context.Context, group string) (Group, error) {
 	return one[Group](ctx, c, http.MethodGet, path("groups", group), nil, nil)
 }
 
-// Configure alters keys of the broker; nil takes back what was altered. It returns a warning for an unknown key.
+// Configure alters configuration keys of the broker. Nil restores a default. It returns a warning for an unknown key.
 func (c *Client) Configure(ctx context.Context, configs map[string]any) ([]string, error) {
 	return c.warnings(ctx, "/configs", object{"configs": configs})
 }
 
-// ReadTopicConfigs returns the configuration of a topic, with the broker's defaults.
+// ReadTopicConfigs returns the configuration of a topic, including the broker's defaults.
 func (c *Client) ReadTopicConfigs(ctx context.Context, topic string) (map[string]*string, error) {
 	var result map[string]map[string]*string
 	err := c.call(ctx, http.MethodGet, path("topics", topic, "configs"), nil, nil, &result)
 	return result["configs"], err
 }
 
-// ConfigureTopic alters keys of a topic; nil takes back what was altered.
+// ConfigureTopic alters configuration keys of a topic. Nil restores a default.
 func (c *Client) ConfigureTopic(ctx context.Context, topic string, configs map[string]any) error {
 	return c.nothing(ctx, http.MethodPost, path("topics", topic, "configs"), object{"configs": configs})
 }
 
-// SetQuota limits what clients may do, or does so no longer.
+// SetQuota sets or removes client quotas.
 func (c *Client) SetQuota(ctx context.Context, quota Quota) error {
 	return c.nothing(ctx, http.MethodPost, "/quotas", quota)
 }
 
-// ListACLs returns all rules about who may do what.
+// ListACLs returns all access rules.
 func (c *Client) ListACLs(ctx context.Context) ([]Rule, error) {
 	return list[Rule](ctx, c, http.MethodGet, "/acls", "acls", nil)
 }
 
-// CreateACLs permits or denies something, and returns a rule for each operation.
+// CreateACLs allows or denies operations, and returns a rule for each operation.
 func (c *Client) CreateACLs(ctx context.Context, rule NewRule) ([]Rule, error) {
 	return list[Rule](ctx, c, http.MethodPost, "/acls", "acls", rule)
 }
 
-// DeleteACLs removes all rules.
+// DeleteACLs deletes all access rules.
 func (c *Client) DeleteACLs(ctx context.Context) error {
 	return c.nothing(ctx, http.MethodDelete, "/acls", nil)
 }
 
-// ReadTelemetry returns the last metrics that clients have sent of themselves.
+// ReadTelemetry returns the latest metrics that clients have sent about themselves.
 func (c *Client) ReadTelemetry(ctx context.Context) ([]Push, error) {
 	return list[Push](ctx, c, http.MethodGet, "/telemetry", "pushes", nil)
 }
@@ -253,7 +254,7 @@ func (c *Client) ReadClock(ctx context.Context) (time.Time, error) {
 	return c.clock(ctx, http.MethodGet, "/clock", nil)
 }
 
-// AdvanceClock moves the broker's time on, and returns it.
+// AdvanceClock advances the broker's clock and returns the new time.
 func (c *Client) AdvanceClock(ctx context.Context, by time.Duration) (time.Time, error) {
 	return c.clock(ctx, http.MethodPost, "/clock/advance", object{"seconds": by.Seconds()})
 }
@@ -263,21 +264,21 @@ func (c *Client) clock(ctx context.Context, method, path string, body any) (time
 	return time.UnixMilli(now["now_ms"]), err
 }
 
-// RunRetention deletes what is not to be kept any longer, now, and returns the number of deleted segments.
+// RunRetention runs retention now and returns the number of deleted segments.
 func (c *Client) RunRetention(ctx context.Context) (int, error) {
 	result, err := one[map[string]int](ctx, c, http.MethodPost, "/retention/run", nil, nil)
 	return result["deleted_segments"], err
 }
 
-// Compact compacts a topic, or all compacted topics for "", up to what was produced until now.
+// Compact compacts all records produced so far in a topic, or in all compacted topics for "".
 func (c *Client) Compact(ctx context.Context, topic string) error {
 	body := object{}
 	given(body, "topic", topic, topic != "")
 	return c.nothing(ctx, http.MethodPost, "/compact", body)
 }
 
-// Reset removes all records, groups, transactions and faults, and topics unless keepTopics. Topics that the broker was
-// given at its start are made again. Connections and snapshots stay.
+// Reset deletes all records, groups, transactions and faults, and all topics unless keepTopics is set. Topics given to
+// the broker at its start are created again. Connections and snapshots stay.
 func (c *Client) Reset(ctx context.Context, keepTopics bool) error {
 	return c.nothing(ctx, http.MethodPost, "/reset", object{"keep_topics": keepTopics})
 }
@@ -287,22 +288,22 @@ func (c *Client) ListSnapshots(ctx context.Context) ([]Snapshot, error) {
 	return list[Snapshot](ctx, c, http.MethodGet, "/snapshots", "snapshots", nil)
 }
 
-// TakeSnapshot copies all topics, records, groups and transactions.
+// TakeSnapshot takes a snapshot of all topics, records, groups and transactions.
 func (c *Client) TakeSnapshot(ctx context.Context, snapshot NewSnapshot) (Snapshot, error) {
 	return one[Snapshot](ctx, c, http.MethodPost, "/snapshots", nil, snapshot)
 }
 
-// RestoreSnapshot brings back what a snapshot holds.
+// RestoreSnapshot replaces the broker's state with a snapshot.
 func (c *Client) RestoreSnapshot(ctx context.Context, name string) error {
 	return c.nothing(ctx, http.MethodPost, path("snapshots", name, "restore"), nil)
 }
 
-// DeleteSnapshot removes a snapshot; its directory goes unless it was named when it was taken.
+// DeleteSnapshot removes a snapshot. Its directory is deleted unless TakeSnapshot named it.
 func (c *Client) DeleteSnapshot(ctx context.Context, name string) error {
 	return c.nothing(ctx, http.MethodDelete, path("snapshots", name), nil)
 }
 
-// RestoreDirectory brings back what the directory of a snapshot holds, on the broker's machine.
+// RestoreDirectory replaces the broker's state with the snapshot in a directory on the broker's machine.
 func (c *Client) RestoreDirectory(ctx context.Context, directory string) error {
 	return c.nothing(ctx, http.MethodPost, "/restore", object{"directory": directory})
 }
@@ -312,12 +313,12 @@ func (c *Client) ListBrokers(ctx context.Context) ([]Node, error) {
 	return list[Node](ctx, c, http.MethodGet, "/brokers", "brokers", nil)
 }
 
-// StopBroker takes a broker down: its connections end, others lead what it has led.
+// StopBroker stops a broker. Its connections are closed, and other brokers lead its partitions.
 func (c *Client) StopBroker(ctx context.Context, nodeID int) (Node, error) {
 	return one[Node](ctx, c, http.MethodPost, path("brokers", strconv.Itoa(nodeID), "stop"), nil, nil)
 }
 
-// StartBroker brings a broker up again, at the same address.
+// StartBroker starts a broker again at the same address.
 func (c *Client) StartBroker(ctx context.Context, nodeID int) (Node, error) {
 	return one[Node](ctx, c, http.MethodPost, path("brokers", strconv.Itoa(nodeID), "start"), nil, nil)
 }
@@ -326,35 +327,35 @@ func leaderOf(topic string, partition int) string {
 	return path("topics", topic, "partitions", strconv.Itoa(partition), "leader")
 }
 
-// ReadLeader returns the id of the leader of a partition; nil while it has none.
+// ReadLeader returns the id of the leader of a partition, or nil while there is none.
 func (c *Client) ReadLeader(ctx context.Context, topic string, partition int) (*int, error) {
 	leader, err := one[map[string]*int](ctx, c, http.MethodGet, leaderOf(topic, partition), nil, nil)
 	return leader["node_id"], err
 }
 
-// MoveLeader has another broker lead a partition.
+// MoveLeader makes another broker the leader of a partition.
 func (c *Client) MoveLeader(ctx context.Context, topic string, partition, nodeID int) error {
 	return c.nothing(ctx, http.MethodPut, leaderOf(topic, partition), object{"node_id": nodeID})
 }
 
-// ReadJournal tells whether a journal is kept.
+// ReadJournal reports whether a journal is kept.
 func (c *Client) ReadJournal(ctx context.Context) (JournalInfo, error) {
 	return one[JournalInfo](ctx, c, http.MethodGet, "/journal", nil, nil)
 }
 
-// BeginJournal keeps a journal of the newest capacity requests from now on; 0 stands for 10,000.
+// BeginJournal starts a journal that keeps the newest requests, at most capacity of them, or 10,000 for 0.
 func (c *Client) BeginJournal(ctx context.Context, capacity int) (JournalInfo, error) {
 	body := object{}
 	given(body, "capacity", capacity, capacity != 0)
 	return one[JournalInfo](ctx, c, http.MethodPut, "/journal", nil, body)
 }
 
-// EndJournal keeps no journal any more.
+// EndJournal stops keeping a journal.
 func (c *Client) EndJournal(ctx context.Context) error {
 	return c.nothing(ctx, http.MethodDelete, "/journal", nil)
 }
 
-// ListRequests returns requests of clients and their responses. The broker has to keep a journal.
+// ListRequests returns client requests and their responses. The broker must keep a journal.
 func (c *Client) ListRequests(ctx context.Context, filter RequestFilter) (JournalEntries, error) {
 	query := parameters(
 		"api", filter.API, "client_id", filter.ClientID, "topic", filter.Topic, "group", filter.Group,
@@ -363,12 +364,12 @@ func (c *Client) ListRequests(ctx context.Context, filter RequestFilter) (Journa
 	return one[JournalEntries](ctx, c, http.MethodGet, "/requests", query, nil)
 }
 
-// ForgetRequests removes the requests up to now from the journal; numbers go on.
+// ForgetRequests removes all recorded requests. Their numbers are not reused.
 func (c *Client) ForgetRequests(ctx context.Context) error {
 	return c.nothing(ctx, http.MethodDelete, "/requests", nil)
 }
 
-// WaitForRequests waits for at least count requests that match, and returns all that do.
+// WaitForRequests waits for at least count matching requests, and returns all of them.
 func (c *Client) WaitForRequests(ctx context.Context, count int, wait RequestWait) (JournalEntries, error) {
 	body := waiting(object{"count": count}, wait.Timeout)
 	given(body, "api", wait.API, wait.API != "")
@@ -379,12 +380,12 @@ func (c *Client) WaitForRequests(ctx context.Context, count int, wait RequestWai
 	return one[JournalEntries](ctx, c, http.MethodPost, "/requests/wait", nil, body)
 }
 
-// ListFaults returns the faults that are installed; of several that match the first acts.
+// ListFaults returns the installed faults. Of several matching faults, the first takes effect.
 func (c *Client) ListFaults(ctx context.Context) ([]InstalledFault, error) {
 	return list[InstalledFault](ctx, c, http.MethodGet, "/faults", "faults", nil)
 }
 
-// AddFault installs a fault. It stays until it is removed, or until it has hit Times.
+// AddFault installs a fault. It stays until it is removed or has hit Times requests.
 func (c *Client) AddFault(ctx context.Context, fault Fault) (InstalledFault, error) {
 	return one[InstalledFault](ctx, c, http.MethodPost, "/faults", nil, fault)
 }
@@ -394,22 +395,22 @@ func (c *Client) ClearFaults(ctx context.Context) error {
 	return c.nothing(ctx, http.MethodDelete, "/faults", nil)
 }
 
-// ReadFault returns a fault, and the requests that it has hit.
+// ReadFault returns a fault and the requests that it has hit.
 func (c *Client) ReadFault(ctx context.Context, id string) (FaultHits, error) {
 	return one[FaultHits](ctx, c, http.MethodGet, path("faults", id), nil, nil)
 }
 
-// RemoveFault removes a fault, and returns the requests that it has hit.
+// RemoveFault removes a fault and returns the requests that it has hit.
 func (c *Client) RemoveFault(ctx context.Context, id string) (FaultHits, error) {
 	return one[FaultHits](ctx, c, http.MethodDelete, path("faults", id), nil, nil)
 }
 
-// About returns the version of the broker, and where its clients connect.
+// About returns the version of the broker and the addresses for its clients.
 func (c *Client) About(ctx context.Context) (BrokerInfo, error) {
 	return one[BrokerInfo](ctx, c, http.MethodGet, "/", nil, nil)
 }
 
-// Healthz returns "ok" while the broker's event loop goes round, and an error if it does not.
+// Healthz returns "ok" while the broker's event loop is running, and an error otherwise.
 func (c *Client) Healthz(ctx context.Context) (Status, error) {
 	return one[Status](ctx, c, http.MethodGet, "/healthz", nil, nil)
 }

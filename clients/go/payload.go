@@ -5,35 +5,35 @@ import (
 	"fmt"
 )
 
-// Format chooses how keys, values and headers of records are shown.
+// Format is the form in which keys, values and headers of records are shown.
 type Format string
 
-// The formats. FormatText shows bytes that are not UTF-8 as {"base64": "..."}; [Payload.Bytes] decodes that.
-// FormatJSON shows the JSON that the bytes hold, and as FormatText if they hold none.
+// The formats. FormatText shows bytes that are not UTF-8 as {"base64": "..."}, which [Payload.Bytes] decodes.
+// FormatJSON shows bytes that are valid JSON as JSON, and others like FormatText.
 const (
 	FormatText   Format = "text"
 	FormatBase64 Format = "base64"
 	FormatJSON   Format = "json"
 )
 
-// Null as a key or value is null, where nil would mean "not given".
+// Null is a null key or value. Nil means that no key or value is given.
 var Null = null{}
 
 type null struct{}
 
 func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
-// JSON has a value stored as its JSON, also where it would be taken for something else: JSON("a") is a quoted text.
+// JSON stores a value as JSON that would otherwise be stored differently. JSON("a") is a quoted text.
 func JSON(value any) any { return map[string]any{"json": value} }
 
-// payload is a key, value or header as the control plane takes it. A string stands for its UTF-8, []byte for itself,
-// and anything else for its JSON.
+// payload returns a key, value or header in the control plane's form. A string is stored as UTF-8, []byte unchanged,
+// and anything else as JSON.
 func payload(value any) any {
 	if content, ok := value.([]byte); ok {
 		if content == nil {
 			return nil
 		}
-		return map[string][]byte{"base64": content} // encoding/json writes bytes as base64
+		return map[string][]byte{"base64": content} // The encoding/json package writes bytes as base64.
 	}
 	return value
 }
@@ -49,16 +49,16 @@ func payloads(values map[string]any) map[string]any {
 	return converted
 }
 
-// Payload is a key, value or header of a record as the control plane shows it.
+// Payload is a key, value or header of a record, as returned by the control plane.
 type Payload json.RawMessage
 
-// UnmarshalJSON keeps the JSON as it is.
+// UnmarshalJSON stores the JSON unchanged.
 func (p *Payload) UnmarshalJSON(content []byte) error {
 	*p = append((*p)[:0], content...)
 	return nil
 }
 
-// MarshalJSON returns the JSON as it came.
+// MarshalJSON returns the JSON unchanged.
 func (p Payload) MarshalJSON() ([]byte, error) {
 	if p == nil {
 		return []byte("null"), nil
@@ -66,11 +66,11 @@ func (p Payload) MarshalJSON() ([]byte, error) {
 	return p, nil
 }
 
-// IsNull tells whether there is no key or value.
+// IsNull reports whether a key or value is null.
 func (p Payload) IsNull() bool { return p == nil || string(p) == "null" }
 
-// Bytes returns the bytes of a payload in FormatText or FormatBase64; nil for null. In FormatJSON it returns the JSON of
-// everything that is neither a text nor {"base64": ...}.
+// Bytes returns the bytes of a payload in FormatText or FormatBase64, or nil for null. In FormatJSON it returns the
+// JSON of anything that is neither a text nor {"base64": ...}.
 func (p Payload) Bytes() ([]byte, error) {
 	if p.IsNull() {
 		return nil, nil
@@ -90,10 +90,10 @@ func (p Payload) Bytes() ([]byte, error) {
 	return p, nil
 }
 
-// Decode stores a payload in FormatJSON into a variable, as json.Unmarshal does.
+// Decode stores a payload in FormatJSON in a variable, like json.Unmarshal.
 func (p Payload) Decode(variable any) error { return json.Unmarshal(p, variable) }
 
-// String returns a text as it is, and everything else as JSON.
+// String returns a text unchanged, and anything else as JSON.
 func (p Payload) String() string {
 	var text string
 	if json.Unmarshal(p, &text) == nil && !p.IsNull() {

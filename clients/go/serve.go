@@ -19,28 +19,28 @@ const (
 	keptErrors   = 8 << 10
 )
 
-// ServeOptions choose the broker that [Serve] starts. The zero value is one broker on a free port, without topics, whose
-// data goes when it stops.
+// ServeOptions configure the broker that [Serve] starts. The zero value is one broker on a free port without topics,
+// whose data is deleted when it stops.
 type ServeOptions struct {
-	// Command is the program and its first arguments, such as {"python3", "-m", "minibroker"}. Nil stands for the
-	// program in the environment variable MINIBROKER_COMMAND, else for minibroker on the PATH.
+	// Command is the program and its first arguments, such as {"python3", "-m", "minibroker"}. The default is the program
+	// in the environment variable MINIBROKER_COMMAND, or else minibroker on the PATH.
 	Command []string
-	// Topics are made at the start, and again with each reset: NAME[:PARTITIONS[:KEY=VALUE,...]].
+	// Topics are created at the start and again at each reset: NAME[:PARTITIONS[:KEY=VALUE,...]].
 	Topics []string
-	// Brokers is the size of the cluster; 0 stands for 1.
+	// Brokers is the size of the cluster. The default is 1.
 	Brokers int
-	// Token is what the control plane asks for; [Broker] knows it. "" stands for none.
+	// Token is the token of the control plane, or "" for none. [Broker] sends it.
 	Token string
 	// Args are further arguments of `minibroker serve`, such as "--journal".
 	Args []string
-	// Stderr takes what the broker reports; nil stands for os.Stderr.
+	// Stderr receives the broker's log. The default is os.Stderr.
 	Stderr io.Writer
 }
 
-// Broker is a `minibroker serve` that this process has started, and a client of its control plane.
+// Broker is a `minibroker serve` started by this process, and a client of its control plane.
 type Broker struct {
 	*Client
-	// BootstrapServers is for the configuration of Kafka clients: HOST:PORT, or several with commas.
+	// BootstrapServers is for the configuration of Kafka clients: HOST:PORT, or several separated by commas.
 	BootstrapServers string
 
 	command *exec.Cmd
@@ -50,7 +50,7 @@ type Broker struct {
 	stop    sync.Once
 }
 
-// Serve starts `minibroker serve` as a child process on free ports, and returns once clients can connect. The broker
+// Serve starts `minibroker serve` as a child process on free ports, and returns when clients can connect. The broker
 // needs the extra "control". It also ends when this process ends, even if nothing calls [Broker.Stop].
 func Serve(ctx context.Context, options ServeOptions) (*Broker, error) {
 	command := options.command()
@@ -64,12 +64,12 @@ func Serve(ctx context.Context, options ServeOptions) (*Broker, error) {
 		stderr.to = os.Stderr
 	}
 	child.Stderr = stderr
-	child.WaitDelay = stopTimeout // for stderr, which a process of the broker's may still hold
+	child.WaitDelay = stopTimeout // A process started by the broker can still hold stderr.
 	stdin, err := child.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	// A pipe of our own: Wait would close that of StdoutPipe while it is read.
+	// Use a separate pipe: Wait would close the pipe of StdoutPipe while it is being read.
 	stdout, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -158,8 +158,8 @@ func (b *Broker) reason() error {
 	return b.status
 }
 
-// Stop ends the broker, and removes its data unless it has a --data-dir. It may be called more than once. It returns an
-// error if the broker had to be killed, or has failed.
+// Stop ends the broker and deletes its data unless it has a --data-dir. It can be called more than once. It returns an
+// error if the broker has failed or had to be killed.
 func (b *Broker) Stop() error {
 	var err error
 	b.stop.Do(func() {
@@ -177,7 +177,7 @@ func (b *Broker) Stop() error {
 	return err
 }
 
-// tail passes on what is written to it, and keeps the end of it.
+// tail forwards everything written to it and keeps the end.
 type tail struct {
 	to   io.Writer
 	mu   sync.Mutex

@@ -2,10 +2,10 @@ package control
 
 import "time"
 
-// Ptr returns a pointer to a value, for fields where nil means "not given".
+// Ptr returns a pointer to a value, for fields in which nil means that no value is given.
 func Ptr[T any](value T) *T { return &value }
 
-// NoWait as a Timeout looks once and does not wait. A Timeout of 0 is the broker's own: 10 seconds.
+// NoWait as a Timeout checks once and does not wait. A Timeout of 0 is the broker's default of 10 seconds.
 const NoWait time.Duration = -1
 
 func seconds(timeout time.Duration) *float64 {
@@ -19,7 +19,7 @@ func seconds(timeout time.Duration) *float64 {
 	}
 }
 
-// NewTopic is a topic to be made. It has either a name or a prefix, to which the broker adds random digits.
+// NewTopic is a topic to create. It has either a name or a prefix, to which the broker appends random digits.
 type NewTopic struct {
 	Name              string         `json:"name,omitempty"`
 	Prefix            string         `json:"prefix,omitempty"`
@@ -28,38 +28,38 @@ type NewTopic struct {
 	Configs           map[string]any `json:"configs,omitempty"`
 }
 
-// Page chooses a part of a list: what sorts behind After, at most Limit of it. 0 is the broker's limit, 1000.
+// Page is a part of a list: at most Limit names sorted after After. A Limit of 0 is the broker's limit of 1000.
 type Page struct {
 	After string
 	Limit int
 }
 
-// NewRecord is a record to be written. Of key, value and headers a string stands for its UTF-8, []byte for itself, nil
-// for null, and anything else for its JSON.
+// NewRecord is a record to write. In key, value and headers, a string is stored as UTF-8, []byte unchanged, nil as
+// null, and anything else as JSON.
 type NewRecord struct {
 	Value   any
 	Key     any
 	Headers []NewHeader
-	// Timestamp is ms since the epoch; nil for the broker's time.
+	// Timestamp is in milliseconds since the epoch, or nil for the broker's time.
 	Timestamp *int64
-	// Partition is nil for the one that the key decides.
+	// Partition is nil to choose the partition by the key.
 	Partition *int
 }
 
-// NewHeader is a header to be written.
+// NewHeader is a header to write.
 type NewHeader struct {
 	Name  string
 	Value any
 }
 
-// ProduceOptions choose the message format (v2, v1 or v0) and the codec (none, gzip, snappy, lz4 or zstd).
+// ProduceOptions have the message format (v2, v1 or v0) and the codec (none, gzip, snappy, lz4 or zstd).
 type ProduceOptions struct {
 	MessageFormat string
 	Codec         string
 }
 
-// ReadOptions choose records of a topic. Zero values stand for the broker's defaults: all partitions from offset 0 on,
-// committed records only, at most 10,000 of them, as text.
+// ReadOptions select records of a topic. Zero values stand for the broker's defaults: all partitions from offset 0,
+// only committed records, at most 10,000 of them, as text.
 type ReadOptions struct {
 	Partition *int
 	Start     int64
@@ -68,8 +68,8 @@ type ReadOptions struct {
 	Format    Format
 }
 
-// Expectation is an expected record. What is nil may be anything; [Null] is null. Of a JSON object only the given
-// members count.
+// Expectation is an expected record. A nil field matches anything, and [Null] matches null. JSON objects are compared
+// by the given members only.
 type Expectation struct {
 	Value     any
 	Key       any
@@ -78,7 +78,7 @@ type Expectation struct {
 	Timeout   time.Duration
 }
 
-// Absence is a record that must not be there. Within is how long none may come; 0 looks once.
+// Absence is a record that must not exist. Within is how long to keep checking, or 0 to check once.
 type Absence struct {
 	Value     any
 	Key       any
@@ -87,7 +87,7 @@ type Absence struct {
 	Within    time.Duration
 }
 
-// Matching is what the records that are waited for have to match.
+// Matching has the conditions for the records to wait for.
 type Matching struct {
 	Value     any
 	Key       any
@@ -97,36 +97,36 @@ type Matching struct {
 	Timestamp *int64
 }
 
-// RecordWait tells which records count, nil for all, and how long to wait for them.
+// RecordWait has the conditions for the records, or nil for all records, and the timeout.
 type RecordWait struct {
 	Matching *Matching
 	Timeout  time.Duration
 }
 
-// GroupWait tells how many members a group has to have, nil for any, and how long to wait.
+// GroupWait has the number of members to wait for, or nil for any number, and the timeout.
 type GroupWait struct {
 	Members *int
 	Timeout time.Duration
 }
 
-// CatchingUp names the topic that a group has to have read, "" for all, and how long to wait.
+// CatchingUp has the topic that a group is expected to have read, or "" for all topics, and the timeout.
 type CatchingUp struct {
 	Topic   string
 	Timeout time.Duration
 }
 
-// Quota limits an entity. Entity has a "user", a "client-id", both, or an "ip"; nil is the default of its kind. Limits
-// are Kafka's, per second: "producer_byte_rate"; nil removes one.
+// Quota limits an entity. Entity has a "user", a "client-id", both, or an "ip". Nil stands for the default entity.
+// Limits are per second under Kafka's names, such as "producer_byte_rate". Nil removes a limit.
 type Quota struct {
 	Entity map[string]*string  `json:"entity"`
 	Limits map[string]*float64 `json:"limits"`
 }
 
-// NewRule permits or denies operations on resources.
+// NewRule allows or denies operations on resources.
 type NewRule struct {
-	// Permission is "allow", also when it is "", or "deny".
+	// Permission is "allow", which is the default, or "deny".
 	Permission string `json:"permission,omitempty"`
-	// Principal is "User:alice", or just the name; "User:*" is every user.
+	// Principal is "User:alice" or just the name. "User:*" matches every user.
 	Principal string `json:"principal"`
 	// Operations are "read", "write", "describe" ..., or "all".
 	Operations      []string `json:"operations"`
@@ -134,32 +134,33 @@ type NewRule struct {
 	Group           string   `json:"group,omitempty"`
 	TransactionalID string   `json:"transactional_id,omitempty"`
 	Cluster         bool     `json:"cluster,omitempty"`
-	// Prefixed is for all names that begin so.
+	// Prefixed applies the rule to all names with this prefix.
 	Prefixed bool   `json:"prefixed,omitempty"`
 	Host     string `json:"host,omitempty"`
 }
 
-// NewSnapshot names a snapshot and the directory for it on the broker's machine; "" leaves either to the broker.
+// NewSnapshot has the name of a snapshot and its directory on the broker's machine. The broker chooses either if it is
+// "".
 type NewSnapshot struct {
 	Name      string `json:"name,omitempty"`
 	Directory string `json:"directory,omitempty"`
 }
 
-// RequestFilter chooses requests of the journal; they match all that is given. Names may have the wildcards * and ?.
+// RequestFilter selects requests of the journal that match all given fields. Names can have the wildcards * and ?.
 type RequestFilter struct {
 	API      string
 	ClientID string
 	Topic    string
 	Group    string
-	// Error is the name or number of an error in the answer.
+	// Error is the name or number of an error in the response.
 	Error string
-	// After leaves out the requests up to this number.
+	// After skips the requests up to this number.
 	After int
-	// Limit is for the newest that fit; 0 is the broker's, 1000.
+	// Limit is the maximum number of matching requests, newest first. 0 is the broker's limit of 1000.
 	Limit int
 }
 
-// RequestWait tells which requests count, and how long to wait for them.
+// RequestWait has the conditions for the requests, and the timeout.
 type RequestWait struct {
 	API      string
 	ClientID string
@@ -169,7 +170,7 @@ type RequestWait struct {
 	Timeout  time.Duration
 }
 
-// Fault is what goes wrong, for whom and how often. docs/faults.md describes each field.
+// Fault has the effect of a fault, the requests that it hits, and its limits. docs/faults.md describes each field.
 type Fault struct {
 	API             string  `json:"api,omitempty"`
 	Versions        any     `json:"versions,omitempty"`
@@ -196,7 +197,7 @@ type Fault struct {
 	ThrottleMs    int     `json:"throttle_ms,omitempty"`
 }
 
-// FaultHits is a fault, and the newest 1000 requests that it has hit.
+// FaultHits is a fault and the newest 1000 requests that it has hit.
 type FaultHits struct {
 	InstalledFault
 	Hits []JournalEntry `json:"hits"`

@@ -1,18 +1,18 @@
-// Made by `make clients`, from the OpenAPI document (7ecdcf54dac76d69): change that.
+// Made by `make clients`, from the OpenAPI document (859bdbc16dc1ebd9): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
-/** A partition. */
+/** An assigned partition. */
 export interface Assigned {
   topic: string;
   partition: number;
 }
 
-/** The brokers as one. */
+/** The brokers as a whole. */
 export interface BrokerInfo {
   name: "minibroker";
   version: string;
   cluster_id: string;
-  /** For a client's configuration. */
+  /** The `bootstrap.servers` of clients. */
   bootstrap_servers: string;
   controller: number | null;
 }
@@ -24,7 +24,7 @@ export interface Committed {
   offset: number;
 }
 
-/** A group at one moment. */
+/** The state of a group at one moment. */
 export interface Group {
   group_id: string;
   /** `classic`, `consumer`, `share` or `streams`: the protocol of its members. */
@@ -38,7 +38,7 @@ export interface Group {
   members: Member[];
 }
 
-/** Some consumer groups, by id. */
+/** The ids of some consumer groups. */
 export interface GroupIds {
   groups: string[];
   next_after: string | null;
@@ -47,11 +47,11 @@ export interface GroupIds {
 /** A header of a record. */
 export interface Header {
   name: string;
-  /** As `format` asks. */
+  /** Shown according to `format`. */
   value: unknown;
 }
 
-/** Neighboring offsets that were delivered to a share group and are in the same state. */
+/** Consecutive offsets that were delivered to a share group and have the same state. */
 export interface InFlight {
   first_offset: number;
   /** Included. */
@@ -63,31 +63,31 @@ export interface InFlight {
   member_id: string | null;
 }
 
-/** A fault. The response that installs it may have warnings. */
+/** An installed fault. Only the response that installs it can have warnings. */
 export interface InstalledFault {
   id: string;
-  /** The number of requests that it has hit. */
+  /** The number of requests that the fault has hit. */
   fired: number;
-  /** Its fields. */
+  /** The fields of the fault. */
   fault: Fault;
   warnings?: string[];
 }
 
-/** Requests of clients and their responses, oldest first. */
+/** Client requests and their responses, oldest first. */
 export interface JournalEntries {
-  /** The number of requests, also of those that do not fit or are kept no longer. */
+  /** The number of all requests, including filtered and dropped ones. */
   count: number;
   requests: JournalEntry[];
 }
 
-/** One request and its answer. */
+/** One request and its response. */
 export interface JournalEntry {
   number: number;
-  /** When it came: ms since the epoch on the broker's clock. */
+  /** Arrival by the broker's clock, in ms since the epoch. */
   time: number;
-  /** Both ends, the broker's first. */
+  /** Both addresses, the broker's first. */
   connection: string;
-  /** The id of the broker that was asked. */
+  /** The id of the broker that received it. */
   node: number;
   client_host: string;
   client_id: string | null;
@@ -96,7 +96,7 @@ export interface JournalEntry {
   correlation_id: number;
   request: any;
   response: any;
-  /** The errors in the response, by name. */
+  /** The names of the errors in the response. */
   errors: string[];
   duration_ms: number | null;
   bytes_in: number;
@@ -105,14 +105,14 @@ export interface JournalEntry {
   failure: string | null;
 }
 
-/** The journal. */
+/** The state of the journal. */
 export interface JournalInfo {
   is_kept: boolean;
-  /** The number of requests since it was begun. */
+  /** The number of requests since the journal was started. */
   count: number;
 }
 
-/** The offsets that a group is behind. */
+/** The lag of a group. */
 export interface Lag {
   total: number;
   partitions: PartitionLag[];
@@ -134,55 +134,55 @@ export interface Metric {
   value: number;
 }
 
-/** One broker. */
+/** A broker. */
 export interface Node {
   node_id: number;
   is_up: boolean;
-  /** HOST:PORT that it listens on. */
+  /** The listening address, as HOST:PORT. */
   address: string;
   rack: string | null;
 }
 
-/** The offsets that a group is behind in a partition. */
+/** The lag of a group in one partition. */
 export interface PartitionLag {
   topic: string;
   partition: number;
   lag: number;
 }
 
-/** Records that were appended, in their order. */
+/** The appended records, in order. */
 export interface ProducedRecords {
   records: RecordMetadata[];
   warnings?: string[];
 }
 
-/** The metrics that a client has sent at once. */
+/** The metrics that a client has sent in one request. */
 export interface Push {
   client_instance_id: string;
   client_id: string;
   client_host: string;
-  /** ms since the epoch, when it came. */
+  /** Time of arrival, in milliseconds since the epoch. */
   timestamp: number;
-  /** The client has said that it is going. */
+  /** Whether the client announced that it is closing. */
   is_last: boolean;
   metrics: Metric[];
 }
 
-/** The partition and the offset that a record got. */
+/** The partition and the offset of a new record. */
 export interface RecordMetadata {
   topic: string;
   partition: number;
   offset: number;
 }
 
-/** Some records of a topic, partition by partition. */
+/** Some records of a topic, ordered by partition. */
 export interface RecordPart {
   records: ConsumedRecord[];
-  /** By partition, the `start` that goes on; empty once all was read to the end. */
+  /** The next `start` by partition, or empty after the last record. */
   next_offsets: { [key: string]: number; };
 }
 
-/** One rule. */
+/** An access rule. */
 export interface Rule {
   resource_type: string;
   resource_name: string;
@@ -193,13 +193,13 @@ export interface Rule {
   permission: string;
 }
 
-/** A partition as a share group sees it (KIP-932). */
+/** The state of a share-partition (KIP-932). */
 export interface SharePartition {
   topic: string;
   partition: number;
   start_offset: number | null;
   lag: number | null;
-  /** The offsets that members have in hand. */
+  /** The number of offsets acquired by members. */
   acquired: number;
   in_flight: InFlight[];
 }
@@ -226,7 +226,7 @@ export interface Topic {
   is_internal: boolean;
 }
 
-/** Some topics, by name. */
+/** Some topics, sorted by name. */
 export interface TopicList {
   topics: Topic[];
   next_after: string | null;

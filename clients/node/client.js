@@ -1,29 +1,29 @@
 "use strict";
 
-// fetch gives up after five minutes without an answer, and some waits of the control plane take ten.
+// fetch() gives up after five minutes without a response, and some waits of the control plane take ten minutes.
 const http = require("node:http");
 
-/** The broker's answer to a request that was not done: `status`, `code`, `method`, `path`, and its words as `message`. */
+/** The broker's response to a failed request: `status`, `code`, `method` and `path`, and its sentence as `message`. */
 class ControlError extends Error {
   constructor(method, path, status, content) {
     let answer = {};
     try {
       answer = JSON.parse(content);
     } catch {
-      // Not JSON: see below.
+      // The body is not JSON: see below.
     }
     const code = typeof answer?.error === "string" ? answer.error : "foreign";
     const reason = code === "foreign" ? `not an answer of a control plane: ${content.slice(0, 200)}` : answer.message;
     super(`minibroker: ${method} ${path}: ${reason} (${status} ${code})`);
     this.name = "ControlError";
-    // Test runners show the code of the first frame, which should be yours.
+    // Test runners show the code of the first frame, which should be the user's.
     const isYours = (line) => !line.includes(__filename) && !line.includes("(node:internal/process/");
     this.stack = this.stack.split("\n").filter(isYours).join("\n");
     Object.assign(this, { method, path, status, code, reason, answer });
   }
 }
 
-/** The bytes of a key, value or header that was read with the format `text` or `base64`; null for null. */
+/** Returns the bytes of a key, value or header read in the format `text` or `base64`, or null for null. */
 function bytes(payload) {
   if (payload === null || payload === undefined) return null;
   if (typeof payload === "string") return Buffer.from(payload);
@@ -31,12 +31,14 @@ function bytes(payload) {
   throw new TypeError(`minibroker: no bytes but ${JSON.stringify(payload)}: read it with the format text or base64`);
 }
 
-/** Buffers in keys, values and headers become `{ base64 }`, as the control plane takes bytes. */
+/** Replaces buffers in keys, values and headers with `{ base64 }`, the control plane's form of bytes. */
 function payload(value) {
   return value instanceof Uint8Array ? { base64: Buffer.from(value).toString("base64") } : value;
 }
 
-/** The query of a read. Another option would go unseen, such as a `timeout`, which belongs to the argument before. */
+/**
+ * Returns the query of a read. An unknown option throws, such as a `timeout`, which belongs to the previous argument.
+ */
 function formatOf({ format, ...others }) {
   const [name] = Object.keys(others);
   if (name !== undefined) throw new TypeError(`minibroker: ${name}: there is no such option; the last argument has format`);
@@ -59,7 +61,9 @@ function withPayloads(criteria) {
 const at = (...segments) => "/" + segments.map((each) => encodeURIComponent(each)).join("/");
 const leaderOf = (topic, partition) => at("topics", topic, "partitions", partition, "leader");
 
-/** A client of one control plane. Each method is one request, under the name of docs/control-plane.md's operation. */
+/**
+ * A client of one control plane. Each method sends one request and has the operation's name in docs/control-plane.md.
+ */
 class ControlClient {
   #token;
   #agent = new http.Agent({ keepAlive: true });
@@ -69,7 +73,7 @@ class ControlClient {
     this.#token = token;
   }
 
-  /** Sends a request, and returns the decoded answer: undefined without a body, a text if it is not JSON. */
+  /** Sends a request and returns the decoded response: undefined without a body, or a text if it is not JSON. */
   async request(method, path, { query = {}, body, signal } = {}) {
     const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
     const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();

@@ -22,19 +22,19 @@ import type {
   TopicList,
 } from "./answers.js";
 
-/** JSON, and bytes: a string stands for its UTF-8, a Buffer for itself, anything else for its JSON. */
+/** A payload: a string is stored as UTF-8, a Buffer unchanged, and anything else as JSON. */
 export type Payload = unknown;
-/** The form of keys, values and headers; bytes that are not UTF-8 are `{ base64 }` as text. */
+/** The form of keys, values and headers. As text, bytes that are not UTF-8 are `{ base64 }`. */
 export type Format = "text" | "base64" | "json";
 export type ConfigValue = string | number | boolean | null;
 
 export interface Page {
-  /** Leaves out this name, and those that sort before it. */
+  /** Skips this name and all names sorted before it. */
   after?: string;
   limit?: number;
 }
 
-/** A topic to be made: with a name, or with a prefix to which the broker adds random digits. */
+/** A topic to create, with a name or with a prefix to which the broker appends random digits. */
 export interface NewTopic {
   name?: string;
   prefix?: string;
@@ -46,9 +46,9 @@ export interface NewTopic {
 export interface NewRecord {
   value?: Payload;
   key?: Payload;
-  /** An object, or pairs where the order counts or names come twice. */
+  /** An object, or pairs if the order matters or names repeat. */
   headers?: Record<string, Payload> | [string, Payload][];
-  /** ms since the epoch. */
+  /** Milliseconds since the epoch. */
   timestamp?: number | null;
   partition?: number | null;
 }
@@ -58,7 +58,7 @@ export interface ProduceOptions {
   codec?: "none" | "gzip" | "snappy" | "lz4" | "zstd";
 }
 
-/** A record; `Value` is the type that its value has with the format `json`. */
+/** A record. `Value` is the type of its value in the format `json`. */
 export interface ConsumedRecord<Value = any> {
   topic: string;
   partition: number;
@@ -81,7 +81,7 @@ export interface ReadOptions {
   format?: Format;
 }
 
-/** A record as it has to be. What is not given may be anything; of an object only the given members count. */
+/** An expected record. An omitted field matches anything, and objects are compared by the given members only. */
 export interface Criteria {
   value?: Payload;
   key?: Payload;
@@ -90,12 +90,12 @@ export interface Criteria {
 }
 
 export interface Expectation extends Criteria {
-  /** Seconds; 10 unless given. */
+  /** The timeout in seconds, 10 by default. */
   timeout?: number;
 }
 
 export interface Absence extends Criteria {
-  /** Seconds for which none may come; 0 looks once. */
+  /** How long to keep checking, in seconds. 0 checks once. */
   within?: number;
 }
 
@@ -121,9 +121,9 @@ export interface CatchingUp {
 }
 
 export interface Quota {
-  /** A `user`, a `client-id`, both, or an `ip`; null is the default of its kind. */
+  /** A `user`, a `client-id`, both, or an `ip`. Null stands for the default entity. */
   entity: Record<string, string | null>;
-  /** By Kafka's names, per second; null removes one. */
+  /** Limits per second by Kafka's names. Null removes a limit. */
   limits: Record<string, number | null>;
 }
 
@@ -144,7 +144,7 @@ export interface NewSnapshot {
   directory?: string | null;
 }
 
-/** Requests match all that is given. Names may have the wildcards * and ?. */
+/** Requests that match all given fields. Names can have the wildcards * and ?. */
 export interface RequestFilter {
   api?: string;
   client_id?: string;
@@ -195,26 +195,26 @@ export interface FaultHits extends InstalledFault {
   hits: JournalEntry[];
 }
 
-/** The broker's answer to a request that was not done; `message` has its words. */
+/** The broker's response to a failed request. `message` has the broker's sentence. */
 export class ControlError extends Error {
-  /** Of HTTP, from 400 on. */
+  /** The HTTP status, 400 or higher. */
   readonly status: number;
-  /** A word for programs: bad_request, not_found, conflict, timeout, unexpected ... */
+  /** A code for programs: bad_request, not_found, conflict, timeout, unexpected ... */
   readonly code: string;
-  /** The broker's sentence alone. */
+  /** The broker's sentence without the request. */
   readonly reason: string;
   readonly method: string;
   readonly path: string;
 }
 
-/** The bytes of a key, value or header that was read with the format `text` or `base64`; null for null. */
+/** Returns the bytes of a key, value or header read in the format `text` or `base64`, or null for null. */
 export function bytes(payload: unknown): Buffer | null;
 
-/** A client of one control plane. Each method is one request, under the name of its operation. */
+/** A client of one control plane. Each method sends one request and has the name of its operation. */
 export class ControlClient {
   constructor(url: string, options?: { token?: string });
   readonly url: string;
-  /** Sends any request, and returns the decoded answer. */
+  /** Sends any request and returns the decoded response. */
   request(
     method: string,
     path: string,
@@ -227,22 +227,22 @@ export class ControlClient {
   /** Appends records without a Kafka client. */
   produce(topic: string, records: NewRecord[], options?: ProduceOptions): Promise<RecordMetadata[]>;
   readRecords(topic: string, options?: ReadOptions): Promise<RecordPart>;
-  /** Waits for `count` committed records that match, and returns all that do. */
+  /** Waits for `count` matching committed records, and returns all of them. */
   waitForRecords<Value = any>(topic: string, wait?: RecordWait, options?: { format?: Format }): Promise<ConsumedRecord<Value>[]>;
-  /** Waits for a record and returns it; the error compares with what is there. */
+  /** Waits for a record and returns it. The error compares the expectation with the existing records. */
   expect<Value = any>(topic: string, expectation: Expectation, options?: { format?: Format }): Promise<ConsumedRecord<Value>>;
-  /** Throws `unexpected` if there is such a record; returns warnings, as of a name that is probably misspelt. */
+  /** Throws `unexpected` if there is a matching record. Returns warnings, such as for a probably misspelled name. */
   expectNone(topic: string, absence?: Absence): Promise<string[]>;
   listGroups(page?: Page): Promise<GroupIds>;
   committedOffsets(group: string): Promise<Committed[]>;
   groupLag(group: string): Promise<Lag>;
-  /** The records that a share group has in flight. */
+  /** Returns the records that a share group has in flight. */
   sharePartitions(group: string): Promise<SharePartition[]>;
   waitUntilStable(group: string, wait?: GroupWait): Promise<Group>;
   waitUntilCaughtUp(group: string, wait?: CatchingUp): Promise<Committed[]>;
   rebalance(group: string): Promise<void>;
   describeGroup(group: string): Promise<Group>;
-  /** Alters keys of the broker; null takes back what was altered. Returns warnings. */
+  /** Alters configuration keys of the broker. Null restores a default. Returns warnings. */
   configure(configs: Record<string, ConfigValue>): Promise<string[]>;
   readTopicConfigs(topic: string): Promise<Record<string, string | null>>;
   configureTopic(topic: string, configs: Record<string, ConfigValue>): Promise<void>;
@@ -251,9 +251,9 @@ export class ControlClient {
   createAcls(rule: NewRule): Promise<Rule[]>;
   deleteAcls(): Promise<void>;
   readTelemetry(): Promise<Push[]>;
-  /** The broker's time, in ms since the epoch. */
+  /** Returns the broker's time in milliseconds since the epoch. */
   readClock(): Promise<number>;
-  /** Moves the broker's time on, and returns it. */
+  /** Advances the broker's clock and returns the new time. */
   advanceClock(seconds: number): Promise<number>;
   /** Returns the number of deleted segments. */
   runRetention(): Promise<number>;
@@ -282,33 +282,33 @@ export class ControlClient {
   removeFault(id: string): Promise<FaultHits>;
   about(): Promise<BrokerInfo>;
   healthz(): Promise<Status>;
-  /** `down` while no broker is up. */
+  /** Returns `down` while no broker is up. */
   readyz(): Promise<Status>;
   metrics(): Promise<string>;
 }
 
 export interface ServeOptions {
-  /** The program and its first arguments. Unless given it is MINIBROKER_COMMAND, else minibroker on the PATH. */
+  /** The program and its first arguments. The default is MINIBROKER_COMMAND, or else minibroker on the PATH. */
   command?: string[];
-  /** Made at the start, and again with each reset: NAME[:PARTITIONS[:KEY=VALUE,...]]. */
+  /** Topics to create at the start and again at each reset: NAME[:PARTITIONS[:KEY=VALUE,...]]. */
   topics?: string[];
   brokers?: number;
   /** The token of the control plane. */
   token?: string;
   /** Further arguments of `minibroker serve`. */
   args?: string[];
-  /** Takes what the broker reports; process.stderr unless given, null for nowhere. */
+  /** Receives the broker's log. The default is process.stderr, and null discards the log. */
   stderr?: { write(text: string): unknown } | null;
 }
 
-/** A `minibroker serve` that this process has started. */
+/** A `minibroker serve` started by this process. */
 export interface Broker {
-  /** HOST:PORT, or several with commas. */
+  /** HOST:PORT, or several separated by commas. */
   readonly bootstrapServers: string;
   readonly control: ControlClient;
-  /** Ends the broker, and removes its data. */
+  /** Ends the broker and deletes its data. */
   stop(): Promise<void>;
 }
 
-/** Starts `minibroker serve` on free ports, and returns once clients can connect. It ends with this process. */
+/** Starts `minibroker serve` on free ports, and returns when clients can connect. The broker ends with this process. */
 export function serve(options?: ServeOptions): Promise<Broker>;

@@ -16,7 +16,7 @@ function withTimeout(promise, milliseconds, onTimeout) {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** A `minibroker serve` that this process has started. */
+/** A `minibroker serve` started by this process. */
 class Broker {
   #child;
   #ended;
@@ -50,7 +50,7 @@ async function serve({ command, topics = [], brokers = 1, token, args = [], stde
     kept = (kept + text).slice(-KEPT_ERRORS);
     stderr?.write(text);
   });
-  child.stdin.on("error", () => {}); // it has ended: `ended` tells why
+  child.stdin.on("error", () => {}); // The broker has ended, and `ended` has the reason.
   const ended = new Promise((resolve) => {
     child.on("error", (error) => resolve(error));
     child.on("close", (status, signal) => resolve(signal ? `signal ${signal}` : `exit status ${status}`));
@@ -72,7 +72,7 @@ async function serve({ command, topics = [], brokers = 1, token, args = [], stde
     );
     early.catch(() => {});
     const words = Object.fromEntries(line.split(" ").map((word) => [word.split("=")[0], word.slice(word.indexOf("=") + 1)]));
-    // A process that does not stop its broker may end all the same, and the broker with it, as its stdin does.
+    // Do not keep a process alive that never stops its broker. The broker ends when its stdin is closed.
     for (const each of [child, child.stdin, child.stdout, child.stderr]) each.unref?.();
     return new Broker(child, ended, words.bootstrap, new ControlClient(words.control, { token }));
   } catch (error) {

@@ -1,7 +1,7 @@
-"""The HTTP control plane: what `AsyncBroker` offers, for test suites in any language.
+"""The HTTP control plane: the operations of `AsyncBroker` for test suites in any language.
 
-It runs on a thread and an event loop of its own, and brings everything that it is asked for to the broker's loop, as
-calls of `AsyncBroker`'s methods (`remote`). Only this module is imported without the extra `control`.
+It runs on its own thread and event loop, and performs every operation on the broker's loop by calling methods of
+`AsyncBroker` (`remote`). Without the extra `control`, only this module can be imported.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
-    """Take the address, so that `start` can serve there. ValueError without the extra; OSError if it is in use."""
+    """Bind the control plane's address. The control plane is served after `start`.
+
+    Raises:
+        ValueError: The extra `control` is not installed.
+        OSError: The address is in use.
+    """
     try:
         return plane.ControlPlane(address, token)
     except ModuleNotFoundError as error:
@@ -28,7 +33,11 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
 
 
 def admin_ports(given: Sequence[str]) -> "AdminPorts":
-    """The ports of `serve --admin-api`, each KIND=HOST:PORT. ValueError for another form, and without the extra."""
+    """Return the ports of `serve --admin-api`, each given as KIND=HOST:PORT.
+
+    Raises:
+        ValueError: A port has another form, or the extra `control` is not installed.
+    """
     try:
         return ports.AdminPorts(given)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The control plane as an ASGI application: its routes, and the OpenAPI document about them."""
+"""The control plane as an ASGI application: its routes and their OpenAPI document."""
 
 from typing import Any, Final
 
@@ -26,31 +26,31 @@ from minibroker.control.routes.faults import FaultIds
 from minibroker.control.routes.snapshots import SnapshotShelf
 
 _DESCRIPTION: Final = (
-    "Everything that a test may do to a broker beside being its client. Names are those of the Python methods of "
-    "minibroker.Broker; x-python says which of them a request calls."
+    "Operations on a broker for tests, besides those of Kafka clients. They have the names of the Python methods of "
+    "minibroker.Broker. x-python lists the methods that a request calls."
 )
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {
         "model": Problem,
-        "description": "The request cannot be done; 409 also when what it waits for did not come",
+        "description": "The request failed. 409 also means that a wait timed out",
     },
-    "5XX": {"model": Problem, "description": "The broker has failed, or is not running"},
+    "5XX": {"model": Problem, "description": "The broker failed or is not running"},
 }
 
 
 def make_app(remote: Remote | None) -> FastAPI:
-    """The application; without a broker it only has its OpenAPI document."""
+    """Return the application. Without a broker, only its OpenAPI document works."""
     app = FastAPI(
         title="minibroker",
         version=__version__,
         description=_DESCRIPTION,
-        docs_url=None,  # these pages load their scripts from a foreign host
+        docs_url=None,  # These pages load scripts from another host.
         redoc_url=None,
-        redirect_slashes=False,  # curl does not follow, and nothing would have been done
+        redirect_slashes=False,  # curl does not follow redirects, so the request would have no effect.
         responses=_PROBLEMS,
-        # Documents the token; `Guard` requires it.
+        # This documents the token. `Guard` checks it.
         dependencies=[
-            Depends(HTTPBearer(auto_error=False, description="Where the broker was given a token.")),
+            Depends(HTTPBearer(auto_error=False, description="Required if the broker was started with a token.")),
             Depends(refuse_unknown_parameters),
         ],
         generate_unique_id_function=_operation_id,

@@ -1,4 +1,4 @@
-"""Errors as HTTP clients get them: `{"error": ..., "message": ...}` and a status."""
+"""Errors as returned to HTTP clients: a status and `{"error": ..., "message": ...}`."""
 
 import json
 from typing import Any, Final, cast
@@ -22,14 +22,14 @@ from minibroker.server.faults.fault import FaultError
 
 
 class Problem(BaseModel):
-    """Why a request was not done."""
+    """The reason why a request failed."""
 
     error: str = Field(description="A word for programs: `bad_request`, `not_found`, `conflict`, `timeout`, ...")
     message: str = Field(description="A sentence for people.")
 
 
 class UnavailableError(Exception):
-    """The broker is stopping, or not there any more."""
+    """The broker is stopping or has stopped."""
 
 
 _WORDS: Final = {
@@ -46,13 +46,13 @@ _WORDS: Final = {
 
 
 def problem(status: int, message: str, word: str | None = None, headers: dict[str, str] | None = None) -> Response:
-    """A response that names the mistake."""
-    body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})  # ASCII, whatever was asked
+    """Return a response that describes an error."""
+    body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})  # Always ASCII.
     return Response(body, status, headers=headers, media_type="application/json")
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Have `app` answer the broker's exceptions, and its own, with problems."""
+    """Register handlers that return problems for the exceptions of the broker and of `app`."""
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _internal)
@@ -63,7 +63,7 @@ def handle_errors(app: FastAPI) -> None:
         (OperationError, 400, None, "{}"),
         (FaultError, 400, None, "{}"),
         (ClusterError, 409, None, "{}"),
-        # Not 408: some clients repeat such a request by themselves.
+        # Status 408 would make some clients repeat the request by themselves.
         (WaitTimeoutError, 409, "timeout", "{}"),
         (UnexpectedRecordError, 409, "unexpected", "{}"),
         (UnavailableError, 503, None, "the broker is not running"),
@@ -87,7 +87,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 def _complaint(complaint: dict[str, Any]) -> str:
-    place = ".".join(map(str, complaint["loc"][1:]))  # behind "body", "query" or "path"
+    place = ".".join(map(str, complaint["loc"][1:]))  # The first element is "body", "query" or "path".
     message = complaint.get("ctx", {}).get("error", "") if complaint["type"] == "json_invalid" else complaint["msg"]
     if complaint["type"] == "json_invalid":
         return f"the body is not valid JSON: {message} at character {place}"

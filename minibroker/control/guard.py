@@ -1,7 +1,7 @@
-"""Access to the control plane: the token, the hosts and origins that are let in, and the size of bodies.
+"""Access to the control plane: the token, the accepted hosts and origins, and the size of bodies.
 
-With a token: its holders. Without one, which is on the loopback interface alone: programs, but not web pages
-(`web_pages`).
+With a token, access is limited to clients that send it. Without a token, which requires a loopback address, access is
+limited to programs: requests of web pages are refused (`web_pages`).
 """
 
 import hmac
@@ -16,17 +16,18 @@ from minibroker.control.errors import problem
 from minibroker.control.web_pages import refusal_of
 
 MAX_BODY_BYTES: Final = 8 << 20
-"""A larger body is refused: whoever parses it keeps the interpreter, and Kafka's clients wait."""
+"""The largest body that is accepted. Parsing a larger body would hold the GIL and delay Kafka's clients."""
 _OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
-"""Paths without a token, for the health checks of container runtimes."""
+"""Paths that need no token, for the health checks of container runtimes."""
 
 
 class Guard:
-    """ASGI middleware that lets a request pass, or answers 401 or 403.
+    """ASGI middleware that forwards a request or answers with 401 or 403.
 
     Args:
-        token: None for none.
-        host: the one in `--control`; clients may use this name.
+        app: The protected application.
+        token: The required token, or None.
+        host: The host of `--control`, which clients may send as `Host`.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, host: str) -> None:
@@ -35,7 +36,7 @@ class Guard:
         self._host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse to."""
+        """Serve or refuse one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

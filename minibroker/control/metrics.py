@@ -1,8 +1,8 @@
-"""Metrics, taken when they are asked for: but for share groups nothing is counted for them while requests are served.
+"""Metrics, computed on request. Except for share groups, nothing is counted for them while requests are served.
 
-Names are those that Prometheus' exporter for JMX gives Kafka's metrics with its example configuration for Kafka, and
-`kafka_consumergroup_lag` that of the exporter for consumer groups; what only this broker has begins with `minibroker_`.
-Only logs that were used are looked at, since a look would open the others.
+Metrics have the names that the Prometheus JMX exporter gives them with its example configuration for Kafka.
+`kafka_consumergroup_lag` has the name used by the exporter for consumer groups. Metrics that only this broker has start
+with `minibroker_`. Only opened logs are included, since reading the others would open them.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _Labelled = dict[tuple[str, ...], float]
 
 @dataclass(slots=True)
 class Scrape:
-    """The metrics of one moment: numbers by the values of their labels."""
+    """The metrics at one moment: numbers by label values."""
 
     gauges: dict[str, float] = field(default_factory=dict[str, float])
     by_broker: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
@@ -68,49 +68,49 @@ _GAUGES: Final = {
     },
 }
 _BY_BROKER: Final = {
-    "kafka_controller_kafkacontroller_activecontrollercount": "Is it the controller?",
-    "kafka_server_replicamanager_partitioncount": "Partitions that it keeps",
-    "kafka_server_replicamanager_leadercount": "Partitions that it leads",
-    "kafka_server_replicamanager_underreplicatedpartitions": "Partitions that it leads, with replicas out of sync",
-    "kafka_server_replicamanager_underminisrpartitioncount": "Partitions that it leads, with too few replicas in sync",
-    "kafka_server_socket_server_metrics_connection_count": "Open connections, with TLS handshakes that are under way",
-    "kafka_server_socket_server_metrics_broker_connection_accept_rate": "Connections per second, lately",
+    "kafka_controller_kafkacontroller_activecontrollercount": "Whether the broker is the controller",
+    "kafka_server_replicamanager_partitioncount": "Partitions with a replica on the broker",
+    "kafka_server_replicamanager_leadercount": "Partitions that the broker leads",
+    "kafka_server_replicamanager_underreplicatedpartitions": "Partitions led with replicas out of sync",
+    "kafka_server_replicamanager_underminisrpartitioncount": "Partitions led with too few in-sync replicas",
+    "kafka_server_socket_server_metrics_connection_count": "Open connections, including TLS handshakes in progress",
+    "kafka_server_socket_server_metrics_broker_connection_accept_rate": "Recent connections per second",
     "kafka_server_fetchsessioncache_numincrementalfetchsessions": "Fetch sessions",
 }
 _COUNTED_BY_BROKER: Final = {
-    "kafka_server_socket_server_metrics_connection_creation": "Connections since the start",
-    "kafka_server_socket_server_metrics_connection_close": "Those of them that are closed",
+    "kafka_server_socket_server_metrics_connection_creation": "Connections accepted since the start",
+    "kafka_server_socket_server_metrics_connection_close": "Connections closed since the start",
 }
 _SHARE_SESSIONS: Final = {
-    "kafka_server_sharesessioncache_sharesessionscount": "Sessions of members of share groups",
-    "kafka_server_sharesessioncache_sharepartitionscount": "Partitions of those sessions",
+    "kafka_server_sharesessioncache_sharesessionscount": "Share sessions",
+    "kafka_server_sharesessioncache_sharepartitionscount": "Partitions in share sessions",
 }
 _BURIED: Final = {
     "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_count": "Records written to a group's dead-letter queue",
-    "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests": "Their batches, once for each attempt",
-    "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests": "Batches of them that were given up",
+    "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests": "Attempts to write a batch to the queue",
+    "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests": "Batches that were not written to the queue",
 }
 _ACKNOWLEDGED: Final = {1: "Accept", 2: "Release", 3: "Reject", 4: "Renew"}
-"""Types of acknowledgements as Kafka names them; a gap, 0, has no name and no metric."""
+"""The types of acknowledgements under Kafka's names. A gap, 0, has no name and no metric."""
 _LOAD_MS: Final = "kafka_server_sharegroupmetrics_partitionloadtimems"
 _FETCH_RATIO: Final = "kafka_server_sharegroupmetrics_requesttopicpartitionsfetchratio"
 _ACQUIRE_MS: Final = "kafka_server_sharegroupmetrics_topicpartitionsacquiretimems"
 _SPREADS: Final = {
-    _LOAD_MS: "Milliseconds until a partition of a share group was loaded",
-    _FETCH_RATIO: "Percentage of a ShareFetch's partitions that it could acquire records of",
-    _ACQUIRE_MS: "Milliseconds until a ShareFetch could acquire records",
+    _LOAD_MS: "Milliseconds to load a share-partition",
+    _FETCH_RATIO: "Percentage of a ShareFetch's partitions with acquired records",
+    _ACQUIRE_MS: "Milliseconds until a ShareFetch acquired records",
 }
 _QUANTILES: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 _LOGS: Final = {
-    "kafka_log_log_size": "Bytes of a partition's segments",
+    "kafka_log_log_size": "Size of a partition's segments in bytes",
     "kafka_log_log_numlogsegments": "Segments of a partition",
-    "kafka_log_log_logstartoffset": "A partition's first offset",
-    "kafka_log_log_logendoffset": "The offset behind a partition's last one",
+    "kafka_log_log_logstartoffset": "Log start offset of a partition",
+    "kafka_log_log_logendoffset": "Log end offset of a partition",
 }
 
 
 async def scrape(broker: AsyncOperations) -> Scrape:
-    """Take the numbers. On the broker's loop."""
+    """Collect all metrics. Runs on the broker's loop."""
     services = broker.services
     services.core.writes.commit()
     found = Scrape()
@@ -183,7 +183,7 @@ def _measure_logs(services: Services, found: Scrape) -> None:
 
 
 def _count_groups(services: Services, found: Scrape) -> Steps[None]:
-    coordinator = services.made_groups  # a scrape makes none
+    coordinator = services.made_groups  # Do not create a coordinator for a scrape.
     groups = [] if coordinator is None else list(coordinator.store.groups())
     states: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
@@ -192,7 +192,7 @@ def _count_groups(services: Services, found: Scrape) -> Steps[None]:
         states[group.state.value] += 1
         kinds[group.kind] += 1
         offsets += sum(map(len, group.offsets.committed.values()))
-        with contextlib.suppress(OperationError):  # its coordinator has moved
+        with contextlib.suppress(OperationError):  # The group's coordinator has moved.
             for (topic, index), behind in (yield from group_lag(services, group.group_id)).items():
                 found.lag[group.group_id, topic, str(index)] = behind
         yield
@@ -206,7 +206,7 @@ def _count_groups(services: Services, found: Scrape) -> Steps[None]:
 
 
 def _count_shares(services: Services, found: Scrape) -> None:
-    manager = services.made_share_partitions  # a scrape makes none
+    manager = services.made_share_partitions  # Do not create a manager for a scrape.
     for node in services.core.cluster.nodes.values():
         sessions = 0, 0
         if manager is not None:
@@ -230,7 +230,7 @@ def _count_shares(services: Services, found: Scrape) -> None:
 
 
 class _Numbers(Collector):
-    """A scrape as Prometheus' library takes it."""
+    """A scrape in the form that the Prometheus library collects."""
 
     def __init__(self, found: Scrape) -> None:
         self._found = found
@@ -246,41 +246,39 @@ class _Numbers(Collector):
         for name, help_text in _LOGS.items():
             yield _filled(GaugeMetricFamily(name, help_text, labels=["topic", "partition"]), found.logs.get(name, {}))
         prefix = "kafka_server_brokertopicmetrics_"
-        counted = CounterMetricFamily(f"{prefix}messagesin", "Records that were appended", labels=["topic"])
+        counted = CounterMetricFamily(f"{prefix}messagesin", "Appended records", labels=["topic"])
         yield _filled(counted, found.messages_in)
         yield _filled(
-            CounterMetricFamily(f"{prefix}bytesin", "Bytes of their batches", labels=["topic"]), found.bytes_in
+            CounterMetricFamily(f"{prefix}bytesin", "Bytes of appended batches", labels=["topic"]), found.bytes_in
         )
         labels = ["consumergroup", "topic", "partition"]
         yield _filled(
-            GaugeMetricFamily("kafka_consumergroup_lag", "Offsets that a group is behind", labels=labels), found.lag
+            GaugeMetricFamily("kafka_consumergroup_lag", "Lag of a group in offsets", labels=labels), found.lag
         )
         name = "kafka_server_sharepartitionmetrics_inflightmessagecount"
         labels = ["group", "topic", "partition"]
         yield _filled(GaugeMetricFamily(name, "Offsets in flight in a share group", labels=labels), found.in_flight)
         for name, help_text in _BURIED.items():
-            # The exporter makes a Count of what has no PerSec in its name, and no counter.
+            # The exporter types a Count as unknown, not as a counter, if its name has no PerSec.
             kind = UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily
             yield _filled(kind(name, help_text, labels=["group"]), found.buried.get(name, {}))
         name = "kafka_server_sharegroupmetrics_recordacknowledgements"
-        counted = CounterMetricFamily(name, "Records that members of share groups acknowledged", labels=["ackType"])
+        counted = CounterMetricFamily(name, "Records acknowledged by members of share groups", labels=["ackType"])
         yield _filled(counted, found.acknowledged)
         for name, help_text in _SPREADS.items():
             yield from _spread(name, help_text, found.spreads.get(name, {}))
         name = "kafka_server_group_coordinator_metrics_group_count"
-        yield _filled(GaugeMetricFamily(name, "Groups by their type", labels=["protocol"]), found.group_types)
-        fired = CounterMetricFamily(
-            "minibroker_faults_fired", "Requests that faults have hit", labels=["api", "action"]
-        )
+        yield _filled(GaugeMetricFamily(name, "Groups by type", labels=["protocol"]), found.group_types)
+        fired = CounterMetricFamily("minibroker_faults_fired", "Requests hit by faults", labels=["api", "action"])
         yield _filled(fired, found.fired)
         if found.requests is not None:
             yield CounterMetricFamily(
-                "minibroker_journal_requests", "Requests since the journal was begun", value=found.requests
+                "minibroker_journal_requests", "Requests since the journal was started", value=found.requests
             )
 
 
 def _filled(family: Metric, numbers: _Labelled) -> Metric:
-    """A family with a sample for each of the numbers."""
+    """Add a sample for each number to a family, and return the family."""
     assert isinstance(family, GaugeMetricFamily | CounterMetricFamily | UnknownMetricFamily)
     for labels, number in numbers.items():
         family.add_metric(labels, number)
@@ -288,10 +286,10 @@ def _filled(family: Metric, numbers: _Labelled) -> Metric:
 
 
 def _spread(name: str, help_text: str, spreads: dict[tuple[str, ...], Histogram]) -> Iterator[Metric]:
-    """The two families that the exporter makes of a histogram of Kafka's."""
+    """Yield the two families that the exporter makes from one of Kafka's histograms."""
     labels = ["group"][: max(map(len, spreads), default=0)]
     quantiles = GaugeMetricFamily(name, help_text, labels=[*labels, "quantile"])
-    count = UnknownMetricFamily(f"{name}_count", f"{help_text}: how often", labels=labels)
+    count = UnknownMetricFamily(f"{name}_count", f"{help_text} (count)", labels=labels)
     for names, spread in spreads.items():
         count.add_metric(names, spread.count)
         for each in _QUANTILES:
@@ -301,7 +299,7 @@ def _spread(name: str, help_text: str, spreads: dict[tuple[str, ...], Histogram]
 
 
 def exposition(found: Scrape, accept: str) -> tuple[bytes, str]:
-    """The numbers in the format that the client takes, and its content type."""
+    """Return the metrics in the format accepted by the client, and the content type."""
     registry = CollectorRegistry()
     registry.register(_Numbers(found))
     ProcessCollector(registry=registry)

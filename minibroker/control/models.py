@@ -1,6 +1,6 @@
-"""Base classes of requests and responses; the OpenAPI document is made of the models, which stand beside the routes.
+"""Base classes of request and response models. The models are defined next to the routes and make the OpenAPI document.
 
-Their names, and those of their fields, are those of the Python methods.
+Models and their fields have the names of the Python methods.
 """
 
 import re
@@ -21,30 +21,30 @@ T = TypeVar("T")
 _TEN_MINUTES = 600
 _END: Final = b"]}"
 _SENT_AT_ONCE: Final = 100
-"""Elements of a list."""
+"""The number of list elements that are sent at a time."""
 
 Payload = Annotated[
     Any,
     Field(
         description=(
-            'A text (stored as UTF-8), null, `{"base64": "..."}` for bytes, and anything else as JSON; '
-            '`{"json": ...}` says so where it would be taken for something else.'
+            'A text (stored as UTF-8), null, `{"base64": "..."}` for bytes, or any other value, stored as JSON. '
+            '`{"json": ...}` stores a value as JSON that would otherwise be a text, null or bytes.'
         )
     ),
 ]
-Timeout = Annotated[float, Field(ge=0, le=_TEN_MINUTES, allow_inf_nan=False, description="Patience, in seconds.")]
-Count = Annotated[int, Field(ge=0, description="How many there have to be at least.")]
+Timeout = Annotated[float, Field(ge=0, le=_TEN_MINUTES, allow_inf_nan=False, description="The timeout in seconds.")]
+Count = Annotated[int, Field(ge=0, description="The minimum number.")]
 
 
 class Body(BaseModel):
-    """The body of a request; an unknown field is an error."""
+    """The body of a request. An unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, given: Any) -> Any:
-        """Refuse an unknown field before pydantic does, which does not know which field was meant."""
+        """Refuse an unknown field before pydantic does, in order to suggest the intended field."""
         names = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
         for name in names:
             if name not in cls.model_fields:
@@ -54,19 +54,19 @@ class Body(BaseModel):
 
 
 class Warnings(BaseModel):
-    """A request that was done, although something in it is probably a mistake."""
+    """Warnings about a request that succeeded although it probably contains a mistake."""
 
-    warnings: list[str] = Field(description="A sentence each; Python programs get these as warnings.")
+    warnings: list[str] = Field(description="One sentence per warning. Python programs get them as warnings.")
 
 
 WITH_WARNINGS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": Warnings, "description": "Done, although something is probably a mistake"}
+    200: {"model": Warnings, "description": "Done, but the request probably contains a mistake"}
 }
-"""`responses` of a route that answers 204, or 200 with `Warnings`."""
+"""The `responses` of a route that returns 204, or 200 with `Warnings`."""
 
 
 def done(warnings: list[str]) -> Response:
-    """204, or 200 with the warnings if there are any."""
+    """Return 204, or 200 if there are warnings."""
     return JSONResponse({"warnings": warnings}) if warnings else Response(status_code=204)
 
 
@@ -77,13 +77,13 @@ class About(BaseModel):
 
 
 def describes(described: type[Any], **after: str) -> Callable[[type[M]], type[M]]:
-    """Give a model the fields of a dataclass of `operations`, with their types and sentences.
+    """Give a model the fields of a dataclass of `operations`, with their types and descriptions.
 
-    What the model declares itself has another form in JSON, or is a property of the dataclass.
+    The model itself declares the fields that differ in JSON, and those that are properties of the dataclass.
 
     Args:
         described: The dataclass. Its docstring has a sentence for each field that needs one.
-        after: By the names of properties, the fields that they follow.
+        after: The field that each property follows, by property name.
     """
     sentences = {
         name: " ".join(sentence.split()).replace("None", "null")
@@ -104,7 +104,7 @@ def describes(described: type[Any], **after: str) -> Callable[[type[M]], type[M]
 
 
 class Place(About):
-    """A partition, also from a pair."""
+    """A partition. It can also be validated from a pair."""
 
     topic: str
     partition: int
@@ -119,7 +119,7 @@ class Place(About):
 
 
 def by_place(values: Mapping[TopicPartition, T], fields: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the fields of values with those of their partitions, in the order of these."""
+    """Return the fields of each value with its topic and partition, sorted by partition."""
     return [
         {"topic": topic, "partition": partition, **fields(value)}
         for (topic, partition), value in sorted(values.items())
@@ -127,21 +127,26 @@ def by_place(values: Mapping[TopicPartition, T], fields: Callable[[T], dict[str,
 
 
 class Warned(About):
-    """The body of a response that may have warnings; without any the field is left out."""
+    """The body of a response that can have warnings. The field is omitted if there are none."""
 
-    warnings: list[str] | None = Field(default=None, description="Probable mistakes: a sentence for each.")
+    warnings: list[str] | None = Field(default=None, description="One sentence per probable mistake.")
 
 
 def warned(warnings: list[str]) -> dict[str, list[str]]:
-    """Return the field of `Warned`, if there are warnings."""
+    """Return the field of `Warned` if there are warnings."""
     return {"warnings": warnings} if warnings else {}
 
 
 def list_answer(about: About, name: str, elements: Sequence[bytes]) -> Response:
-    """The body `about` with `elements`, each as JSON, in its list `name`, which is empty until here.
+    """Return a response with the fields of `about` and a list.
 
-    For lists without a bound: pydantic would check and encode such a list in one call, and to join it takes long, too.
-    No other thread runs meanwhile.
+    This is for unbounded lists. pydantic validates and encodes such a list in one call, and joining it also takes long.
+    Meanwhile no other thread runs.
+
+    Args:
+        about: The response, in which the list is empty.
+        name: The name of the list.
+        elements: The elements of the list, each as JSON.
     """
     rest = about.model_dump_json(exclude={name})[1:-1].encode()
     head = b'{%b%b"%b":[' % (rest, b"," if rest else b"", name.encode())

@@ -1,4 +1,4 @@
-"""Parameters in paths and queries: names that hold slashes of their own; 400 for what a route does not have."""
+"""Parameters in paths and queries: names that contain slashes, and status 400 for unknown query parameters."""
 
 from collections.abc import MutableMapping
 from typing import Any, Final, cast
@@ -16,10 +16,13 @@ _FOR_MACHINES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """Refuse a query parameter that the route does not have. HTTPException 400.
+    """Refuse query parameters that the route does not have.
 
-    FastAPI ignores such parameters, so a misspelt filter or limit would have no effect and give no error. Probes and
-    scrapers may add parameters of their own.
+    FastAPI ignores such parameters, so a misspelled filter or limit would silently have no effect. Probes and scrapers
+    may add parameters of their own.
+
+    Raises:
+        HTTPException: A parameter is unknown. The status is 400.
     """
     route = cast("APIRoute", request.scope["route"])
     if not request.query_params or route.path in _FOR_MACHINES:
@@ -39,7 +42,7 @@ def _hint(name: str, known: list[str], route: APIRoute) -> str:
 
 
 def _fields_of(route: APIRoute) -> set[str]:
-    """The names of the fields of the body; empty without a model of its own."""
+    """Return the names of the fields of the body, or an empty set if the route has no model for it."""
     if route.body_field is None:
         return set()
     body: Any = route.body_field.field_info.annotation
@@ -53,18 +56,18 @@ def _fields_of(route: APIRoute) -> set[str]:
 
 
 _SLASH: Final = "\ud82f"
-"""Stands for a slash that came as %2F. No path holds it otherwise: a lone surrogate has no UTF-8."""
+"""A placeholder for a slash sent as %2F. It cannot occur in a path, since a lone surrogate has no UTF-8 encoding."""
 
 
 class NamesRoute(APIRoute):
-    """A route whose `{name:path}` may hold slashes. One that came as `%2F` is of the name, and parts nothing.
+    """A route whose `{name:path}` can contain slashes. A slash sent as `%2F` is part of the name and separates nothing.
 
-    Servers decode a path before they choose a route. So `/groups/a%2Flag` would be the lag of the group `a`, and not
-    the group `a/lag`. A slash that came as it is may be of the name as well, where no longer path fits.
+    Servers decode a path before they choose a route, so `/groups/a%2Flag` would be the lag of the group `a` instead of
+    the group `a/lag`. A slash sent unencoded can also be part of the name, if no longer path matches.
     """
 
     def matches(self, scope: MutableMapping[str, Any]) -> tuple[Match, MutableMapping[str, Any]]:
-        """Match a request's path as it was sent."""
+        """Match the path of a request as it was sent."""
         sent = scope.get("raw_path", b"").decode("ascii", "replace")
         if scope["type"] != "http" or "%2f" not in sent.lower():
             return super().matches(scope)

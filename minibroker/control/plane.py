@@ -1,4 +1,4 @@
-"""The control plane's life: a socket, a thread, an event loop and uvicorn."""
+"""The lifecycle of the control plane: a socket, a thread, an event loop and uvicorn."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 _BACKLOG: Final = 128
 _KEEP_ALIVE_S: Final = 600
-"""Longer than clients keep idle connections: one that the server closes may fail a client's next request."""
+"""The keep-alive timeout, longer than that of clients.
+
+A connection closed by the server can fail a client's next request.
+"""
 _PATIENCE_S: Final = 2
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that stops at once, not at its next periodic check."""
+    """A uvicorn server that stops immediately instead of at its next periodic check."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -43,20 +46,24 @@ class _Server(uvicorn.Server):
         await self._end.wait()
 
     def end(self) -> None:
-        """Serve no more. On the server's loop."""
+        """Stop serving. Runs on the server's loop."""
         self._end.set()
 
 
 class ControlPlane:
-    """A control plane: it listens from the beginning, and serves from `start` to `stop`.
+    """A control plane. It listens as soon as it is created, and serves from `start` to `stop`.
 
     Args:
-        address: (host, port); port 0 picks a free one. OSError when it cannot be had.
-        token: that requests have to have; None for none.
+        address: The host and the port, where port 0 picks a free port.
+        token: The token that requests must have, or None.
 
     Attributes:
-        purpose, option: the reason for which it listens, and the option with its address, in messages.
-        is_adopted: whether another plane serves its address: then `start` does nothing.
+        purpose: The purpose of the socket, for messages.
+        option: The option that sets the address, for messages.
+        is_adopted: Whether another plane serves this address, in which case `start` does nothing.
+
+    Raises:
+        OSError: The address cannot be bound.
     """
 
     purpose = "control"
@@ -83,31 +90,34 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        """Where it is, as a program on this machine asks for it."""
+        """The URL of the control plane for programs on this machine."""
         address: tuple[str, int] = self._socket.getsockname()[:2]
         return f"http://{reachable(address)}"
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The listening port."""
         found: int = self._socket.getsockname()[1]
         return found
 
     def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
-        """Serve, on a thread of its own, what is asked of a broker that runs on `loop`."""
+        """Serve a broker that runs on `loop`, on a separate thread."""
         if not self.is_adopted:
             self._remote = Remote(broker, loop)
             self.begin()
 
     def begin(self) -> None:
-        """Serve on a thread of its own."""
+        """Start the server thread."""
         self._thread = threading.Thread(
             target=self._run, name=f"minibroker-{self.purpose.removeprefix('the ')}", daemon=True
         )
         self._thread.start()
 
     async def stop(self) -> None:
-        """Answer the requests that wait, and serve no more. On the broker's loop, which goes on meanwhile."""
+        """Answer the waiting requests and stop serving.
+
+        Runs on the broker's loop, which keeps running meanwhile.
+        """
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._end, self._thread)
             self._thread = None
@@ -116,12 +126,12 @@ class ControlPlane:
     def _end(self, thread: threading.Thread) -> None:
         self._serving.wait()
         if self._loop is not None and thread.is_alive():
-            with contextlib.suppress(RuntimeError):  # it has ended by itself
+            with contextlib.suppress(RuntimeError):  # The server's loop has already ended.
                 self._loop.call_soon_threadsafe(self.give_up)
         thread.join()
 
     def give_up(self) -> None:
-        """Answer the requests that wait, and serve no more. On the server's loop."""
+        """Answer the waiting requests and stop serving. Runs on the server's loop."""
         assert self._server is not None
         if self._remote is not None:
             self._remote.stop()
@@ -156,15 +166,15 @@ class ControlPlane:
             self.clear()
 
     def sockets(self) -> list[socket.socket]:
-        """The sockets that it serves."""
+        """Return the sockets to serve."""
         return [self._socket]
 
     def make_app(self) -> ASGIApp:
-        """The application behind its guard."""
+        """Return the application behind its guard."""
         self._app = make_app(self._remote)
         return Guard(self._app, self.token, self.host)
 
     def clear(self) -> None:
-        """Remove what clients have left."""
+        """Remove the snapshots that clients have left."""
         if self._app is not None:
             self._app.state.snapshots.clear()

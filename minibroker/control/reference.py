@@ -1,6 +1,6 @@
 """Write the tables of docs/control-plane.md: `python -m minibroker.control.reference docs/control-plane.md`.
 
-They are made of the OpenAPI document, and stand between two marks; what is around them is written by hand.
+They are generated from the OpenAPI document between two marks. The text around them is written by hand.
 """
 
 import json
@@ -35,7 +35,7 @@ _REF: Final = "#/components/schemas/"
 
 
 def render() -> str:
-    """The reference, in Markdown: the requests of each kind, then the objects in them."""
+    """Return the reference in Markdown: the requests by kind, followed by their objects."""
     document = make_app(None).openapi()
     kinds: dict[str, list[str]] = {}
     for path, item in document["paths"].items():
@@ -69,7 +69,7 @@ def _operation(title: str, operation: dict[str, Any]) -> str:
 
 
 def _written(name: str) -> str:
-    """A method as Python programs call it, `clock.now_ms()`; a property by its name alone."""
+    """Return a method as Python programs call it, `clock.now_ms()`, or the name of a property."""
     handle, _, member = name.rpartition(".")
     owner = next(each for each in _OWNERS[handle] if hasattr(each, member))
     return name if isinstance(getattr_static(owner, member), property) else f"{name}()"
@@ -107,7 +107,7 @@ def _row(name: str, schema: dict[str, Any], meaning: str | None, *, required: bo
 
 
 def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind of schema
-    """The type of a schema in a few words."""
+    """Return a short description of a schema's type."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(_REF)
         return f"[{name}](#{name.lower()})"

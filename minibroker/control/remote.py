@@ -1,4 +1,4 @@
-"""Calls from the control plane's thread to the broker, which belongs to the thread of its own event loop."""
+"""Calls from the control plane's thread to the broker, which runs on another thread's event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Remote:
-    """Has something done on the broker's loop, and waits for it on the control plane's."""
+    """Runs functions on the broker's loop, and awaits their results on the control plane's loop."""
 
     def __init__(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         self._broker = broker
@@ -26,7 +26,11 @@ class Remote:
         self._stopped = False
 
     async def __call__(self, work: Callable[[AsyncOperations], Awaitable[T]]) -> T:
-        """The result of `work`, which is called on the broker's loop. `UnavailableError` once the broker stops."""
+        """Run `work` on the broker's loop and return its result.
+
+        Raises:
+            UnavailableError: The broker is stopping.
+        """
 
         async def run() -> T:
             return await work(self._broker)
@@ -34,12 +38,12 @@ class Remote:
         if self._stopped:
             raise UnavailableError
         if not are_warnings_collected():
-            with collected_warnings():  # else they would name a line of asyncio's
+            with collected_warnings():  # Uncollected warnings would point to a line in asyncio.
                 return await self(work)
         running = run()
         try:
             future = asyncio.run_coroutine_threadsafe(running, self._loop)
-        except RuntimeError:  # the loop is closed
+        except RuntimeError:  # The loop is closed.
             running.close()
             raise UnavailableError from None
         self._pending.add(future)
@@ -53,7 +57,7 @@ class Remote:
             self._pending.discard(future)
 
     async def get(self, read: Callable[[AsyncOperations], T]) -> T:
-        """Like a call, but of a plain function."""
+        """Run a plain function on the broker's loop and return its result."""
 
         async def work(broker: AsyncOperations) -> T:
             return read(broker)
@@ -61,7 +65,7 @@ class Remote:
         return await self(work)
 
     def stop(self) -> None:
-        """Answer the requests that still wait: the broker stops. On the control plane's thread."""
+        """Cancel the pending calls because the broker is stopping. Runs on the control plane's thread."""
         self._stopped = True
         for future in tuple(self._pending):
             future.cancel()
@@ -73,4 +77,4 @@ async def _remote(request: Request) -> Remote:
 
 
 OnBroker = Annotated[Remote, Depends(_remote)]
-"""A parameter of a route that has something done by the broker."""
+"""A route parameter: calls to the broker."""

@@ -1,8 +1,8 @@
-"""Requests that a web page elsewhere makes a browser on this machine send.
+"""Requests that foreign web pages cause a browser on this machine to send.
 
-Such a page can send requests here under a name of its own that leads to 127.0.0.1 (DNS rebinding): the Host header has
-that name. It can send them to the address itself: the Origin header has the page's. For a GET without an Origin header,
-such as that of an image, the browser names the site in Sec-Fetch-Site.
+A page can use a host name of its own that resolves to 127.0.0.1 (DNS rebinding). In that case the Host header has that
+name. A page can also use the address itself, and the Origin header has the page's origin. For a GET request without an
+Origin header, such as that of an image, the browser reports the relation of the sites in Sec-Fetch-Site.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Final
 from minibroker.config.addresses import is_loopback
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
-"""Values of Sec-Fetch-Site for requests of our own pages, and of the user."""
+"""Values of Sec-Fetch-Site for requests of this server's own pages, and for requests that the user starts."""
 
 
 def refusal_of(header: Callable[[str], str | None], own_host: str | None) -> str | None:
@@ -19,8 +19,8 @@ def refusal_of(header: Callable[[str], str | None], own_host: str | None) -> str
 
     Args:
         header: Returns the value of a header by its lower-case name.
-        own_host: The name that was listened on, which the Host header may have, as it may have those of the loopback
-            interface. None for any name.
+        own_host: The listening host. The Host header must name this host or the loopback interface. None accepts any
+            host.
     """
     host = header("host") or ""
     if own_host is not None and not _is_ours(host, own_host):
@@ -29,7 +29,7 @@ def refusal_of(header: Callable[[str], str | None], own_host: str | None) -> str
     if origin is not None and origin.partition("://")[2] != host:
         return f"requests of web pages elsewhere ({origin!r}) are not served"
     site = header("sec-fetch-site") or "none"
-    if site not in _OWN_SITES and header("sec-fetch-dest") != "document":  # a link may lead here
+    if site not in _OWN_SITES and header("sec-fetch-dest") != "document":  # Links from other sites are allowed.
         return f"requests of web pages elsewhere (Sec-Fetch-Site: {site}) are not served"
     return None
 

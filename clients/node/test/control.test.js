@@ -22,7 +22,7 @@ after(() => broker?.stop());
 
 beforeEach(() => control.reset({ keep_topics: false }));
 
-/** Sends an ApiVersions request of version 0, as Kafka's clients do first. */
+/** Sends an ApiVersions request of version 0, which Kafka clients send first. */
 function ask(clientId) {
   const [host, port] = broker.bootstrapServers.split(",")[0].split(":");
   const frame = Buffer.alloc(14 + clientId.length);

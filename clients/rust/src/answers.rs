@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (f5c80196f405c6f0): change that.
+// Made by `make clients`, from the OpenAPI document (bb42d3ab58007a31): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -6,20 +6,20 @@ use serde_json::{Map, Value};
 
 use crate::{Fault, Shown};
 
-/// A partition.
+/// An assigned partition.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Assigned {
     pub topic: String,
     pub partition: i32,
 }
 
-/// The brokers as one.
+/// The brokers as a whole.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct BrokerInfo {
     pub name: String,
     pub version: String,
     pub cluster_id: String,
-    /// For a client's configuration.
+    /// The `bootstrap.servers` of clients.
     pub bootstrap_servers: String,
     pub controller: Option<i32>,
 }
@@ -32,19 +32,19 @@ pub struct Committed {
     pub offset: i64,
 }
 
-/// A fault, and the requests that it has hit.
+/// A fault and the requests that it has hit.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct FaultHits {
     pub id: String,
-    /// The number of requests that it has hit.
+    /// The number of requests that the fault has hit.
     pub fired: u64,
-    /// Its fields.
+    /// The fields of the fault.
     pub fault: Fault,
-    /// The newest 1000.
+    /// The newest 1000 requests.
     pub hits: Vec<JournalEntry>,
 }
 
-/// A group at one moment.
+/// The state of a group at one moment.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Group {
     pub group_id: String,
@@ -59,7 +59,7 @@ pub struct Group {
     pub members: Vec<Member>,
 }
 
-/// Some consumer groups, by id.
+/// The ids of some consumer groups.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct GroupIds {
     pub groups: Vec<String>,
@@ -70,11 +70,11 @@ pub struct GroupIds {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Header {
     pub name: String,
-    /// As `format` asks.
+    /// Shown according to `format`.
     pub value: Shown,
 }
 
-/// Neighboring offsets that were delivered to a share group and are in the same state.
+/// Consecutive offsets that were delivered to a share group and have the same state.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct InFlight {
     pub first_offset: i64,
@@ -87,35 +87,35 @@ pub struct InFlight {
     pub member_id: Option<String>,
 }
 
-/// A fault. The response that installs it may have warnings.
+/// An installed fault. Only the response that installs it can have warnings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct InstalledFault {
     pub id: String,
-    /// The number of requests that it has hit.
+    /// The number of requests that the fault has hit.
     pub fired: u64,
-    /// Its fields.
+    /// The fields of the fault.
     pub fault: Fault,
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// Requests of clients and their responses, oldest first.
+/// Client requests and their responses, oldest first.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct JournalEntries {
-    /// The number of requests, also of those that do not fit or are kept no longer.
+    /// The number of all requests, including filtered and dropped ones.
     pub count: u64,
     pub requests: Vec<JournalEntry>,
 }
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct JournalEntry {
     pub number: u64,
-    /// When it came: ms since the epoch on the broker's clock.
+    /// Arrival by the broker's clock, in ms since the epoch.
     pub time: i64,
-    /// Both ends, the broker's first.
+    /// Both addresses, the broker's first.
     pub connection: String,
-    /// The id of the broker that was asked.
+    /// The id of the broker that received it.
     pub node: i32,
     pub client_host: String,
     pub client_id: Option<String>,
@@ -124,7 +124,7 @@ pub struct JournalEntry {
     pub correlation_id: i32,
     pub request: Option<Map<String, Value>>,
     pub response: Option<Map<String, Value>>,
-    /// The errors in the response, by name.
+    /// The names of the errors in the response.
     pub errors: Vec<String>,
     pub duration_ms: Option<f64>,
     pub bytes_in: u64,
@@ -133,15 +133,15 @@ pub struct JournalEntry {
     pub failure: Option<String>,
 }
 
-/// The journal.
+/// The state of the journal.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct JournalInfo {
     pub is_kept: bool,
-    /// The number of requests since it was begun.
+    /// The number of requests since the journal was started.
     pub count: u64,
 }
 
-/// The offsets that a group is behind.
+/// The lag of a group.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Lag {
     pub total: i64,
@@ -167,17 +167,17 @@ pub struct Metric {
     pub value: f64,
 }
 
-/// One broker.
+/// A broker.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Node {
     pub node_id: i32,
     pub is_up: bool,
-    /// HOST:PORT that it listens on.
+    /// The listening address, as HOST:PORT.
     pub address: String,
     pub rack: Option<String>,
 }
 
-/// The offsets that a group is behind in a partition.
+/// The lag of a group in one partition.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct PartitionLag {
     pub topic: String,
@@ -185,7 +185,7 @@ pub struct PartitionLag {
     pub lag: i64,
 }
 
-/// Records that were appended, in their order.
+/// The appended records, in order.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ProducedRecords {
     pub records: Vec<RecordMetadata>,
@@ -193,20 +193,20 @@ pub struct ProducedRecords {
     pub warnings: Vec<String>,
 }
 
-/// The metrics that a client has sent at once.
+/// The metrics that a client has sent in one request.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Push {
     pub client_instance_id: String,
     pub client_id: String,
     pub client_host: String,
-    /// ms since the epoch, when it came.
+    /// Time of arrival, in milliseconds since the epoch.
     pub timestamp: i64,
-    /// The client has said that it is going.
+    /// Whether the client announced that it is closing.
     pub is_last: bool,
     pub metrics: Vec<Metric>,
 }
 
-/// A record as a consumer would get it, and how it is stored.
+/// A record as a consumer receives it, with details of its storage.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Record {
     pub topic: String,
@@ -216,9 +216,9 @@ pub struct Record {
     pub timestamp: i64,
     /// `CreateTime`, `LogAppendTime`, or `NoTimestampType`.
     pub timestamp_type: String,
-    /// As `format` asks.
+    /// Shown according to `format`.
     pub key: Shown,
-    /// As `format` asks.
+    /// Shown according to `format`.
     pub value: Shown,
     pub headers: Vec<Header>,
     /// 0, 1 or 2.
@@ -228,7 +228,7 @@ pub struct Record {
     pub producer_id: i64,
 }
 
-/// The partition and the offset that a record got.
+/// The partition and the offset of a new record.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RecordMetadata {
     pub topic: String,
@@ -236,16 +236,16 @@ pub struct RecordMetadata {
     pub offset: i64,
 }
 
-/// Some records of a topic, partition by partition.
+/// Some records of a topic, ordered by partition.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RecordPart {
     pub records: Vec<Record>,
-    /// By partition, the `start` that goes on; empty once all was read to the end.
+    /// The next `start` by partition, or empty after the last record.
     #[serde(default)]
     pub next_offsets: BTreeMap<String, i64>,
 }
 
-/// One rule.
+/// An access rule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Rule {
     pub resource_type: String,
@@ -257,14 +257,14 @@ pub struct Rule {
     pub permission: String,
 }
 
-/// A partition as a share group sees it (KIP-932).
+/// The state of a share-partition (KIP-932).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct SharePartition {
     pub topic: String,
     pub partition: i32,
     pub start_offset: Option<i64>,
     pub lag: Option<i64>,
-    /// The offsets that members have in hand.
+    /// The number of offsets acquired by members.
     pub acquired: i64,
     pub in_flight: Vec<InFlight>,
 }
@@ -295,7 +295,7 @@ pub struct Topic {
     pub is_internal: bool,
 }
 
-/// Some topics, by name.
+/// Some topics, sorted by name.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TopicList {
     pub topics: Vec<Topic>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use ureq::http::Request;
 use ureq::Agent;
 
-/// Asks one control plane. Threads may share it.
+/// A client of one control plane. Threads can share it.
 #[derive(Debug, Clone)]
 pub struct Client {
     url: String,
@@ -13,31 +13,31 @@ pub struct Client {
     agent: Agent,
 }
 
-/// The broker's answer to a request that was not done.
+/// The broker's response to a failed request.
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub method: &'static str,
     pub path: String,
-    /// That of HTTP, from 400 on.
+    /// The HTTP status, 400 or higher.
     pub status: u16,
-    /// A word for programs: bad_request, not_found, conflict, timeout, unexpected ...
+    /// A code for programs: bad_request, not_found, conflict, timeout, unexpected ...
     pub code: String,
-    /// A sentence for people. After a wait in vain it has the present state.
+    /// A sentence for people. After a timeout it describes the current state.
     pub message: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Debug, Clone)]
 pub enum Error {
-    /// The broker has not done it.
+    /// The broker refused the request.
     Refused(Box<Problem>),
-    /// There was no answer, no broker, or none that can be understood. The text says which.
+    /// There was no response, no broker, or no response that can be decoded. The text describes the problem.
     Failed(String),
 }
 
 impl Error {
-    /// The word for programs of a request that the broker has refused.
+    /// Returns the code of a request that the broker refused.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(problem) => Some(&problem.code),
@@ -45,12 +45,12 @@ impl Error {
         }
     }
 
-    /// Whether this is a wait in vain.
+    /// Returns whether a wait timed out.
     pub fn is_timeout(&self) -> bool {
         self.code() == Some("timeout")
     }
 
-    /// Whether it names a topic, partition, broker, fault or snapshot that does not exist.
+    /// Returns whether the request named a topic, partition, broker, fault or snapshot that does not exist.
     pub fn is_not_found(&self) -> bool {
         self.code() == Some("not_found")
     }
@@ -78,19 +78,19 @@ struct Complaint {
 pub(crate) type Query<'a> = Vec<(&'a str, String)>;
 
 impl Client {
-    /// A client of the control plane at a URL such as `http://127.0.0.1:9900`. The token is that of
+    /// Returns a client of the control plane at a URL such as `http://127.0.0.1:9900`. The token is that of
     /// `serve --control-token`.
     pub fn new(url: &str, token: Option<&str>) -> Self {
         let config = Agent::config_builder().http_status_as_error(false).proxy(None).build();
         Self { url: url.trim_end_matches('/').into(), token: token.map(Into::into), agent: config.into() }
     }
 
-    /// The address of the control plane.
+    /// Returns the address of the control plane.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Send a request, and decode the answer.
+    /// Sends a request and decodes the response.
     pub(crate) fn call<T: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -99,13 +99,13 @@ impl Client {
         body: Option<&impl Serialize>,
     ) -> Result<T, Error> {
         let content = self.ask(method, path, query, body)?;
-        // "nothing" is the answer 204, which has no body.
+        // The response 204 has no body.
         let content = if content.is_empty() { b"null".to_vec() } else { content };
         serde_json::from_slice(&content)
             .map_err(|error| Error::Failed(format!("{method} {path}: the answer is not the expected JSON: {error}")))
     }
 
-    /// Send a request and return the body of the answer. A status from 400 on is an error.
+    /// Sends a request and returns the body of the response. A status of 400 or higher is an error.
     pub(crate) fn ask(
         &self,
         method: &'static str,
@@ -150,7 +150,7 @@ fn refused(method: &'static str, path: &str, status: u16, body: Vec<u8>) -> Erro
     Error::Refused(Box::new(Problem { method, path: path.into(), status, code, message, body }))
 }
 
-/// Join segments to a path; each is escaped, so that a group may be named "a/b".
+/// Joins escaped segments to a path. The name of a group can be "a/b".
 pub(crate) fn path(segments: &[&str]) -> String {
     segments.iter().map(|each| format!("/{}", escape(each))).collect()
 }

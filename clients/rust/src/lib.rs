@@ -1,5 +1,5 @@
-//! Does to a minibroker broker, from Rust tests, what its HTTP control plane serves: topics, records, groups, faults, the
-//! journal of requests, time, settings, snapshots and resets.
+//! The HTTP control plane of a minibroker broker for Rust tests: topics, records, groups, faults, the journal of
+//! requests, time, settings, snapshots and resets.
 //!
 //! [`Broker::start`] starts a broker as a child process, and [`Client::new`] is a client of one that runs elsewhere:
 //!
@@ -14,8 +14,8 @@
 //! # }
 //! ```
 //!
-//! Each method is one request. Its name is the id of the operation in the broker's OpenAPI document. A request that the
-//! broker refuses, or whose wait was in vain, is an [`Error::Refused`].
+//! Each method sends one request and has the name of the operation's id in the broker's OpenAPI document. A request
+//! that the broker refuses, or a wait that times out, is an [`Error::Refused`].
 
 mod answers;
 mod client;
@@ -30,5 +30,5 @@ pub use payload::{Format, Payload, Shown};
 pub use serve::{Broker, ServeOptions};
 pub use types::*;
 
-/// The version of this crate, which is that of the broker it was made for.
+/// The version of this crate, and of the broker that it was made for.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -24,7 +24,7 @@ fn page(page: &Page) -> Query<'static> {
     given(vec![("after", page.after.clone()), ("limit", text(page.limit))])
 }
 
-/// A body with a count beside the fields of another one.
+/// A body with a count and the fields of another body.
 #[derive(Serialize)]
 struct Counted<'a, T: Serialize> {
     count: u32,
@@ -55,7 +55,7 @@ impl Client {
         self.call("POST", path, vec![], Some(body))
     }
 
-    /// The list that is the only member of an answer.
+    /// Returns the list that is the only member of a response.
     fn list<T: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -75,27 +75,27 @@ impl Client {
         Ok(answer.map(|each| each.warnings).unwrap_or_default())
     }
 
-    /// Topics by name.
+    /// Returns topics by name.
     pub fn list_topics(&self, part: &Page) -> Result<TopicList, Error> {
         self.call("GET", "/topics", page(part), NONE)
     }
 
-    /// Create a topic.
+    /// Creates a topic.
     pub fn create_topic(&self, topic: &NewTopic) -> Result<Topic, Error> {
         self.post("/topics", topic)
     }
 
-    /// One topic.
+    /// Returns one topic.
     pub fn describe_topic(&self, topic: &str) -> Result<Topic, Error> {
         self.get(&path(&["topics", topic]))
     }
 
-    /// Delete a topic, and what groups have committed for it.
+    /// Deletes a topic and the offsets that groups have committed for it.
     pub fn delete_topic(&self, topic: &str) -> Result<(), Error> {
         self.nothing("DELETE", &path(&["topics", topic]), NONE)
     }
 
-    /// Append records without a Kafka client. A topic that does not exist is created.
+    /// Appends records without a Kafka client. A missing topic is created.
     pub fn produce(
         &self,
         topic: &str,
@@ -107,7 +107,7 @@ impl Client {
         Ok(answer.records)
     }
 
-    /// Records of a topic as consumers read them.
+    /// Returns records of a topic as consumers read them.
     pub fn read_records(&self, topic: &str, options: &ReadOptions) -> Result<RecordPart, Error> {
         let query = given(vec![
             ("partition", text(options.partition)),
@@ -119,7 +119,7 @@ impl Client {
         self.call("GET", &path(&["topics", topic, "records"]), query, NONE)
     }
 
-    /// Wait until a topic has at least so many committed records that match; returns all that do.
+    /// Waits until a topic has at least `count` matching committed records, and returns all of them.
     pub fn wait_for_records(
         &self,
         topic: &str,
@@ -133,197 +133,198 @@ impl Client {
         Ok(part.records)
     }
 
-    /// Wait for a record and return it. When none comes, the error compares with what is there.
+    /// Waits for a record and returns it. If none arrives, the error compares the expectation with the existing
+    /// records.
     pub fn expect(&self, topic: &str, expected: &Expectation, format: Format) -> Result<Record, Error> {
         let query = vec![("format", format.name())];
         self.call("POST", &path(&["topics", topic, "records", "expect"]), query, Some(expected))
     }
 
-    /// An error with the code "unexpected" if a topic has such a record. Returns a warning if the topic does not exist and
-    /// its name is close to that of one that does.
+    /// Returns an error with the code "unexpected" if a topic has a matching record. Returns a warning if the topic
+    /// does not exist but a topic with a similar name does.
     pub fn expect_none(&self, topic: &str, absent: &Absence) -> Result<Vec<String>, Error> {
         self.warnings(&path(&["topics", topic, "records", "expect-none"]), absent)
     }
 
-    /// The ids of consumer groups.
+    /// Returns the ids of consumer groups.
     pub fn list_groups(&self, part: &Page) -> Result<GroupIds, Error> {
         self.call("GET", "/groups", page(part), NONE)
     }
 
-    /// The committed offsets of a group.
+    /// Returns the committed offsets of a group.
     pub fn committed_offsets(&self, group: &str) -> Result<Vec<Committed>, Error> {
         self.list("GET", &path(&["groups", group, "committed"]), NONE)
     }
 
-    /// The offsets that a group is behind, where it has committed or is assigned.
+    /// Returns the lag of a group in each partition with a committed offset or an assigned member.
     pub fn group_lag(&self, group: &str) -> Result<Lag, Error> {
         self.get(&path(&["groups", group, "lag"]))
     }
 
-    /// The partitions of a share group, with what its members have in flight.
+    /// Returns the partitions of a share group and their records in flight.
     pub fn share_partitions(&self, group: &str) -> Result<Vec<SharePartition>, Error> {
         self.list("GET", &path(&["groups", group, "share-partitions"]), NONE)
     }
 
-    /// Wait until every member has its assignment, and each partition that they subscribe to has an owner.
+    /// Waits until every member has its assignment and every subscribed partition has an owner.
     pub fn wait_until_stable(&self, group: &str, wait: &GroupWait) -> Result<Group, Error> {
         self.post(&path(&["groups", group, "wait-until-stable"]), wait)
     }
 
-    /// Wait until a group has read and committed all records.
+    /// Waits until a group has read and committed all records.
     pub fn wait_until_caught_up(&self, group: &str, wait: &CatchingUp) -> Result<Vec<Committed>, Error> {
         self.list("POST", &path(&["groups", group, "wait-until-caught-up"]), Some(wait))
     }
 
-    /// Have all members of a group join again.
+    /// Makes all members of a group rejoin.
     pub fn rebalance(&self, group: &str) -> Result<(), Error> {
         self.nothing("POST", &path(&["groups", group, "rebalance"]), NONE)
     }
 
-    /// State, generation and members of a group. An unknown one is Dead.
+    /// Returns the state, generation and members of a group. An unknown group is Dead.
     pub fn describe_group(&self, group: &str) -> Result<Group, Error> {
         self.get(&path(&["groups", group]))
     }
 
-    /// Alter keys of the broker; null takes back what was altered. Returns a warning for an unknown key.
+    /// Alters configuration keys of the broker. Null restores a default. Returns a warning for an unknown key.
     pub fn configure(&self, configs: &Configs) -> Result<Vec<String>, Error> {
         self.warnings("/configs", &json!({ "configs": configs }))
     }
 
-    /// The configuration of a topic, with the broker's defaults.
+    /// Returns the configuration of a topic, including the broker's defaults.
     pub fn read_topic_configs(&self, topic: &str) -> Result<BTreeMap<String, Option<String>>, Error> {
         let mut answer: BTreeMap<String, BTreeMap<String, Option<String>>> =
             self.get(&path(&["topics", topic, "configs"]))?;
         Ok(answer.remove("configs").unwrap_or_default())
     }
 
-    /// Alter keys of a topic; null takes back what was altered.
+    /// Alters configuration keys of a topic. Null restores a default.
     pub fn configure_topic(&self, topic: &str, configs: &Configs) -> Result<(), Error> {
         self.nothing("POST", &path(&["topics", topic, "configs"]), Some(&json!({ "configs": configs })))
     }
 
-    /// Limit what clients may do, or do so no longer.
+    /// Sets or removes client quotas.
     pub fn set_quota(&self, quota: &Quota) -> Result<(), Error> {
         self.nothing("POST", "/quotas", Some(quota))
     }
 
-    /// All access control rules.
+    /// Returns all access rules.
     pub fn list_acls(&self) -> Result<Vec<Rule>, Error> {
         self.list("GET", "/acls", NONE)
     }
 
-    /// Permit or deny something; returns a rule for each operation.
+    /// Allows or denies operations, and returns a rule for each operation.
     pub fn create_acls(&self, rule: &NewRule) -> Result<Vec<Rule>, Error> {
         self.list("POST", "/acls", Some(rule))
     }
 
-    /// Remove all rules.
+    /// Deletes all access rules.
     pub fn delete_acls(&self) -> Result<(), Error> {
         self.nothing("DELETE", "/acls", NONE)
     }
 
-    /// The last metrics that clients have sent of themselves.
+    /// Returns the latest metrics that clients have sent about themselves.
     pub fn read_telemetry(&self) -> Result<Vec<Push>, Error> {
         self.list("GET", "/telemetry", NONE)
     }
 
-    /// The broker's time, in milliseconds since the epoch.
+    /// Returns the broker's time in milliseconds since the epoch.
     pub fn read_clock(&self) -> Result<i64, Error> {
         let now: BTreeMap<String, i64> = self.get("/clock")?;
         Ok(now.get("now_ms").copied().unwrap_or_default())
     }
 
-    /// Move the broker's time on, and return it as [`Client::read_clock`] does.
+    /// Advances the broker's clock and returns the new time in milliseconds, like [`Client::read_clock`].
     pub fn advance_clock(&self, by: Duration) -> Result<i64, Error> {
         let now: BTreeMap<String, i64> = self.post("/clock/advance", &json!({ "seconds": by.as_secs_f64() }))?;
         Ok(now.get("now_ms").copied().unwrap_or_default())
     }
 
-    /// Delete what is not to be kept any longer, now; returns the number of deleted segments.
+    /// Runs retention now and returns the number of deleted segments.
     pub fn run_retention(&self) -> Result<u64, Error> {
         let done: BTreeMap<String, u64> = self.call("POST", "/retention/run", vec![], NONE)?;
         Ok(done.get("deleted_segments").copied().unwrap_or_default())
     }
 
-    /// Compact a topic, or all compacted topics for `None`, up to what was produced until now.
+    /// Compacts all records produced so far in a topic, or in all compacted topics for `None`.
     pub fn compact(&self, topic: Option<&str>) -> Result<(), Error> {
         self.nothing("POST", "/compact", Some(&json!({ "topic": topic })))
     }
 
-    /// Remove all records, groups, transactions and faults, and topics unless `keep_topics`. Topics that the broker was given
-    /// at its start are made again. Connections and snapshots stay.
+    /// Deletes all records, groups, transactions and faults, and all topics unless `keep_topics` is set. Topics given
+    /// to the broker at its start are created again. Connections and snapshots stay.
     pub fn reset(&self, keep_topics: bool) -> Result<(), Error> {
         self.nothing("POST", "/reset", Some(&json!({ "keep_topics": keep_topics })))
     }
 
-    /// The snapshots that were taken over HTTP.
+    /// Returns the snapshots that were taken over HTTP.
     pub fn list_snapshots(&self) -> Result<Vec<Snapshot>, Error> {
         self.list("GET", "/snapshots", NONE)
     }
 
-    /// Copy all topics, records, groups and transactions.
+    /// Takes a snapshot of all topics, records, groups and transactions.
     pub fn take_snapshot(&self, snapshot: &NewSnapshot) -> Result<Snapshot, Error> {
         self.post("/snapshots", snapshot)
     }
 
-    /// Bring back what a snapshot holds.
+    /// Replaces the broker's state with a snapshot.
     pub fn restore_snapshot(&self, name: &str) -> Result<(), Error> {
         self.nothing("POST", &path(&["snapshots", name, "restore"]), NONE)
     }
 
-    /// Remove a snapshot; its directory goes unless it was named when it was taken.
+    /// Removes a snapshot. Its directory is deleted unless the request that took the snapshot named it.
     pub fn delete_snapshot(&self, name: &str) -> Result<(), Error> {
         self.nothing("DELETE", &path(&["snapshots", name]), NONE)
     }
 
-    /// Bring back what the directory of a snapshot holds, on the broker's machine.
+    /// Replaces the broker's state with the snapshot in a directory on the broker's machine.
     pub fn restore_directory(&self, directory: &str) -> Result<(), Error> {
         self.nothing("POST", "/restore", Some(&json!({ "directory": directory })))
     }
 
-    /// All brokers, up or down.
+    /// Returns all brokers, up or down.
     pub fn list_brokers(&self) -> Result<Vec<Node>, Error> {
         self.list("GET", "/brokers", NONE)
     }
 
-    /// Take a broker down: its connections end, others lead what it has led.
+    /// Stops a broker. Its connections are closed, and other brokers lead its partitions.
     pub fn stop_broker(&self, node_id: i32) -> Result<Node, Error> {
         self.call("POST", &path(&["brokers", &node_id.to_string(), "stop"]), vec![], NONE)
     }
 
-    /// Bring a broker up again, at the same address.
+    /// Starts a broker again at the same address.
     pub fn start_broker(&self, node_id: i32) -> Result<Node, Error> {
         self.call("POST", &path(&["brokers", &node_id.to_string(), "start"]), vec![], NONE)
     }
 
-    /// The id of the leader of a partition; `None` while it has none.
+    /// Returns the id of the leader of a partition, or `None` while there is none.
     pub fn read_leader(&self, topic: &str, partition: i32) -> Result<Option<i32>, Error> {
         let leader: BTreeMap<String, Option<i32>> = self.get(&leader_of(topic, partition))?;
         Ok(leader.get("node_id").copied().flatten())
     }
 
-    /// Have another broker lead a partition.
+    /// Makes another broker the leader of a partition.
     pub fn move_leader(&self, topic: &str, partition: i32, node_id: i32) -> Result<(), Error> {
         self.nothing("PUT", &leader_of(topic, partition), Some(&json!({ "node_id": node_id })))
     }
 
-    /// Whether a journal is kept.
+    /// Returns whether a journal is kept.
     pub fn read_journal(&self) -> Result<JournalInfo, Error> {
         self.get("/journal")
     }
 
-    /// Keep a journal of so many newest requests from now on; `None` stands for 10,000.
+    /// Starts a journal that keeps the newest requests, at most `capacity` of them, or 10,000 for `None`.
     pub fn begin_journal(&self, capacity: Option<u32>) -> Result<JournalInfo, Error> {
         let body: BTreeMap<_, _> = capacity.map(|each| ("capacity", each)).into_iter().collect();
         self.call("PUT", "/journal", vec![], Some(&body))
     }
 
-    /// Keep no journal any more.
+    /// Stops keeping a journal.
     pub fn end_journal(&self) -> Result<(), Error> {
         self.nothing("DELETE", "/journal", NONE)
     }
 
-    /// Requests of clients and their responses. The broker has to keep a journal.
+    /// Returns client requests and their responses. The broker must keep a journal.
     pub fn list_requests(&self, filter: &RequestFilter) -> Result<JournalEntries, Error> {
         let query = given(vec![
             ("api", filter.api.clone()),
@@ -337,52 +338,52 @@ impl Client {
         self.call("GET", "/requests", query, NONE)
     }
 
-    /// Remove the requests up to now from the journal; numbers go on.
+    /// Removes all recorded requests. Their numbers are not reused.
     pub fn forget_requests(&self) -> Result<(), Error> {
         self.nothing("DELETE", "/requests", NONE)
     }
 
-    /// Wait for at least so many requests that match; returns all that do.
+    /// Waits for at least `count` matching requests, and returns all of them.
     pub fn wait_for_requests(&self, count: u32, wait: &RequestWait) -> Result<JournalEntries, Error> {
         self.post("/requests/wait", &Counted { count, wait })
     }
 
-    /// The faults that are installed; of several that match the first acts.
+    /// Returns the installed faults. Of several matching faults, the first takes effect.
     pub fn list_faults(&self) -> Result<Vec<InstalledFault>, Error> {
         self.list("GET", "/faults", NONE)
     }
 
-    /// Install a fault. It stays until it is removed, or until it has hit `times`.
+    /// Installs a fault. It stays until it is removed or has hit `times` requests.
     pub fn add_fault(&self, fault: &Fault) -> Result<InstalledFault, Error> {
         self.post("/faults", fault)
     }
 
-    /// Remove all faults.
+    /// Removes all faults.
     pub fn clear_faults(&self) -> Result<(), Error> {
         self.nothing("DELETE", "/faults", NONE)
     }
 
-    /// A fault, and the requests that it has hit.
+    /// Returns a fault and the requests that it has hit.
     pub fn read_fault(&self, id: &str) -> Result<FaultHits, Error> {
         self.get(&path(&["faults", id]))
     }
 
-    /// Remove a fault; returns the requests that it has hit.
+    /// Removes a fault and returns the requests that it has hit.
     pub fn remove_fault(&self, id: &str) -> Result<FaultHits, Error> {
         self.call("DELETE", &path(&["faults", id]), vec![], NONE)
     }
 
-    /// The version of the broker, and where its clients connect.
+    /// Returns the version of the broker and the addresses for its clients.
     pub fn about(&self) -> Result<BrokerInfo, Error> {
         self.get("/")
     }
 
-    /// "ok" while the broker's event loop goes round, and an error if it does not.
+    /// Returns "ok" while the broker's event loop is running, and an error otherwise.
     pub fn healthz(&self) -> Result<Status, Error> {
         self.get("/healthz")
     }
 
-    /// "ok" while clients can connect, and "down" while no broker is up.
+    /// Returns "ok" while clients can connect, and "down" while no broker is up.
     pub fn readyz(&self) -> Result<Status, Error> {
         self.get("/readyz").or_else(|error| match &error {
             Error::Refused(problem) => serde_json::from_slice(&problem.body).map_err(|_| error),
@@ -390,7 +391,7 @@ impl Client {
         })
     }
 
-    /// The broker's metrics in Prometheus' text format.
+    /// Returns the broker's metrics in Prometheus' text format.
     pub fn metrics(&self) -> Result<String, Error> {
         Ok(String::from_utf8_lossy(&self.ask("GET", "/metrics", vec![], NONE)?).into_owned())
     }

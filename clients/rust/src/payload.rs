@@ -14,7 +14,7 @@ pub enum Format {
     Text,
     /// Base64 of all bytes.
     Base64,
-    /// The JSON that the bytes hold, and as [`Format::Text`] if they hold none.
+    /// JSON. Bytes that are not valid JSON are shown like [`Format::Text`].
     Json,
 }
 
@@ -29,17 +29,17 @@ impl Format {
     }
 }
 
-/// A key, value or header to be sent.
+/// A key, value or header to send.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Payload {
     /// No key or value.
     #[default]
     Null,
-    /// Its UTF-8.
+    /// A text, stored as UTF-8.
     Text(String),
-    /// The bytes themselves.
+    /// Bytes, stored unchanged.
     Bytes(Vec<u8>),
-    /// The JSON of a value, also of a text, which is quoted then.
+    /// A value stored as JSON. A text is stored with quotes.
     Json(Value),
 }
 
@@ -85,24 +85,24 @@ impl From<Value> for Payload {
     }
 }
 
-/// A key, value or header of a record as the control plane shows it.
+/// A key, value or header of a record, as returned by the control plane.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Shown(pub Value);
 
 impl Shown {
-    /// Whether there is no key or value.
+    /// Returns whether a key or value is null.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
     }
 
-    /// The text of a payload; `None` for everything else.
+    /// Returns the text of a payload, or `None` for anything else.
     pub fn text(&self) -> Option<&str> {
         self.0.as_str()
     }
 
-    /// The bytes of a payload in [`Format::Text`] or [`Format::Base64`]; `None` for null. In [`Format::Json`] it returns
-    /// the JSON of everything that is neither a text nor `{"base64": ...}`.
+    /// Returns the bytes of a payload in [`Format::Text`] or [`Format::Base64`], or `None` for null. In
+    /// [`Format::Json`], returns the JSON of anything that is neither a text nor `{"base64": ...}`.
     pub fn bytes(&self) -> Result<Option<Vec<u8>>, Error> {
         match &self.0 {
             Value::Null => Ok(None),
@@ -116,7 +116,7 @@ impl Shown {
         }
     }
 
-    /// A payload in [`Format::Json`] as a type of yours.
+    /// Decodes a payload in [`Format::Json`].
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_value(self.0.clone()).map_err(|error| Error::Failed(format!("{}: {error}", self.0)))
     }

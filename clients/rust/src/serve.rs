@@ -12,7 +12,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const KEPT_ERRORS: usize = 8 << 10;
 
-/// The broker that [`ServeOptions::start`] starts: one on a free port, without topics, whose data goes when it stops.
+/// The options of a broker for [`ServeOptions::start`]. The default is one broker on a free port without topics, whose
+/// data is deleted when it stops.
 #[derive(Debug, Clone, Default)]
 pub struct ServeOptions {
     command: Vec<String>,
@@ -24,45 +25,45 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// The program and its first arguments, such as `["python3", "-m", "minibroker"]`. By itself it is the program in the
-    /// environment variable `MINIBROKER_COMMAND`, else minibroker on the PATH.
+    /// Sets the program and its first arguments, such as `["python3", "-m", "minibroker"]`. The default is the program
+    /// in the environment variable `MINIBROKER_COMMAND`, or else minibroker on the PATH.
     pub fn command<I: IntoIterator<Item = S>, S: Into<String>>(mut self, words: I) -> Self {
         self.command = words.into_iter().map(Into::into).collect();
         self
     }
 
-    /// A topic to be made at the start, and again with each reset: `NAME[:PARTITIONS[:KEY=VALUE,...]]`.
+    /// Adds a topic to create at the start and again at each reset: `NAME[:PARTITIONS[:KEY=VALUE,...]]`.
     pub fn topic(mut self, topic: &str) -> Self {
         self.topics.push(topic.into());
         self
     }
 
-    /// The size of the cluster.
+    /// Sets the size of the cluster.
     pub fn brokers(mut self, count: u32) -> Self {
         self.brokers = Some(count);
         self
     }
 
-    /// The token that the control plane asks for; the [`Broker`] knows it.
+    /// Sets the token that the control plane requires. The [`Broker`] sends it.
     pub fn token(mut self, token: &str) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// A further argument of `minibroker serve`, such as `--journal`.
+    /// Adds an argument of `minibroker serve`, such as `--journal`.
     pub fn arg(mut self, argument: &str) -> Self {
         self.args.push(argument.into());
         self
     }
 
-    /// Do not pass on what the broker reports on its stderr. An error of the start has the end of it all the same.
+    /// Does not forward the broker's stderr. The error of a failed start still has the end of it.
     pub fn quiet(mut self) -> Self {
         self.is_quiet = true;
         self
     }
 
-    /// Start `minibroker serve` as a child process on free ports; returns once clients can connect. The broker needs the
-    /// extra `control`. It also ends when this process ends.
+    /// Starts `minibroker serve` as a child process on free ports, and returns when clients can connect. The broker
+    /// requires the extra `control`. It also ends when this process ends.
     pub fn start(self) -> Result<Broker, Error> {
         let words = self.words();
         let shown = words.join(" ");
@@ -119,20 +120,21 @@ impl ServeOptions {
     }
 }
 
-/// Wait for the line `minibroker ready: bootstrap=... control=...`. An error if the broker ends, or takes too long.
+/// Waits for the line `minibroker ready: bootstrap=... control=...`. Returns an error if the broker ends or is too
+/// slow.
 fn ready_line(stdout: ChildStdout) -> Result<String, RecvTimeoutError> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             if line.starts_with("minibroker ready:") {
-                let _ = sender.send(line); // and read on, so that the broker never waits for a full pipe
+                let _ = sender.send(line); // Keep reading, since a full pipe would block the broker.
             }
         }
     });
     receiver.recv_timeout(START_TIMEOUT)
 }
 
-/// Pass on what the broker reports, and return the end of it when there is no more.
+/// Forwards the broker's stderr, and returns the end of it when it is closed.
 fn passed_on(mut stderr: ChildStderr, is_quiet: bool) -> String {
     let mut kept = Vec::new();
     let mut buffer = [0; 4096];
@@ -147,24 +149,24 @@ fn passed_on(mut stderr: ChildStderr, is_quiet: bool) -> String {
     String::from_utf8_lossy(&kept).trim().into()
 }
 
-/// A `minibroker serve` that this process has started, and a client of its control plane. It ends when it is dropped.
+/// A `minibroker serve` started by this process, and a client of its control plane. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Broker {
     client: Client,
-    /// For the configuration of Kafka clients: HOST:PORT, or several with commas.
+    /// For the configuration of Kafka clients: HOST:PORT, or several separated by commas.
     pub bootstrap_servers: String,
     child: Child,
     errors: Option<JoinHandle<String>>,
 }
 
 impl Broker {
-    /// Options of a broker to start.
+    /// Returns the options of a broker to start.
     pub fn options() -> ServeOptions {
         ServeOptions::default()
     }
 
-    /// End the broker, and remove its data unless it has a --data-dir. It may be called more than once. An error tells that
-    /// the broker had to be killed, or has failed.
+    /// Ends the broker and deletes its data unless it has a --data-dir. It can be called more than once. Returns an
+    /// error if the broker has failed or had to be killed.
     pub fn stop(&mut self) -> Result<(), Error> {
         if self.errors.is_none() {
             return Ok(());

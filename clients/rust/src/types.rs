@@ -10,7 +10,7 @@ fn seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<
     duration.map(|each| each.as_secs_f64()).serialize(serializer)
 }
 
-/// A topic to be made. It has either a name or a prefix, to which the broker adds random digits.
+/// A topic to create. It has either a name or a prefix, to which the broker appends random digits.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct NewTopic {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,29 +25,29 @@ pub struct NewTopic {
     pub configs: BTreeMap<String, Value>,
 }
 
-/// A part of a list: what sorts behind `after`, at most `limit` of it.
+/// A part of a list: at most `limit` names sorted after `after`.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     pub after: Option<String>,
     pub limit: Option<u32>,
 }
 
-/// A record to be written.
+/// A record to write.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct NewRecord {
     pub value: Payload,
     pub key: Payload,
     pub headers: Vec<(String, Payload)>,
-    /// Milliseconds since the epoch; `None` for the broker's time.
+    /// Milliseconds since the epoch, or `None` for the broker's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<i64>,
-    /// `None` for the one that the key decides.
+    /// `None` to choose the partition by the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
 }
 
 impl NewRecord {
-    /// A record with a key and a value.
+    /// Returns a record with a key and a value.
     pub fn new(key: impl Into<Payload>, value: impl Into<Payload>) -> Self {
         Self { key: key.into(), value: value.into(), ..Self::default() }
     }
@@ -62,7 +62,8 @@ pub struct ProduceOptions {
     pub codec: Option<String>,
 }
 
-/// Records of a topic to read. By itself: all partitions from offset 0 on, committed records only, at most 10,000, as text.
+/// A selection of a topic's records. The default is all partitions from offset 0, only committed records, at most
+/// 10,000, as text.
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     pub partition: Option<i32>,
@@ -72,7 +73,7 @@ pub struct ReadOptions {
     pub format: crate::Format,
 }
 
-/// An expected record. What is `None` may be anything. Of a JSON object only the given members count.
+/// An expected record. A field that is `None` matches anything. JSON objects are compared by the given members only.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Expectation {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +88,7 @@ pub struct Expectation {
     pub timeout: Option<Duration>,
 }
 
-/// A record that must not be there. `within` is how long none may come; `None` looks once.
+/// A record that must not exist. `within` is how long to keep checking, or `None` to check once.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Absence {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +120,7 @@ pub struct Matching {
     pub timestamp: Option<i64>,
 }
 
-/// Which records count, `None` for all, and how long to wait for them.
+/// The conditions for the records, or `None` for all records, and the timeout.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RecordWait {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +129,7 @@ pub struct RecordWait {
     pub timeout: Option<Duration>,
 }
 
-/// The number of members of a group, `None` for any, and the time to wait.
+/// The number of members to wait for, or `None` for any number, and the timeout.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GroupWait {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,7 +138,7 @@ pub struct GroupWait {
     pub timeout: Option<Duration>,
 }
 
-/// The topic that a group has to have read, `None` for all, and how long to wait.
+/// The topic that a group is expected to have read, or `None` for all topics, and the timeout.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CatchingUp {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,21 +147,21 @@ pub struct CatchingUp {
     pub timeout: Option<Duration>,
 }
 
-/// Limits of an entity. It has a "user", a "client-id", both, or an "ip"; `None` is the default of its kind. Limits are
-/// Kafka's, per second: "producer_byte_rate"; `None` removes one.
+/// Limits of an entity, which has a "user", a "client-id", both, or an "ip". `None` stands for the default entity.
+/// Limits are per second under Kafka's names, such as "producer_byte_rate". `None` removes a limit.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Quota {
     pub entity: BTreeMap<String, Option<String>>,
     pub limits: BTreeMap<String, Option<f64>>,
 }
 
-/// A rule that permits or denies operations on resources.
+/// A rule that allows or denies operations on resources.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct NewRule {
-    /// "allow", also when it is `None`, or "deny".
+    /// "allow", which is the default, or "deny".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<String>,
-    /// "User:alice", or just the name; "User:*" is every user.
+    /// "User:alice" or just the name. "User:*" matches every user.
     pub principal: String,
     /// "read", "write", "describe" ..., or "all".
     pub operations: Vec<String>,
@@ -171,13 +172,13 @@ pub struct NewRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactional_id: Option<String>,
     pub cluster: bool,
-    /// For all names that begin so.
+    /// Whether the rule applies to all names with this prefix.
     pub prefixed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
-/// The name of a snapshot and the directory for it on the broker's machine; `None` leaves either to the broker.
+/// The name of a snapshot and its directory on the broker's machine. The broker chooses either if it is `None`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct NewSnapshot {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,22 +187,22 @@ pub struct NewSnapshot {
     pub directory: Option<String>,
 }
 
-/// Requests of the journal to choose; they match all that is given. Names may have the wildcards * and ?.
+/// A filter for requests of the journal. Requests must match all given fields. Names can have the wildcards * and ?.
 #[derive(Debug, Clone, Default)]
 pub struct RequestFilter {
     pub api: Option<String>,
     pub client_id: Option<String>,
     pub topic: Option<String>,
     pub group: Option<String>,
-    /// The name or number of an error in the answer.
+    /// The name or number of an error in the response.
     pub error: Option<String>,
-    /// Leaves out the requests up to this number.
+    /// Skips the requests up to this number.
     pub after: Option<u64>,
-    /// For the newest that fit.
+    /// The maximum number of matching requests, newest first.
     pub limit: Option<u32>,
 }
 
-/// Which requests count, and how long to wait for them.
+/// The conditions for the requests, and the timeout.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RequestWait {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,7 +219,7 @@ pub struct RequestWait {
     pub timeout: Option<Duration>,
 }
 
-/// A fault: its effect, the requests that it hits and its limits. docs/faults.md describes each field.
+/// A fault: its effect, the requests that it hits, and its limits. docs/faults.md describes each field.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fault {

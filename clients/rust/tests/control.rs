@@ -1,4 +1,4 @@
-//! All operations, against a broker that the tests start.
+//! Tests of all operations, against a broker that the tests start.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use minibroker_control::*;
 use serde_json::{json, Value};
 
-/// The broker that all tests share, one after another: with a token, two nodes and a journal. It ends with the process.
+/// The broker that all tests share one after another, with a token, two nodes and a journal. It ends with the process.
 fn begin() -> MutexGuard<'static, Broker> {
     static SHARED: OnceLock<Mutex<Broker>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| {
@@ -38,7 +38,7 @@ fn headers(name: &str, value: Payload) -> BTreeMap<String, Payload> {
     [(name.to_string(), value)].into()
 }
 
-/// Send the first node an ApiVersions request of version 0, as Kafka's clients do first.
+/// Sends the first node an ApiVersions request of version 0, which Kafka clients send first.
 fn ask(broker: &Broker, client_id: &str) {
     let mut connection = TcpStream::connect(broker.bootstrap_servers.split(',').next().unwrap()).unwrap();
     let mut frame = (10 + client_id.len() as u32).to_be_bytes().to_vec();
@@ -94,7 +94,7 @@ fn records() {
     let options = ProduceOptions { message_format: some("v2"), codec: some("gzip") };
     let places = broker.produce("given", &sent, &options).unwrap();
     assert_eq!(places[1], RecordMetadata { topic: "given".into(), partition: 0, offset: 1 });
-    assert!(broker.produce("given", &[], &options).unwrap().is_empty()); // the answer has a warning
+    assert!(broker.produce("given", &[], &options).unwrap().is_empty()); // The response has a warning.
 
     let read = ReadOptions {
         partition: Some(0),

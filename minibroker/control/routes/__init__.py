@@ -1,8 +1,11 @@
-"""One module per kind of resource. Each route names the Python methods that it calls; a test wants them all."""
+"""The routes, with one module per kind of resource.
+
+Each route lists the Python methods that it calls. A test checks that all methods are listed.
+"""
 
 from typing import Any
 
 
 def calls(*methods: str) -> dict[str, Any]:
-    """The extra of a route for the OpenAPI document: the methods of a `Broker` and its handles that it stands for."""
+    """Return the OpenAPI extension that lists the methods of `Broker` and its handles that a route calls."""
     return {"x-python": list(methods)}

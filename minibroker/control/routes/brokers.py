@@ -1,4 +1,4 @@
-"""The brokers: which are up, and who leads what."""
+"""The brokers: whether they are up, and the partitions they lead."""
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -12,12 +12,12 @@ from minibroker.operations.asynchronous_handles import AsyncBrokerNode
 
 
 class Node(About):
-    """One broker."""
+    """A broker."""
 
     node_id: int
     is_up: bool
-    address: str = Field(description="HOST:PORT that it listens on.")
-    rack: str | None = Field(description="Its `broker.rack`; null without one.")
+    address: str = Field(description="The listening address, as HOST:PORT.")
+    rack: str | None = Field(description="The broker's `broker.rack`, or null.")
 
 
 class Nodes(About):
@@ -29,13 +29,13 @@ class Nodes(About):
 class Leader(Body):
     """The leader of a partition."""
 
-    node_id: int | None = Field(description="Null while there is none.")
+    node_id: int | None = Field(description="Null while there is no leader.")
 
 
 class NewLeader(Body):
     """The next leader of a partition."""
 
-    node_id: int = Field(description="It becomes a replica if it is none.")
+    node_id: int = Field(description="The broker becomes a replica if it is not one yet.")
 
 
 router = APIRouter(tags=["Brokers"])
@@ -43,14 +43,17 @@ router = APIRouter(tags=["Brokers"])
 
 @router.get("/brokers", openapi_extra=calls("brokers", "brokers.is_up", "brokers.node_id", "brokers.rack"))
 async def list_brokers(on_broker: OnBroker) -> Nodes:
-    """All brokers, up or down."""
+    """List all brokers, up or down."""
     nodes = await on_broker.get(lambda broker: [_node(broker, node_id) for node_id in broker.brokers])
     return Nodes(brokers=nodes)
 
 
 @router.post("/brokers/{node_id}/stop", openapi_extra=calls("brokers.stop"))
 async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
-    """Take it down: its connections end, others lead what it has led. One that is down stays so."""
+    """Stop a broker: its connections are closed, and other brokers lead its partitions.
+
+    A stopped broker stays stopped.
+    """
 
     async def work(broker: AsyncOperations) -> Node:
         await _find(broker, node_id).stop()
@@ -62,7 +65,7 @@ async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
 
 @router.post("/brokers/{node_id}/start", openapi_extra=calls("brokers.start"))
 async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
-    """Bring it up again, at the same address. One that is up stays so."""
+    """Start a broker again at the same address. A running broker keeps running."""
 
     async def work(broker: AsyncOperations) -> Node:
         await _find(broker, node_id).start()
@@ -74,16 +77,16 @@ async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
 
 @router.get("/topics/{topic}/partitions/{partition}/leader", openapi_extra=calls("leader"))
 async def read_leader(topic: str, partition: int, on_broker: OnBroker) -> Leader:
-    """The leader of a partition."""
+    """Return the leader of a partition."""
     return Leader(node_id=await on_broker(lambda broker: broker.leader(topic, partition)))
 
 
 @router.put("/topics/{topic}/partitions/{partition}/leader", openapi_extra=calls("move_leader"))
 async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBroker) -> Leader:
-    """Have another broker lead a partition. 409 when it is down."""
+    """Make another broker the leader of a partition. Returns 409 if that broker is down."""
 
     async def work(broker: AsyncOperations) -> int | None:
-        await broker.leader(topic, partition)  # is there such a partition?
+        await broker.leader(topic, partition)  # This raises if there is no such partition.
         node = _find(broker, to.node_id)
         await broker.move_leader(topic, partition, node.node_id)
         return await broker.leader(topic, partition)

@@ -1,4 +1,4 @@
-"""Faults, by ids that they get when they are first seen: also those of a file, or of Python."""
+"""Faults, including those from a file or from Python. Each gets an id when it is first listed."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
@@ -19,24 +19,24 @@ from minibroker.server.faults.reference import HOW_OFTEN, MATCH, WHAT
 
 class _Counted(About):
     id: str
-    fired: UInt64 = Field(description="The number of requests that it has hit.")
-    fault: dict[str, Any] = Field(description="Its fields.")
+    fired: UInt64 = Field(description="The number of requests that the fault has hit.")
+    fault: dict[str, Any] = Field(description="The fields of the fault.")
 
 
 class InstalledFault(_Counted, Warned):
-    """A fault. The response that installs it may have warnings."""
+    """An installed fault. Only the response that installs it can have warnings."""
 
 
 class InstalledFaults(About):
-    """The faults, in the order in which they were added."""
+    """The faults in the order in which they were added."""
 
     faults: list[InstalledFault]
 
 
 class FaultHits(_Counted):
-    """A fault, and the requests that it has hit."""
+    """A fault and the requests that it has hit."""
 
-    hits: list[JournalEntry] = Field(description="The newest 1000.")
+    hits: list[JournalEntry] = Field(description="The newest 1000 requests.")
 
 
 router = APIRouter(tags=["Faults"])
@@ -48,7 +48,7 @@ _TYPES: Final[dict[str, dict[str, Any]]] = {
     "number": {"type": "number"},
     "name": {"type": ["string", "integer"]},
 }
-"""By the first word of what `faults.reference` says of a field's type."""
+"""JSON schemas by the first word of a field's type in `faults.reference`."""
 
 
 def _schema(kind: str) -> dict[str, Any]:
@@ -72,14 +72,14 @@ _FIELDS: Final = WithJsonSchema(
 
 
 class FaultIds:
-    """Ids of faults: numbers in the order in which they were seen. Used on the broker's thread alone."""
+    """The ids of faults, numbered in the order in which they were first listed. Used only on the broker's thread."""
 
     def __init__(self) -> None:
         self._faults: dict[str, Fault] = {}
         self._count = 0
 
     def see(self, installed: Iterable[Fault]) -> dict[str, Fault]:
-        """The ids of the faults that are installed."""
+        """Return the installed faults by id. New faults get the next ids."""
         known = {id(fault): name for name, fault in self._faults.items()}
         seen: dict[str, Fault] = {}
         for fault in installed:
@@ -92,7 +92,11 @@ class FaultIds:
         return seen
 
     async def find(self, broker: AsyncOperations, fault_id: str) -> Fault:
-        """The installed fault with this id. `NotFoundError`."""
+        """Return the installed fault with this id.
+
+        Raises:
+            NotFoundError: There is no such fault.
+        """
         seen = self.see(await broker.faults.list())
         if fault_id not in seen:
             raise NotFoundError(f"there is no fault {fault_id!r}; faults: {', '.join(seen) or 'none'}")
@@ -109,7 +113,10 @@ Ids = Annotated[FaultIds, Depends(_ids)]
 
 @router.get("/faults", response_model_exclude_unset=True, openapi_extra=calls("faults", "faults.list"))
 async def list_faults(on_broker: OnBroker, ids: Ids) -> InstalledFaults:
-    """The faults that are installed, in the order in which they were added; of several that match the first acts."""
+    """List the installed faults in the order in which they were added.
+
+    Of several matching faults, the first takes effect.
+    """
 
     async def work(broker: AsyncOperations) -> InstalledFaults:
         seen = ids.see(await broker.faults.list())
@@ -124,7 +131,7 @@ async def add_fault(
     on_broker: OnBroker,
     ids: Ids,
 ) -> InstalledFault:
-    """Install a fault. It stays until it is deleted, or until it has hit `times`."""
+    """Install a fault. It stays until it is deleted or has hit `times` requests."""
 
     async def work(broker: AsyncOperations) -> InstalledFault:
         fault = await broker.faults.add(Fault.from_json(fields))
@@ -138,13 +145,13 @@ async def add_fault(
 
 @router.delete("/faults", status_code=204, openapi_extra=calls("faults.clear"))
 async def clear_faults(on_broker: OnBroker) -> None:
-    """Take all faults away."""
+    """Remove all faults."""
     await on_broker(lambda broker: broker.faults.clear())
 
 
 @router.get("/faults/{fault_id}", openapi_extra=calls("faults.list"))
 async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
-    """The number of requests that a fault has hit, and the requests."""
+    """Return a fault and the requests that it has hit."""
 
     async def work(broker: AsyncOperations) -> FaultHits:
         return _with_hits(fault_id, await ids.find(broker, fault_id))
@@ -154,7 +161,7 @@ async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
 
 @router.delete("/faults/{fault_id}", openapi_extra=calls("faults.remove"))
 async def remove_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
-    """Remove a fault; the response has what it has done."""
+    """Remove a fault. The response has the requests that it has hit."""
 
     async def work(broker: AsyncOperations) -> FaultHits:
         fault = await ids.find(broker, fault_id)

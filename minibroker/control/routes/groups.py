@@ -1,4 +1,4 @@
-"""Groups of consumers and share groups. Ids may hold slashes (see `NamesRoute`): the shorter path comes last."""
+"""Consumer groups and share groups. Ids can contain slashes (see `NamesRoute`), so the shorter path comes last."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final
@@ -19,26 +19,26 @@ from minibroker_storage.data_directory.names import TopicPartition
 
 
 class GroupIds(About):
-    """Some consumer groups, by id."""
+    """The ids of some consumer groups."""
 
     groups: list[str]
-    next_after: str | None = Field(description="The `after` that goes on; null once all were listed.")
+    next_after: str | None = Field(description="The `after` of the next page, or null after the last page.")
 
 
 class Assigned(Place):
-    """A partition."""
+    """An assigned partition."""
 
 
 @describes(MemberDescription)
 class Member(About):
     """A member of a group."""
 
-    partitions: list[Assigned] | None = Field(description="Null while it waits, or when it is not a consumer.")
+    partitions: list[Assigned] | None = Field(description="Null while the member waits, or if it is not a consumer.")
 
 
 @describes(GroupDescription, is_stable="state")
 class Group(About):
-    """A group at one moment."""
+    """The state of a group at one moment."""
 
     is_stable: bool
     members: list[Member]
@@ -57,13 +57,13 @@ class CommittedOffsets(About):
 
 
 class PartitionLag(Place):
-    """The offsets that a group is behind in a partition."""
+    """The lag of a group in one partition."""
 
     lag: Int64
 
 
 class Lag(Warned):
-    """The offsets that a group is behind."""
+    """The lag of a group."""
 
     total: Int64
     partitions: list[PartitionLag]
@@ -71,14 +71,14 @@ class Lag(Warned):
 
 @describes(InFlightRecords)
 class InFlight(About):
-    """Neighboring offsets that were delivered to a share group and are in the same state."""
+    """Consecutive offsets that were delivered to a share group and have the same state."""
 
 
 @describes(SharePartitionDescription, acquired="lag")
 class SharePartition(Place):
-    """A partition as a share group sees it (KIP-932)."""
+    """The state of a share-partition (KIP-932)."""
 
-    acquired: Int64 = Field(description="The offsets that members have in hand.")
+    acquired: Int64 = Field(description="The number of offsets acquired by members.")
     in_flight: list[InFlight]
 
 
@@ -89,16 +89,18 @@ class SharePartitionList(About):
 
 
 class GroupWait(Body):
-    """The members to wait for, and how long."""
+    """The number of members to wait for, and the timeout."""
 
-    members: int | None = Field(default=None, ge=0, description="So many of them; null for any.")
+    members: int | None = Field(default=None, ge=0, description="The number of members, or null for any number.")
     timeout: Timeout = 10.0
 
 
 class CatchingUp(Body):
-    """The topic that a group is to have read, and how long to wait."""
+    """The topic that a group is expected to have read, and the timeout."""
 
-    topic: str | None = Field(default=None, description="Null for all that it has committed for or is assigned.")
+    topic: str | None = Field(
+        default=None, description="Null for all topics with committed offsets or assigned partitions."
+    )
     timeout: Timeout = 10.0
 
 
@@ -111,23 +113,23 @@ _MOST_GROUPS: Final = 10_000
 @router.get("/groups", openapi_extra=calls("groups"))
 async def list_groups(
     on_broker: OnBroker,
-    after: Annotated[str | None, Query(description="Leaves out this id, and those that sort before it.")] = None,
-    limit: Annotated[int, Query(ge=1, le=_MOST_GROUPS, description="At most so many.")] = _GROUPS,
+    after: Annotated[str | None, Query(description="Skips this id and all ids sorted before it.")] = None,
+    limit: Annotated[int, Query(ge=1, le=_MOST_GROUPS, description="The maximum number of ids.")] = _GROUPS,
 ) -> GroupIds:
-    """The ids of consumer groups; to go on, give `next_after` as `after`."""
+    """List the ids of consumer groups. To continue, pass `next_after` as `after`."""
     groups, next_after = page_of(await on_broker(lambda broker: broker.groups()), after or "", limit)
     return GroupIds(groups=groups, next_after=next_after)
 
 
 @router.get("/groups/{group_id:path}/committed", openapi_extra=calls("group.committed"))
 async def committed_offsets(group_id: str, on_broker: OnBroker) -> CommittedOffsets:
-    """The committed offsets of a group."""
+    """Return the committed offsets of a group."""
     return _committed(await on_broker(lambda broker: broker.group(group_id).committed()))
 
 
 @router.get("/groups/{group_id:path}/lag", response_model_exclude_unset=True, openapi_extra=calls("group.lag"))
 async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
-    """The offsets that a group is behind, where it has committed or is assigned."""
+    """Return the lag of a group in each partition with a committed offset or an assigned member."""
     with collected_warnings() as warnings:
         lag = await on_broker(lambda broker: broker.group(group_id).lag())
     partitions = by_place(lag, lambda behind: {"lag": behind})
@@ -136,7 +138,7 @@ async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
 
 @router.get("/groups/{group_id:path}/share-partitions", openapi_extra=calls("group.share_partitions"))
 async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartitionList:
-    """The partitions of a share group, with the records in flight. 409 for a group of another type."""
+    """Return the partitions of a share group and their records in flight. Returns 409 for a group of another type."""
     described = await on_broker(lambda broker: broker.group(group_id).share_partitions())
     names = SharePartition.model_fields.keys() - Place.model_fields.keys()
     partitions = by_place(described, lambda each: {name: getattr(each, name) for name in names})
@@ -145,7 +147,7 @@ async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartition
 
 @router.post("/groups/{group_id:path}/wait-until-stable", openapi_extra=calls("group.wait_until_stable"))
 async def wait_until_stable(group_id: str, on_broker: OnBroker, options: GroupWait | None = None) -> Group:
-    """Wait until every member has its assignment, and each partition that they subscribe to has an owner."""
+    """Wait until every member has its assignment and every subscribed partition has an owner."""
     wait = options or GroupWait()
     found = await on_broker(lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout))
     return Group.model_validate(found)
@@ -155,7 +157,10 @@ async def wait_until_stable(group_id: str, on_broker: OnBroker, options: GroupWa
 async def wait_until_caught_up(
     group_id: str, on_broker: OnBroker, options: CatchingUp | None = None
 ) -> CommittedOffsets:
-    """Wait until a group has read and committed all records; `message` names the partitions that are behind."""
+    """Wait until a group has read and committed all records.
+
+    On a timeout, `message` names the partitions that lag behind.
+    """
     asked = options or CatchingUp()
     return _committed(
         await on_broker(lambda broker: broker.group(group_id).wait_until_caught_up(asked.topic, timeout=asked.timeout))
@@ -164,13 +169,13 @@ async def wait_until_caught_up(
 
 @router.post("/groups/{group_id:path}/rebalance", status_code=204, openapi_extra=calls("group.rebalance"))
 async def rebalance(group_id: str, on_broker: OnBroker) -> None:
-    """Have all members join again, as if one had come or gone. 409 for a group without members."""
+    """Make all members rejoin, as if a member had joined or left. Returns 409 for a group without members."""
     await on_broker(lambda broker: broker.group(group_id).rebalance())
 
 
 @router.get("/groups/{group_id:path}", openapi_extra=calls("group.describe"))
 async def describe_group(group_id: str, on_broker: OnBroker) -> Group:
-    """State, generation and members; an unknown group is Dead."""
+    """Return the state, generation and members of a group. An unknown group is Dead."""
     return Group.model_validate(await on_broker(lambda broker: broker.group(group_id).describe()))
 
 

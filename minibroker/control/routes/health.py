@@ -1,4 +1,4 @@
-"""The health of the broker: for people, for container runtimes and for Prometheus."""
+"""The health of the broker, for people, container runtimes and Prometheus."""
 
 import asyncio
 from typing import Annotated, Final, Literal
@@ -16,13 +16,13 @@ from minibroker.operations.asynchronous import AsyncOperations
 
 
 class BrokerInfo(About):
-    """The brokers as one."""
+    """The brokers as a whole."""
 
     name: Literal["minibroker"] = "minibroker"
     version: str
     cluster_id: str
-    bootstrap_servers: str = Field(description="For a client's configuration.")
-    controller: int | None = Field(description="The controller's node id; null while no broker is up.")
+    bootstrap_servers: str = Field(description="The `bootstrap.servers` of clients.")
+    controller: int | None = Field(description="The node id of the controller, or null while no broker is up.")
 
 
 class Status(About):
@@ -38,7 +38,7 @@ _PATIENCE_S: Final = 5
 
 @router.get("/", openapi_extra=calls("bootstrap_servers"))
 async def about(on_broker: OnBroker) -> BrokerInfo:
-    """The version of the broker, and where its clients connect."""
+    """Return the version of the broker and the addresses for its clients."""
 
     async def work(broker: AsyncOperations) -> BrokerInfo:
         controller = broker.services.core.cluster.controller
@@ -54,14 +54,14 @@ async def about(on_broker: OnBroker) -> BrokerInfo:
 
 @router.get("/healthz", openapi_extra=calls())
 async def healthz(on_broker: OnBroker) -> Status:
-    """Does the broker's event loop go round? 503 if it does not. Needs no token."""
+    """Return whether the broker's event loop is running. Returns 503 otherwise. Needs no token."""
     await _are_up(on_broker)
     return Status(status="ok")
 
 
 @router.get("/readyz", responses={503: {"model": Status, "description": "No broker is up"}}, openapi_extra=calls())
 async def readyz(on_broker: OnBroker, response: Response) -> Status:
-    """Can clients connect? 503 while no broker is up. Needs no token."""
+    """Return whether clients can connect. Returns 503 while no broker is up. Needs no token."""
     if any(await _are_up(on_broker)):
         return Status(status="ok")
     response.status_code = 503
@@ -71,11 +71,13 @@ async def readyz(on_broker: OnBroker, response: Response) -> Status:
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}, "description": "In Prometheus' text format, or OpenMetrics"}},
+    responses={
+        200: {"content": {"text/plain": {}}, "description": "Metrics in Prometheus' text format or OpenMetrics"}
+    },
     openapi_extra=calls(),
 )
 async def metrics(on_broker: OnBroker, accept: Annotated[str, Header()] = "") -> Response:
-    """Metrics for Prometheus, named as its exporter for Kafka's JMX names them where Kafka has them."""
+    """Return metrics for Prometheus. Kafka's metrics have the names that the Prometheus JMX exporter gives them."""
     content, content_type = exposition(await on_broker(scrape), accept)
     return Response(content, headers={"Content-Type": content_type})
 

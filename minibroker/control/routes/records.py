@@ -1,4 +1,4 @@
-"""Records: written without a producer, read without a consumer, and waited for."""
+"""Records: writing without a producer, reading without a consumer, and waiting for records."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,50 +30,52 @@ from minibroker.operations.producing import Form, Message, headers_of, payload_o
 from minibroker.operations.records import ConsumerRecord, Isolation, read_page
 from minibroker.operations.wording import Int64
 
-ReadPayload = Annotated[Any, Field(description="As `format` asks.")]
+ReadPayload = Annotated[Any, Field(description="Shown according to `format`.")]
 
 
 _MAX_NEW_RECORDS: Final = 20_000
-"""More would hold up Kafka's clients for longer than 200 ms."""
+"""The limit on records in a request. More records would delay Kafka's clients by more than 200 ms."""
 
-Within = Annotated[float, Field(ge=0, le=600, allow_inf_nan=False, description="Go on looking for so many seconds.")]
+Within = Annotated[
+    float, Field(ge=0, le=600, allow_inf_nan=False, description="How long to keep checking, in seconds.")
+]
 
 
 _Pair = Annotated[tuple[str, Payload], Strict(strict=False)]
-"""JSON has lists only."""
+"""A pair, which is a list in JSON."""
 
 
 class NewRecord(Body):
-    """A record to be written."""
+    """A record to write."""
 
     value: Payload = None
     key: Payload = None
     headers: dict[str, Payload] | list[_Pair] = Field(
-        default={}, description="An object, or a list of [name, value] where the order counts or names come twice."
+        default={}, description="An object, or a list of [name, value] if the order matters or names repeat."
     )
-    timestamp: Int64 | None = Field(default=None, description="ms since the epoch; null for the broker's time.")
-    partition: int | None = Field(
-        default=None, description="Null for the one that the key decides; without a key they take turns."
+    timestamp: Int64 | None = Field(
+        default=None, description="Milliseconds since the epoch, or null for the broker's time."
     )
+    partition: int | None = Field(default=None, description="Null to choose it by the key, or in turn without a key.")
 
 
 class NewRecords(Body):
-    """Records to be written, in their order."""
+    """Records to write, in order."""
 
     records: list[NewRecord] = Field(max_length=_MAX_NEW_RECORDS)
     message_format: Literal["v2", "v1", "v0"] = Field(
-        default="v2", description="v0 and v1 as brokers before 0.10 and 0.11."
+        default="v2", description="v0 and v1 are the formats before Kafka 0.10 and 0.11."
     )
     codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
 
 
 @describes(producing.RecordMetadata)
 class RecordMetadata(About):
-    """The partition and the offset that a record got."""
+    """The partition and the offset of a new record."""
 
 
 class ProducedRecords(Warned):
-    """Records that were appended, in their order."""
+    """The appended records, in order."""
 
     records: list[RecordMetadata]
 
@@ -87,7 +89,7 @@ class Header(About):
 
 @describes(ConsumerRecord)
 class Record(About):
-    """A record as a consumer would get it, and how it is stored."""
+    """A record as a consumer receives it, with details of its storage."""
 
     key: ReadPayload
     value: ReadPayload
@@ -95,7 +97,7 @@ class Record(About):
 
 
 class RecordList(About):
-    """Records of a topic, partition by partition."""
+    """Records of a topic, ordered by partition."""
 
     records: list[Record]
 
@@ -107,7 +109,10 @@ class _Conditions(Body):
     partition: int | None = None
 
     def given(self) -> tuple[Any, dict[str, Any]]:
-        """Return the value, and the other conditions by name. Null is null, but what is not said may be anything."""
+        """Return the value, and the other conditions by name.
+
+        An omitted field matches anything, and null matches null.
+        """
         value, key = (
             payload_of(getattr(self, name), name) if name in self.model_fields_set else ANY for name in ("value", "key")
         )
@@ -116,14 +121,14 @@ class _Conditions(Body):
 
 
 class Expectation(_Conditions):
-    """The expected record; a field that is not given may be anything. Of a JSON object only the given members count."""
+    """The expected record. An omitted field matches anything. JSON objects are compared by the given members only."""
 
-    headers: dict[str, Payload] | None = Field(default=None, description="Those that have to be there.")
+    headers: dict[str, Payload] | None = Field(default=None, description="Headers that the record must have.")
     timeout: Timeout = 10.0
 
 
 class Matching(_Conditions):
-    """As in `expect`, and where it is."""
+    """The conditions of `expect`, with an offset and a timestamp."""
 
     offset: Int64 | None = None
     timestamp: Int64 | None = None
@@ -133,22 +138,20 @@ class RecordWait(Body):
     """The number of records to wait for."""
 
     count: Count = 1
-    matching: Matching | None = Field(default=None, description="Counts and returns only such.")
+    matching: Matching | None = Field(default=None, description="Counts and returns only matching records.")
     timeout: Timeout = 10.0
 
 
 class RecordPart(RecordList):
-    """Some records of a topic, partition by partition."""
+    """Some records of a topic, ordered by partition."""
 
-    next_offsets: dict[int, Int64] = Field(
-        description="By partition, the `start` that goes on; empty once all was read to the end."
-    )
+    next_offsets: dict[int, Int64] = Field(description="The next `start` by partition, or empty after the last record.")
 
 
 class Absence(_Conditions):
-    """The record that must not be there; a field that is not given may be anything."""
+    """The record that must not exist. An omitted field matches anything."""
 
-    headers: dict[str, Payload] | None = Field(default=None, description="Those that such a record would have.")
+    headers: dict[str, Payload] | None = Field(default=None, description="Headers that a matching record has.")
     within: Within = 0.0
 
 
@@ -158,15 +161,15 @@ _RECORDS: Final = 10_000
 _MOST_RECORDS: Final = 100_000
 _PAGE_BYTES: Final = 16 << 20
 _ENCODED_AT_ONCE: Final = 50
-"""Records that are encoded before other threads are let in: less than a millisecond."""
+"""The number of records encoded before other threads can run, which takes less than a millisecond."""
 
 Format = Annotated[
     Form,
     Query(
         alias="format",
         description=(
-            'How bytes are shown. `text`: as a text if they are UTF-8, else as `{"base64": ...}`; `base64`: always so; '
-            "`json`: as the JSON that they are, else as `text`."
+            'How bytes are shown. `text`: as a text if they are UTF-8, otherwise as `{"base64": ...}`. `base64`: '
+            'always as `{"base64": ...}`. `json`: as JSON if they are valid JSON, otherwise as with `text`.'
         ),
     ),
 ]
@@ -174,7 +177,7 @@ Format = Annotated[
 
 @router.post("/topics/{topic}/records", response_model_exclude_unset=True, openapi_extra=calls("produce"))
 async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedRecords:
-    """Append records without a client. The topic is created if it does not exist, as for a client."""
+    """Append records without a client. A missing topic is created, as for a client."""
     messages = [
         Message(
             payload_of(each.value, "value"),
@@ -196,15 +199,15 @@ async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedR
 async def read_records(
     topic: str,
     on_broker: OnBroker,
-    partition: Annotated[int | None, Query(description="Only this one.")] = None,
-    start: Annotated[int, Query(description="The offset to begin at.")] = 0,
+    partition: Annotated[int | None, Query(description="Read only this partition.")] = None,
+    start: Annotated[int, Query(description="The first offset to read.")] = 0,
     isolation: Isolation = "read_committed",
-    limit: Annotated[int, Query(ge=1, le=_MOST_RECORDS, description="At most so many.")] = _RECORDS,
+    limit: Annotated[int, Query(ge=1, le=_MOST_RECORDS, description="The maximum number of records.")] = _RECORDS,
     form: Format = "text",
 ) -> Response:
-    """Records of a topic as consumers read them: some of them, at most 16 MiB of keys and values.
+    """Return some records of a topic as consumers read them, with at most 16 MiB of keys and values.
 
-    To go on, ask for each partition of `next_offsets` with its offset as `start`.
+    To continue, request each partition of `next_offsets` with its offset as `start`.
     """
     found, next_offsets = await on_broker(
         lambda broker: read_page(
@@ -222,7 +225,7 @@ async def read_records(
 
 @router.post("/topics/{topic}/records/wait", response_model=RecordList, openapi_extra=calls("wait_for"))
 async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> Response:
-    """Wait until a topic has so many committed records, and return all of them."""
+    """Wait until a topic has a number of committed records, and return all of its committed records."""
     matching = None if wait.matching is None else _matcher(wait.matching)
     found = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
     return await _answer(RecordList(records=[]), found, form)
@@ -230,7 +233,7 @@ async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, fo
 
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
 async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form: Format = "text") -> Record:
-    """Wait for a record like this and return it; when none comes, `message` compares with what is there."""
+    """Wait for a matching record and return it. On a timeout, `message` compares it with the existing records."""
     value, others = expectation.given()
     found = await on_broker(lambda broker: broker.expect(topic, value, **others, timeout=expectation.timeout))
     return _shown(found, form)
@@ -243,9 +246,11 @@ async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form
     openapi_extra=calls("expect_none"),
 )
 async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None = None) -> Response:
-    """Check that a topic, which need not exist, has no record like this. 409, `unexpected`, with those that it has.
+    """Check that a topic has no matching record.
 
-    200 with a warning if the topic does not exist, but one with a similar name does.
+    The topic need not exist. Returns 409, `unexpected`, with any matching records.
+
+    Returns 200 with a warning if the topic does not exist but a topic with a similar name does.
     """
     absent = ruled_out or Absence()
     value, others = absent.given()
@@ -263,7 +268,7 @@ def _shown(record: ConsumerRecord, form: Form) -> Record:
 
 
 async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
-    """A list of records, their bytes in one of the forms. Other threads are let in between."""
+    """Return a list of records with their bytes in one of the forms. Other threads can run in between."""
     shown_records: list[bytes] = []
     for number, each in enumerate(records, 1):
         shown_records.append(_shown(each, form).model_dump_json().encode())

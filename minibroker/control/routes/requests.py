@@ -1,4 +1,4 @@
-"""The journal of requests: whether one is kept, and what is in it."""
+"""The journal of requests: starting and stopping it, and its entries."""
 
 from typing import Annotated, Any
 
@@ -21,54 +21,54 @@ from minibroker.server.inspection.recording import drop_journal, journal_of, kee
 class JournalSize(Body):
     """The number of entries that a journal keeps."""
 
-    capacity: int = Field(default=10_000, ge=1, le=1_000_000, description="The newest so many requests are kept.")
+    capacity: int = Field(default=10_000, ge=1, le=1_000_000, description="The number of newest requests to keep.")
 
 
 class JournalInfo(About):
-    """The journal."""
+    """The state of the journal."""
 
     is_kept: bool
-    count: UInt64 = Field(description="The number of requests since it was begun.")
+    count: UInt64 = Field(description="The number of requests since the journal was started.")
 
 
 class JournalEntry(About):
-    """One request and its answer."""
+    """One request and its response."""
 
     number: UInt64
-    time: Int64 = Field(description="When it came: ms since the epoch on the broker's clock.")
-    connection: str = Field(description="Both ends, the broker's first.")
-    node: int = Field(description="The id of the broker that was asked.")
+    time: Int64 = Field(description="Arrival by the broker's clock, in ms since the epoch.")
+    connection: str = Field(description="Both addresses, the broker's first.")
+    node: int = Field(description="The id of the broker that received it.")
     client_host: str
     client_id: str | None
     api: str
     version: Int16
     correlation_id: int
-    request: Any = Field(description="With Kafka's own field names; of records only sizes and counts.")
-    response: Any = Field(description="The same; null while there is none.")
-    errors: list[str] = Field(description="The errors in the response, by name.")
+    request: Any = Field(description="The message with Kafka's field names. Records are shown as sizes and counts.")
+    response: Any = Field(description="The response in the same form, or null if there is none yet.")
+    errors: list[str] = Field(description="The names of the errors in the response.")
     duration_ms: float | None
     bytes_in: UInt64
     bytes_out: UInt64
-    fault: Any = Field(description="The fields of the fault that has hit it; null for none.")
-    failure: str | None = Field(description="Why the connection was closed over it.")
+    fault: Any = Field(description="The fields of the fault that hit the request, or null.")
+    failure: str | None = Field(description="Why the request closed the connection.")
 
 
 class JournalEntries(About):
-    """Requests of clients and their responses, oldest first."""
+    """Client requests and their responses, oldest first."""
 
-    count: UInt64 = Field(description="The number of requests, also of those that do not fit or are kept no longer.")
+    count: UInt64 = Field(description="The number of all requests, including filtered and dropped ones.")
     requests: list[JournalEntry]
 
 
 class RequestWait(Body):
-    """Which requests are waited for. Names may have the wildcards * and ?."""
+    """The requests to wait for. Names can have the wildcards * and ?."""
 
     count: Count = 1
     api: str | None = None
     client_id: str | None = None
     topic: str | None = None
     group: str | None = None
-    error: str | int | None = Field(default=None, description="The name or number of an error in the answer.")
+    error: str | int | None = Field(default=None, description="The name or number of an error in the response.")
     timeout: Timeout = 10.0
 
 
@@ -76,23 +76,23 @@ router = APIRouter(tags=["Requests"])
 
 _NEWEST = 1000
 _MOST = 10_000
-_Pattern = Annotated[str | None, Query(description="A name, in which * and ? are wildcards.")]
+_Pattern = Annotated[str | None, Query(description="A name, with * and ? as wildcards.")]
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
-    """A `JournalEntry`, whose own fields are named as in Python. On the broker's thread."""
+    """Return the fields of a `JournalEntry`, which have Python names. Runs on the broker's thread."""
     return {_snake_case(name): value for name, value in entry.to_json().items()}
 
 
 @router.get("/journal", openapi_extra=calls("requests"))
 async def read_journal(on_broker: OnBroker) -> JournalInfo:
-    """Is a journal kept?"""
+    """Return whether a journal is kept."""
     return await on_broker.get(_info)
 
 
 @router.put("/journal", openapi_extra=calls("requests"))
 async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) -> JournalInfo:
-    """Keep a journal from now on; an old one goes. It copies every request, which clients may notice."""
+    """Start a journal, which replaces any existing one. It copies every request, which can slow clients noticeably."""
 
     def work(broker: AsyncOperations) -> JournalInfo:
         keep_journal(broker.services, (size or JournalSize()).capacity)
@@ -103,7 +103,7 @@ async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) ->
 
 @router.delete("/journal", status_code=204, openapi_extra=calls("requests"))
 async def end_journal(on_broker: OnBroker) -> None:
-    """Keep no journal any more."""
+    """Stop keeping a journal."""
     await on_broker.get(lambda broker: drop_journal(broker.services))
 
 
@@ -114,11 +114,13 @@ async def list_requests(
     client_id: _Pattern = None,
     topic: _Pattern = None,
     group: _Pattern = None,
-    error: Annotated[str | None, Query(description="The name or number of an error in the answer.")] = None,
-    after: Annotated[int, Query(description="Leaves out those up to this number.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=_MOST, description="The newest so many of those that fit.")] = _NEWEST,
+    error: Annotated[str | None, Query(description="The name or number of an error in the response.")] = None,
+    after: Annotated[int, Query(description="Skips requests up to this number.")] = 0,
+    limit: Annotated[
+        int, Query(ge=1, le=_MOST, description="The maximum number of matching requests, newest first.")
+    ] = _NEWEST,
 ) -> Response:
-    """Requests of clients and their responses that match all that is given. 409 unless a journal is kept."""
+    """List the client requests and responses that match all filters. Returns 409 if no journal is kept."""
     filters: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
 
     async def work(broker: AsyncOperations) -> Response:
@@ -131,13 +133,13 @@ async def list_requests(
 
 @router.delete("/requests", status_code=204, openapi_extra=calls("requests"))
 async def forget_requests(on_broker: OnBroker) -> None:
-    """Forget the requests up to now; numbers go on."""
+    """Remove all recorded requests. Their numbers are not reused."""
     await on_broker.get(lambda broker: _journal(broker).clear())
 
 
 @router.post("/requests/wait", response_model=JournalEntries, openapi_extra=calls("wait_for_requests"))
 async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
-    """Wait for so many requests that fit all that is given, and return all there are."""
+    """Wait for a number of requests that match all filters, and return all matching requests."""
 
     async def work(broker: AsyncOperations) -> Response:
         journal = _journal(broker)
@@ -156,12 +158,12 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
 
 
 def _fitting(journal: Journal, found: Steps[list[Entry]], limit: int) -> Steps[Response]:
-    """The newest entries of those that are found."""
+    """Return the newest of the matching entries."""
     return (yield from _entries(journal, (yield from found)[-limit:]))
 
 
 def _entries(journal: Journal, entries: list[Entry]) -> Steps[Response]:
-    """`JournalEntries` as an answer. Each entry is encoded in its step, and its objects are gone after it."""
+    """Return `JournalEntries` as a response. Each entry is encoded in a separate step that frees its objects."""
     requests: list[bytes] = []
     for each in entries:
         requests.append(JournalEntry.model_validate(entry_json(each)).model_dump_json().encode())
@@ -181,7 +183,11 @@ def _info(broker: AsyncOperations) -> JournalInfo:
 
 
 def _error(error: str | int | None) -> str | int | None:
-    """By name or number. `OperationError` for one that Kafka does not have."""
+    """Return the name of an error given by name or number.
+
+    Raises:
+        OperationError: Kafka has no such error.
+    """
     if error is None:
         return None
     found = int(error) if isinstance(error, str) and error.lstrip("-").isdecimal() else error

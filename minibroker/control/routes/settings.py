@@ -1,4 +1,4 @@
-"""Settings of a running broker: configurations, rules, quotas; and the metrics of its clients."""
+"""Settings of a running broker: configurations, access rules and quotas, and the metrics of its clients."""
 
 from typing import Annotated, Literal
 
@@ -20,53 +20,53 @@ Setting = str | int | float | bool
 
 
 Changes = Annotated[
-    dict[str, Setting | None], Field(description="By Kafka's names of keys; null takes back what was altered.")
+    dict[str, Setting | None], Field(description="Values by configuration key. Null restores the default.")
 ]
 
 
 class Configuration(Body):
-    """Keys to be altered; they count at once."""
+    """The keys to alter. They take effect immediately."""
 
     configs: Changes
 
 
 class TopicConfiguration(About):
-    """The configuration of a topic, with the broker's defaults."""
+    """The configuration of a topic, including the broker's defaults."""
 
     configs: dict[str, str | None]
 
 
 class Quota(Body):
-    """Limits of an entity."""
+    """The quotas of an entity."""
 
     entity: dict[str, str | None] = Field(
-        description="A `user`, a `client-id`, both, or an `ip`; null is the default of its kind."
+        description="A `user`, a `client-id`, both, or an `ip`. Null stands for the default entity."
     )
     limits: dict[str, float | None] = Field(
-        description="By Kafka's names, per second: `producer_byte_rate`; null removes one."
+        description="Limits per second by Kafka's names, such as `producer_byte_rate`. Null removes a limit."
     )
 
 
 class NewRule(Body):
-    """A rule: an operation that a principal may do, or may not."""
+    """A rule that allows or denies operations to a principal."""
 
     permission: Literal["allow", "deny"] = "allow"
-    principal: str = Field(description="`User:alice`, or just the name; `User:*` is every user.")
+    principal: str = Field(description="`User:alice` or just the name. `User:*` matches every user.")
     operations: list[str] = Field(description="`read`, `write`, `describe`, ..., or `all`.")
     topic: str | None = None
     group: str | None = None
     transactional_id: str | None = None
     cluster: bool = False
-    prefixed: bool = Field(default=False, description="For all names that begin so.")
-    host: str = Field(default="*", description="From this address only.")
+    prefixed: bool = Field(default=False, description="Whether the rule applies to all names with this prefix.")
+    host: str = Field(default="*", description="Only requests from this address.")
 
 
 Name = Annotated[str, BeforeValidator(lambda member: member.name)]
-"""Of a member of an enum."""
+"""The name of an enum member."""
 
 
 class Rule(About):
-    """One rule."""
+    """An access rule."""
 
     resource_type: Name
     resource_name: str
@@ -78,7 +78,7 @@ class Rule(About):
 
 
 class RuleList(About):
-    """Rules, in the order in which they were made."""
+    """Access rules in the order in which they were created."""
 
     acls: list[Rule]
 
@@ -91,18 +91,18 @@ class Metric(About):
 
 
 class Push(About):
-    """The metrics that a client has sent at once."""
+    """The metrics that a client has sent in one request."""
 
     client_instance_id: str
     client_id: str
     client_host: str
-    timestamp: Int64 = Field(description="ms since the epoch, when it came.")
-    is_last: bool = Field(description="The client has said that it is going.")
+    timestamp: Int64 = Field(description="Time of arrival, in milliseconds since the epoch.")
+    is_last: bool = Field(description="Whether the client announced that it is closing.")
     metrics: Annotated[list[Metric], BeforeValidator(lambda read: read())]
 
 
 class Telemetry(About):
-    """The last that clients have sent."""
+    """The latest metrics of clients."""
 
     pushes: list[Push]
 
@@ -112,7 +112,7 @@ router = APIRouter(tags=["Settings"])
 
 @router.post("/configs", status_code=204, responses=WITH_WARNINGS, openapi_extra=calls("configure"))
 async def configure(configuration: Configuration, on_broker: OnBroker) -> Response:
-    """Alter keys of the broker that Kafka lets change while it runs. 200 with a warning for an unknown key."""
+    """Alter the broker's dynamic configuration keys. Returns 200 with a warning for an unknown key."""
     with collected_warnings() as warnings:
         await on_broker(lambda broker: broker.configure(configuration.configs))
     return done(warnings)
@@ -120,32 +120,32 @@ async def configure(configuration: Configuration, on_broker: OnBroker) -> Respon
 
 @router.get("/topics/{topic}/configs", openapi_extra=calls("topic_config"))
 async def read_topic_configs(topic: str, on_broker: OnBroker) -> TopicConfiguration:
-    """The configuration of a topic."""
+    """Return the configuration of a topic."""
     configs = await on_broker(lambda broker: broker.topic_config(topic_of(broker.services, topic).name))
     return TopicConfiguration(configs=configs)
 
 
 @router.post("/topics/{topic}/configs", status_code=204, openapi_extra=calls("configure_topic"))
 async def configure_topic(topic: str, configuration: Configuration, on_broker: OnBroker) -> None:
-    """Alter keys of a topic."""
+    """Alter configuration keys of a topic."""
     await on_broker(lambda broker: broker.configure_topic(topic_of(broker.services, topic).name, configuration.configs))
 
 
 @router.post("/quotas", status_code=204, openapi_extra=calls("set_quota"))
 async def set_quota(quota: Quota, on_broker: OnBroker) -> None:
-    """Limit what clients may do, or do so no longer."""
+    """Set or remove client quotas."""
     await on_broker(lambda broker: broker.set_quota(quota.entity, quota.limits))
 
 
 @router.get("/acls", openapi_extra=calls("acls"))
 async def list_acls(on_broker: OnBroker) -> RuleList:
-    """All access control rules."""
+    """List all access rules."""
     return _shown(await on_broker(lambda broker: broker.acls()))
 
 
 @router.post("/acls", status_code=201, openapi_extra=calls("allow", "deny"))
 async def create_acls(new: NewRule, on_broker: OnBroker) -> RuleList:
-    """Permit or deny something; the answer has a rule for each operation."""
+    """Allow or deny operations. The response has a rule for each operation."""
     about = new.model_dump(include={"topic", "group", "transactional_id", "cluster", "prefixed", "host"})
     resource = Resource(**{name: each for name, each in about.items() if each is not None})  # type: ignore[typeddict-item]  # the names are those of the model
 
@@ -158,7 +158,7 @@ async def create_acls(new: NewRule, on_broker: OnBroker) -> RuleList:
 
 @router.delete("/acls", status_code=204, openapi_extra=calls("remove_acls"))
 async def delete_acls(on_broker: OnBroker) -> None:
-    """Forget all rules."""
+    """Delete all access rules."""
 
     async def work(broker: AsyncOperations) -> None:
         await broker.remove_acls(await broker.acls())
@@ -168,7 +168,7 @@ async def delete_acls(on_broker: OnBroker) -> None:
 
 @router.get("/telemetry", openapi_extra=calls("telemetry"))
 async def read_telemetry(on_broker: OnBroker) -> Telemetry:
-    """The last metrics that clients have sent of themselves (KIP-714)."""
+    """Return the latest metrics that clients have sent about themselves (KIP-714)."""
     return Telemetry.model_validate({"pushes": await on_broker(lambda broker: broker.telemetry())})
 
 

@@ -1,4 +1,4 @@
-"""Resets, and snapshots to go back to."""
+"""Resets and snapshots."""
 
 from typing import Annotated
 
@@ -17,27 +17,29 @@ from minibroker.operations import snapshots
 class Reset(Body):
     """The kind of reset."""
 
-    keep_topics: bool = Field(default=False, description="Topics stay, and their offsets go on where they were.")
+    keep_topics: bool = Field(
+        default=False, description="Whether to keep topics. Their offsets continue from the current ones."
+    )
 
 
 def _without_dot_segments(name: str | None) -> str | None:
-    """The name, if a URL can hold it: clients of HTTP leave out the segments `.` and `..` before they send a path."""
+    """Return the name if it can be part of a URL. HTTP clients remove the segments `.` and `..` from a path."""
     if name is not None and not {".", ".."}.isdisjoint(name.split("/")):
         raise PydanticCustomError("dot_segment", "a snapshot's name has no part . or .. between slashes")
     return name
 
 
 class NewSnapshot(Body):
-    """A snapshot to be taken."""
+    """The snapshot to take."""
 
     name: Annotated[str | None, AfterValidator(_without_dot_segments)] = Field(
         default=None,
         min_length=1,
-        description="To restore it by; null for a number. It may have slashes, but no part `.` or `..` between them.",
+        description="The name, or null for a number. It can have slashes, but no part `.` or `..` between them.",
     )
     directory: str | None = Field(
         default=None,
-        description="A new one on the broker's machine; null for a temporary one that goes with the broker.",
+        description="A new directory on the broker's machine, or null for one that the broker deletes at its end.",
     )
 
 
@@ -49,7 +51,7 @@ class Snapshot(About):
 
 
 class Snapshots(About):
-    """The snapshots that were taken."""
+    """All snapshots."""
 
     snapshots: list[Snapshot]
 
@@ -57,21 +59,25 @@ class Snapshots(About):
 class Restore(Body):
     """The directory to restore."""
 
-    directory: str = Field(description="That of a snapshot, on the broker's machine.")
+    directory: str = Field(description="The directory of a snapshot on the broker's machine.")
 
 
 router = APIRouter(tags=["Reset and snapshots"], route_class=NamesRoute)
 
 
 class SnapshotShelf:
-    """The snapshots that were taken over HTTP, by name. Temporary ones go when they are taken from it."""
+    """The snapshots taken over HTTP, by name. Temporary ones are deleted when they are removed."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, snapshots.Snapshot | None] = {}  # None while it is being taken
+        self._taken: dict[str, snapshots.Snapshot | None] = {}  # None while it is being taken.
         self._count = 0
 
     def reserve(self, name: str | None) -> str:
-        """A name for a new one. `ConflictError` if it is in use."""
+        """Reserve a name for a new snapshot, and return the name.
+
+        Raises:
+            ConflictError: The name is in use.
+        """
         if name is None:
             self._count += 1
             return self.reserve(str(self._count)) if str(self._count) not in self._taken else self.reserve(None)
@@ -81,31 +87,39 @@ class SnapshotShelf:
         return name
 
     def put(self, name: str, snapshot: snapshots.Snapshot) -> None:
-        """Keep it under a reserved name."""
+        """Store a snapshot under a reserved name."""
         self._taken[name] = snapshot
 
     def drop(self, name: str) -> None:
-        """Forget a name that was reserved in vain."""
+        """Release a reserved name after a failure."""
         del self._taken[name]
 
     def get(self, name: str) -> snapshots.Snapshot:
-        """The one of this name. `NotFoundError`."""
+        """Return the snapshot with this name.
+
+        Raises:
+            NotFoundError: There is no such snapshot.
+        """
         found = self._taken.get(name)
         if found is None:
             raise NotFoundError(f"there is no snapshot {name!r}; snapshots: {', '.join(self.all()) or 'none'}")
         return found
 
     def remove(self, name: str) -> None:
-        """Take it away. `NotFoundError`."""
+        """Remove the snapshot with this name, and delete it if it is temporary.
+
+        Raises:
+            NotFoundError: There is no such snapshot.
+        """
         self.get(name).delete()
         del self._taken[name]
 
     def all(self) -> dict[str, snapshots.Snapshot]:
-        """Those that are whole, by name."""
+        """Return the complete snapshots by name."""
         return {name: each for name, each in self._taken.items() if each is not None}
 
     def clear(self) -> None:
-        """Take all away."""
+        """Remove all snapshots."""
         for name in self.all():
             self.remove(name)
 
@@ -120,9 +134,10 @@ Shelf = Annotated[SnapshotShelf, Depends(_shelf)]
 
 @router.post("/reset", status_code=204, openapi_extra=calls("reset"))
 async def reset(on_broker: OnBroker, how: Reset | None = None) -> None:
-    """Forget all records, groups, transactions and faults; all brokers are up, and time is the machine's.
+    """Delete all records, groups, transactions and faults. All brokers are up, and the clock shows the machine's time.
 
-    Topics go, too; those given to the broker at its start are created again. Connections and snapshots stay.
+    Topics are deleted too, but those given to the broker at its start are created again. Connections and snapshots
+    stay.
     """
     keep = how is not None and how.keep_topics
     await on_broker(lambda broker: broker.reset(keep_topics=keep))
@@ -130,13 +145,13 @@ async def reset(on_broker: OnBroker, how: Reset | None = None) -> None:
 
 @router.get("/snapshots", openapi_extra=calls("snapshot"))
 async def list_snapshots(shelf: Shelf) -> Snapshots:
-    """The snapshots that were taken over HTTP."""
+    """List the snapshots that were taken over HTTP."""
     return Snapshots(snapshots=[Snapshot(name=name, directory=each.directory) for name, each in shelf.all().items()])
 
 
 @router.post("/snapshots", status_code=201, openapi_extra=calls("snapshot"))
 async def take_snapshot(on_broker: OnBroker, shelf: Shelf, new: NewSnapshot | None = None) -> Snapshot:
-    """Copy all topics, records, groups and transactions."""
+    """Take a snapshot of all topics, records, groups and transactions."""
     options = new or NewSnapshot()
     name = shelf.reserve(options.name)
     try:
@@ -150,18 +165,18 @@ async def take_snapshot(on_broker: OnBroker, shelf: Shelf, new: NewSnapshot | No
 
 @router.post("/snapshots/{name:path}/restore", status_code=204, openapi_extra=calls("restore"))
 async def restore_snapshot(name: str, on_broker: OnBroker, shelf: Shelf) -> None:
-    """Bring back what a snapshot holds, in the place of all there is; clients go on as after a restart."""
+    """Replace the broker's state with a snapshot. Clients continue as after a restart."""
     snapshot = shelf.get(name)
     await on_broker(lambda broker: broker.restore(snapshot))
 
 
 @router.delete("/snapshots/{name:path}", status_code=204, openapi_extra=calls("snapshot"))
 async def delete_snapshot(name: str, shelf: Shelf) -> None:
-    """Forget a snapshot; the directory goes unless it was named when it was taken."""
+    """Remove a snapshot. Its directory is deleted unless the request that took the snapshot named it."""
     shelf.remove(name)
 
 
 @router.post("/restore", status_code=204, openapi_extra=calls("restore"))
 async def restore_directory(restore: Restore, on_broker: OnBroker) -> None:
-    """Bring back what the directory of a snapshot holds."""
+    """Replace the broker's state with the snapshot in a directory."""
     await on_broker(lambda broker: broker.restore(restore.directory))

@@ -1,4 +1,4 @@
-"""Time, and what it does."""
+"""The clock, and the tasks that depend on it."""
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -15,11 +15,11 @@ _HUNDRED_YEARS = 3_155_760_000
 class Clock(About):
     """The broker's time."""
 
-    now_ms: Int64 = Field(description="ms since the epoch.")
+    now_ms: Int64 = Field(description="Milliseconds since the epoch.")
 
 
 class Advance(Body):
-    """The time to move on by."""
+    """The time to advance by."""
 
     seconds: float = Field(ge=0, le=_HUNDRED_YEARS, allow_inf_nan=False)
 
@@ -33,7 +33,7 @@ class Retained(About):
 class Compaction(Body):
     """The topic to compact."""
 
-    topic: str | None = Field(default=None, description="Has to be a compacted one; null for all of them.")
+    topic: str | None = Field(default=None, description="A compacted topic, or null for all compacted topics.")
 
 
 router = APIRouter(tags=["Time"])
@@ -41,13 +41,16 @@ router = APIRouter(tags=["Time"])
 
 @router.get("/clock", openapi_extra=calls("clock.now_ms"))
 async def read_clock(on_broker: OnBroker) -> Clock:
-    """The broker's time."""
+    """Return the broker's time."""
     return Clock(now_ms=await on_broker(lambda broker: broker.clock.now_ms()))
 
 
 @router.post("/clock/advance", openapi_extra=calls("clock.advance"))
 async def advance_clock(by: Advance, on_broker: OnBroker) -> Clock:
-    """Move time on: sessions end, transactions and delayed requests time out, chores such as retention are done."""
+    """Advance the clock.
+
+    Sessions expire, transactions and delayed requests time out, and tasks such as retention run.
+    """
 
     async def work(broker: AsyncOperations) -> int:
         await broker.clock.advance(by.seconds)
@@ -58,12 +61,12 @@ async def advance_clock(by: Advance, on_broker: OnBroker) -> Clock:
 
 @router.post("/retention/run", openapi_extra=calls("retention.run"))
 async def run_retention(on_broker: OnBroker) -> Retained:
-    """Delete what is not to be kept any longer, now."""
+    """Run retention now."""
     return Retained(deleted_segments=await on_broker(lambda broker: broker.retention.run()))
 
 
 @router.post("/compact", status_code=204, openapi_extra=calls("compact"))
 async def compact(on_broker: OnBroker, options: Compaction | None = None) -> None:
-    """Compact up to what was produced until now; the answer comes when it is done."""
+    """Compact all records produced so far. The response is sent when compaction has finished."""
     topic = None if options is None else options.topic
     await on_broker(lambda broker: broker.compact(topic))

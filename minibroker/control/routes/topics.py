@@ -15,15 +15,20 @@ from minibroker.operations.topics import describe_topic as describe
 
 
 class NewTopic(Body):
-    """A topic to be made."""
+    """The topic to create."""
 
-    name: str | None = Field(default=None, description="Its name; or give a prefix.")
-    prefix: str | None = Field(default=None, description="Random digits are put behind it, which makes an unused name.")
-    partitions: int | None = Field(default=None, description="Without a number it has the broker's default.")
-    replication_factor: int | None = Field(
-        default=None, description="The same. A broker that is alone takes any and makes it 1."
+    name: str | None = Field(default=None, description="The name. Pass either a name or a prefix.")
+    prefix: str | None = Field(default=None, description="Random digits are appended to it to make an unused name.")
+    partitions: int | None = Field(
+        default=None, description="The number of partitions, or null for the broker's default."
     )
-    configs: dict[str, str | int | float | bool] = Field(default={}, description="Under Kafka's names: `retention.ms`.")
+    replication_factor: int | None = Field(
+        default=None,
+        description="The replication factor, or null for the default. A single broker accepts any and uses 1.",
+    )
+    configs: dict[str, str | int | float | bool] = Field(
+        default={}, description="Values by configuration key, such as `retention.ms`."
+    )
 
 
 @describes(TopicDescription)
@@ -32,32 +37,32 @@ class Topic(About):
 
 
 class TopicList(About):
-    """Some topics, by name."""
+    """Some topics, sorted by name."""
 
     topics: list[Topic]
-    next_after: str | None = Field(description="The `after` that goes on; null once all were listed.")
+    next_after: str | None = Field(description="The `after` of the next page, or null after the last page.")
 
 
 router = APIRouter(tags=["Topics"])
 
 _MOST: Final = 1_000
-"""Topics that are described in one turn of the broker's event loop."""
+"""The number of topics described in one turn of the broker's event loop."""
 
 
 @router.get("/topics", openapi_extra=calls("topics"))
 async def list_topics(
     on_broker: OnBroker,
-    after: Annotated[str | None, Query(description="Leaves out this name, and those that sort before it.")] = None,
-    limit: Annotated[int, Query(ge=1, le=_MOST, description="At most so many.")] = _MOST,
+    after: Annotated[str | None, Query(description="Skips this name and all names sorted before it.")] = None,
+    limit: Annotated[int, Query(ge=1, le=_MOST, description="The maximum number of topics.")] = _MOST,
 ) -> TopicList:
-    """Topics by name; to go on, give `next_after` as `after`."""
+    """List topics by name. To continue, pass `next_after` as `after`."""
     found, next_after = await on_broker.get(lambda broker: topics_page(broker.services, after or "", limit))
     return TopicList.model_validate({"topics": found, "next_after": next_after})
 
 
 @router.post("/topics", status_code=201, openapi_extra=calls("create_topic", "fresh_topic"))
 async def create_topic(new: NewTopic, on_broker: OnBroker) -> Topic:
-    """Create a topic: with a name, or with an unused name."""
+    """Create a topic with the given name, or with an unused name that starts with a prefix."""
     if (new.name is None) is (new.prefix is None):
         raise OperationError("a topic needs either a name or a prefix")
 
@@ -73,11 +78,11 @@ async def create_topic(new: NewTopic, on_broker: OnBroker) -> Topic:
 
 @router.get("/topics/{topic}", openapi_extra=calls("topics"))
 async def describe_topic(topic: str, on_broker: OnBroker) -> Topic:
-    """One topic."""
+    """Return one topic."""
     return Topic.model_validate(await on_broker.get(lambda broker: describe(broker.services, topic)))
 
 
 @router.delete("/topics/{topic}", status_code=204, openapi_extra=calls("delete_topic"))
 async def delete_topic(topic: str, on_broker: OnBroker) -> None:
-    """Delete a topic, and what groups have committed for it."""
+    """Delete a topic and the offsets that groups have committed for it."""
     await on_broker(lambda broker: broker.delete_topic(topic))

@@ -1,1 +1,1 @@
-"""HTTP APIs of other vendors' brokers that health checks and Testcontainers ask: a few of their routes."""
+"""Parts of other vendors' HTTP APIs that health checks and Testcontainers use."""

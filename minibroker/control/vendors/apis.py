@@ -1,8 +1,8 @@
-"""Questions and answers of the admin APIs of other vendors, without their transport.
+"""Requests and responses of other vendors' admin APIs, without their transport.
 
-- Redpanda's, as far as Testcontainers' modules, `rpk` and health checks ask it: health, brokers, users.
-- cp-server's for health checks: its metadata service's id, and the clusters of its REST API v3.
-- None, for ports whose service is not there, such as Redpanda's schema registry.
+- Redpanda's: health, brokers and users, as used by Testcontainers' modules, `rpk` and health checks.
+- cp-server's for health checks: the id of its metadata service, and the clusters of its REST API v3.
+- None, for ports whose service does not exist here, such as Redpanda's schema registry.
 """
 
 import re
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 Answer = tuple[int, object]
-"""A status and what becomes JSON."""
+"""A status, and the content of the JSON body."""
 
 OK: Final = HTTPStatus.OK
 READERS: Final = frozenset({"GET", "HEAD"})
 
 
 class Question(NamedTuple):
-    """A request: its method, its path without a query, its body."""
+    """A request: its method, path without query, and body."""
 
     method: str
     path: str
@@ -38,17 +38,17 @@ class Question(NamedTuple):
 
 
 def refusal(status: HTTPStatus, message: str) -> Answer:
-    """An error, as Redpanda writes one."""
+    """Return an error in Redpanda's format."""
     return status, {"message": message, "code": int(status)}
 
 
 def not_found(question: Question) -> Answer:
-    """404 for a route that is not served."""
+    """Return 404 for a route that does not exist here."""
     return refusal(HTTPStatus.NOT_FOUND, f"{question.method} {question.path} is not served by minibroker")
 
 
 def answer_as_confluent(services: "Services", question: Question) -> Answer:
-    """The answer to one question; any user may ask."""
+    """Answer a request to cp-server. No login is required."""
     if question.method not in READERS:
         return not_found(question)
     cluster = services.core.cluster
@@ -78,7 +78,7 @@ def _cluster(services: "Services") -> dict[str, object]:
 
 
 def answer_as_absent(_services: "Services", _question: Question) -> Answer:
-    """404 with the reason."""
+    """Return 404 with the reason."""
     return refusal(HTTPStatus.NOT_FOUND, "minibroker has no schema registry and no HTTP proxy; this port is only open")
 
 
@@ -89,7 +89,7 @@ _BROKER: Final = re.compile(r"/v1/brokers/(\d{1,9})", re.ASCII)
 
 
 def answer_as_redpanda(services: "Services", question: Question) -> Answer:
-    """The answer to one question. No login is needed, as in Redpanda by default."""
+    """Answer a request to Redpanda. No login is required, as in Redpanda by default."""
     path = question.path.rstrip("/")
     if path == _USERS or path.startswith(f"{_USERS}/"):
         return _users(services, question, unquote(path.removeprefix(_USERS).removeprefix("/")))
@@ -159,7 +159,7 @@ def _users(services: "Services", question: Question, name: str) -> Answer:
 
 
 def _store(services: "Services", question: Question, name: str | None) -> Answer:
-    """Add a user, or give one that exists another password."""
+    """Add a user, or change the password of an existing user."""
     try:
         given: Any = parse_json(question.body, "the body")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The ports of `serve --admin-api`: HTTP/1.1 on the broker's own event loop, for small questions of programs."""
+"""The ports of `serve --admin-api`: small HTTP/1.1 requests of programs, served on the broker's event loop."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 100
-"""Connections that one port keeps; the oldest goes when another one comes."""
+"""The connection limit of a port. A further connection closes the oldest one."""
 _LARGEST_HEAD: Final = 16_384
 _LARGEST_BODY: Final = 65_536
 _KINDS: Final[dict[str, Callable[["Services", Question], Answer]]] = {
@@ -33,7 +33,7 @@ _KINDS: Final[dict[str, Callable[["Services", Question], Answer]]] = {
 
 
 class _Port(NamedTuple):
-    """A port that was asked for."""
+    """A requested port."""
 
     answer: Callable[["Services", Question], Answer]
     host: str
@@ -41,7 +41,11 @@ class _Port(NamedTuple):
 
 
 class AdminPorts:
-    """Servers for a list of KIND=HOST:PORT. The constructor raises ValueError for another form."""
+    """Servers for a list of KIND=HOST:PORT.
+
+    Raises:
+        ValueError: A port has another form.
+    """
 
     def __init__(self, given: Sequence[str]) -> None:
         self._given = [_parsed(each) for each in given]
@@ -50,11 +54,15 @@ class AdminPorts:
 
     @property
     def ports(self) -> list[int]:
-        """The ports that are open."""
+        """The open ports."""
         return [server.sockets[0].getsockname()[1] for server in self._servers]
 
     async def open(self, services: "Services") -> None:
-        """Listen. OSError that names the address for one that cannot be had."""
+        """Start listening.
+
+        Raises:
+            OSError: An address cannot be bound. The message names the address.
+        """
         loop = asyncio.get_running_loop()
         for port in self._given:
 
@@ -87,7 +95,7 @@ def _parsed(text: str) -> _Port:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection of a client."""
+    """A client's connection."""
 
     def __init__(self, answer: Callable[[Question], Answer], kept: "deque[_Connection]", own_host: str | None) -> None:
         self._answer = answer
@@ -110,7 +118,7 @@ class _Connection(asyncio.Protocol):
             self._kept.remove(self)
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -126,7 +134,7 @@ class _Connection(asyncio.Protocol):
         return False
 
     def _take(self, event: object) -> bool:
-        """Use one event; True if another may follow."""
+        """Process one event, and return whether another one can follow."""
         if isinstance(event, h11.Request):
             self._head, self._body = event, bytearray()
             if self._http.they_are_waiting_for_100_continue:
@@ -140,7 +148,7 @@ class _Connection(asyncio.Protocol):
             assert self._head is not None
             method, target = self._head.method.decode("ascii"), self._head.target.decode("ascii")
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self._head.headers}
-            # The name of a service in a network of containers has no dot; the names of web pages have one.
+            # The name of a service in a container network has no dot, while the host names of web pages have one.
             is_service = "." not in headers.get("host", ".")
             reason = refusal_of(headers.get, None if is_service else self._own_host)
             if reason is not None:

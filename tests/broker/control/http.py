@@ -1,4 +1,4 @@
-"""A client of the control plane as other languages have one: HTTP and JSON, nothing of ours."""
+"""A control plane client like those in other languages: plain HTTP and JSON, without code of the broker."""
 
 import http.client
 import json
@@ -16,20 +16,24 @@ class Answer(NamedTuple):
 
     @property
     def problem(self) -> tuple[int, str, str]:
-        """The status of a failure, its word and its sentence. AssertionError for anything else in the body."""
+        """Return the status, the code and the sentence of a failure.
+
+        Raises:
+            AssertionError: The body has other fields.
+        """
         assert sorted(self.body) == ["error", "message"], self
         return self.status, self.body["error"], self.body["message"]
 
 
 class Control:
-    """A control plane at a URL; each request has a connection of its own."""
+    """A client of the control plane at a URL. Each request uses a new connection."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.host, self.port = urlsplit(url).hostname, urlsplit(url).port
 
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """Send a request; bytes as a body are sent as they are, everything else as JSON."""
+        """Send a request. Bytes are sent unchanged as the body, and anything else as JSON."""
         assert self.host is not None
         connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_S)
         sent = {} if body is None or isinstance(body, bytes) else {"Content-Type": "application/json"}

@@ -1,4 +1,4 @@
-"""The examples of docs/control-plane.md run as they stand, in every language whose tools are there."""
+"""The examples of docs/control-plane.md run unchanged, in every language whose tools are installed."""
 
 import os
 import subprocess
@@ -83,6 +83,6 @@ def test_java(broker: Broker, tmp_path: Path) -> None:
 def test_go(broker: Broker, tmp_path: Path) -> None:
     (program,) = code(PAGE, "Go", "go")
     (tmp_path / "control.go").write_text(program)
-    # With the flags of the other builds, whose compiled standard library it takes from Go's cache.
+    # The flags are those of the other builds, whose compiled standard library is in Go's cache.
     command = [tool("go"), "run", "-trimpath", "-buildvcs=false", str(tmp_path / "control.go")]
     assert '"value":{"id":1}' in run(command, broker, GO111MODULE="off", CGO_ENABLED="0")

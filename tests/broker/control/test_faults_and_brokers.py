@@ -1,4 +1,4 @@
-"""Faults, the journal and the brokers over HTTP."""
+"""Faults, the journal and brokers over HTTP."""
 
 import socket
 from typing import Any
@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 
 
 def send(broker: Broker, topic: str = "given") -> None:
-    """Have a client write a record, whatever it takes."""
+    """Produce a record with a client. The result does not matter."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

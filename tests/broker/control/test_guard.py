@@ -1,4 +1,4 @@
-"""Access to the control plane, and the addresses that it listens on."""
+"""Access to the control plane, and its listening addresses."""
 
 import asyncio
 import socket
@@ -141,7 +141,7 @@ def test_whoever_waits_when_the_broker_stops_is_told() -> None:
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_a_browser_does_not_send_requests_for_pages_elsewhere(control: Control, site: str) -> None:
-    """An image of such a page is a GET without an Origin header."""
+    """An image on such a page sends a GET request without an Origin header."""
     sent_by_image = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
     assert control.ask("GET", "/", headers=sent_by_image).problem[:2] == (403, "forbidden")
     link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}

@@ -1,4 +1,4 @@
-"""Listings of the control plane are sent in parts."""
+"""Lists are sent in parts by the control plane."""
 
 import json
 from typing import Any, cast
@@ -10,14 +10,14 @@ from minibroker.control.models import About, list_answer
 
 
 class Listing(About):
-    """A body with a list."""
+    """A body with a list and another field."""
 
     count: int
     elements: list[int]
 
 
 class Bare(About):
-    """A body of a list alone."""
+    """A body with only a list."""
 
     elements: list[int]
 

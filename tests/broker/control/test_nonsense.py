@@ -1,4 +1,4 @@
-"""Nothing that is sent makes the control plane fail, or hang."""
+"""Invalid requests neither crash nor block the control plane."""
 
 import random
 import re
@@ -11,7 +11,7 @@ from tests.broker.control.http import Control
 from tests.sweeps import one_in
 
 SLOW = {"/compact", "/snapshots"}
-"""Each of these takes milliseconds even for nonsense that is accepted."""
+"""Paths that take milliseconds even for accepted nonsense."""
 
 VALUES: list[Any] = [
     None,
@@ -48,7 +48,7 @@ PARTS = ["given", "nope", "..", "%00", "%2F", "%ff", "a%20b", "-1", "0", "1", "9
 
 
 def fields_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
-    """The names of what may be in the body."""
+    """Return the names of the fields that the body can have."""
     schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     for each in [schema, *schema.get("anyOf", [])]:
         if "$ref" in each:

@@ -1,4 +1,4 @@
-"""The description of the control plane, held against what Python offers and what the documentation says."""
+"""The OpenAPI document of the control plane matches the Python API and the documentation."""
 
 import inspect
 from pathlib import Path
@@ -22,7 +22,7 @@ HANDLES = {
     "AsyncFaults": "faults",
 }
 WITHOUT_METHODS = {"AsyncFaultContext", "_Handle"}
-"""`fault` in a `with` block; what the handles know of the broker."""
+"""The `with` block of `fault`, and the base class of the handles."""
 WITHOUT_A_ROUTE = {
     "services": "what lies behind the door",
     "make_topics": "what a reset calls",
@@ -34,7 +34,7 @@ WITHOUT_A_ROUTE = {
 
 
 def operations() -> set[str]:
-    """Every public method of `AsyncOperations` and its handles, as routes name them."""
+    """Return every public method of `AsyncOperations` and its handles under the name used by routes."""
     found: set[str] = set()
     for module in (asynchronous, asynchronous_handles):
         for name, each in inspect.getmembers(module, inspect.isclass):
@@ -105,7 +105,7 @@ def test_what_there_is_not_is_told_with_where_to_look(control: Control) -> None:
 
 
 def test_an_integer_that_may_not_fit_into_an_int32_has_a_format() -> None:
-    """Generators of clients take an integer without a format for an int32."""
+    """Client generators treat an integer without a format as an int32."""
     small = {"capacity", "controller", "correlation_id", "count", "deleted_segments", "delivery_count", "error"}
     small |= {"generation", "members", "message_format", "node", "node_id", "partition", "partitions"}
     small |= {"replication_factor"}

@@ -1,4 +1,4 @@
-"""`minibroker serve --control`, in a process of its own."""
+"""`minibroker serve --control` in a separate process."""
 
 import json
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Configurations, quotas, rights and client metrics over HTTP.
-
-Warnings in the answers of the control plane.
-"""
+"""Configurations, quotas, access rules, client metrics and warnings over HTTP."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The ports of `serve --admin-api`, as programs ask them over HTTP."""
+"""The ports of `serve --admin-api`, as programs use them over HTTP."""
 
 import asyncio
 import json
@@ -23,19 +23,19 @@ async def broker() -> AsyncIterator[AsyncBroker]:
 
 
 class Client:
-    """One connection to the first of some ports."""
+    """A connection to the first of several ports."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     async def ask(self, method: str, path: str, body: bytes = b"", *more: str) -> tuple[int, Any]:
-        """Send a request; returns the status and what the JSON of the answer holds."""
+        """Send a request, and return the status and the decoded JSON of the response."""
         lines = (f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *more)
         self.writer.write("\r\n".join([*lines, "", ""]).encode() + body)
         return await self.receive(method)
 
     async def receive(self, method: str = "GET") -> tuple[int, Any]:
-        """Read one answer."""
+        """Read one response."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
         status = int(head.split()[1])
         if status == 100:
@@ -46,7 +46,7 @@ class Client:
 
 @pytest.fixture
 async def client(broker: AsyncBroker, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """Return a connection to a port of the kind that the test's parameter names, Redpanda's by default."""
+    """Yield a connection to a port of the kind in the test's parameter, or of Redpanda's kind by default."""
     ports = AdminPorts([f"{getattr(request, 'param', 'redpanda')}=127.0.0.1:0"])
     await ports.open(broker.services)
     reader, writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])
@@ -185,7 +185,7 @@ def test_a_port_that_cannot_be_is_refused_by_its_option(given: str, reason: str)
 
 
 async def asked_with(client: Client, *headers: str) -> int:
-    """The status of a GET of the users, and of the POST of one, with these headers in place of Host."""
+    """Return the status of reading the users and of adding one, with these headers instead of Host."""
     statuses = []
     for method, body in (("GET", b""), ("POST", b'{"username": "mallory", "password": "p"}')):
         lines = (f"{method} {USERS} HTTP/1.1", *headers, f"Content-Length: {len(body)}", "", "")
@@ -198,10 +198,10 @@ async def asked_with(client: Client, *headers: str) -> int:
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        (["Host: evil.example:9644", "Origin: http://evil.example:9644"], 403),  # DNS rebinding
+        (["Host: evil.example:9644", "Origin: http://evil.example:9644"], 403),  # DNS rebinding.
         (["Host: localhost:9644", "Origin: http://evil.example", "Content-Type: text/plain"], 403),
         (["Host: localhost:9644", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: image"], 403),
-        (["Host: redpanda:9644"], 200),  # a service in a network of containers
+        (["Host: redpanda:9644"], 200),  # A service in a container network.
         (["Host: 127.0.0.1:9644"], 200),
     ],
 )

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (a7476522b823365e): change that.
+// Made by `make clients`, from the OpenAPI document (931602ff93e2170e): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -9,15 +9,15 @@ public final class Answers {
     private Answers() {}
 
     /**
-     * A partition.
+     * An assigned partition.
      */
     public record Assigned(
         String topic,
         int partition) {}
 
     /**
-     * The brokers as one.
-     * @param bootstrapServers For a client's configuration.
+     * The brokers as a whole.
+     * @param bootstrapServers The `bootstrap.servers` of clients.
      */
     public record BrokerInfo(
         String name,
@@ -35,11 +35,11 @@ public final class Answers {
         long offset) {}
 
     /**
-     * A record as a consumer would get it, and how it is stored.
+     * A record as a consumer receives it, with details of its storage.
      * @param timestamp ms since the epoch; -1 in format v0.
      * @param timestampType `CreateTime`, `LogAppendTime`, or `NoTimestampType`.
-     * @param key As `format` asks.
-     * @param value As `format` asks.
+     * @param key Shown according to `format`.
+     * @param value Shown according to `format`.
      * @param messageFormat 0, 1 or 2.
      * @param producerId -1 for a producer that is not idempotent.
      */
@@ -57,10 +57,10 @@ public final class Answers {
         long producerId) {}
 
     /**
-     * A fault, and the requests that it has hit.
-     * @param fired The number of requests that it has hit.
-     * @param fault Its fields.
-     * @param hits The newest 1000.
+     * A fault and the requests that it has hit.
+     * @param fired The number of requests that the fault has hit.
+     * @param fault The fields of the fault.
+     * @param hits The newest 1000 requests.
      */
     public record FaultHits(
         String id,
@@ -69,7 +69,7 @@ public final class Answers {
         List<JournalEntry> hits) {}
 
     /**
-     * A group at one moment.
+     * The state of a group at one moment.
      * @param type `classic`, `consumer`, `share` or `streams`: the protocol of its members.
      * @param state Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
      * @param generation The generation of a `classic` group, or the epoch of any other group.
@@ -84,7 +84,7 @@ public final class Answers {
         List<Member> members) {}
 
     /**
-     * Some consumer groups, by id.
+     * The ids of some consumer groups.
      */
     public record GroupIds(
         List<String> groups,
@@ -92,14 +92,14 @@ public final class Answers {
 
     /**
      * A header of a record.
-     * @param value As `format` asks.
+     * @param value Shown according to `format`.
      */
     public record Header(
         String name,
         Object value) {}
 
     /**
-     * Neighboring offsets that were delivered to a share group and are in the same state.
+     * Consecutive offsets that were delivered to a share group and have the same state.
      * @param lastOffset Included.
      * @param state Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
      * @param deliveryCount How often each of them was delivered.
@@ -112,9 +112,9 @@ public final class Answers {
         String memberId) {}
 
     /**
-     * A fault. The response that installs it may have warnings.
-     * @param fired The number of requests that it has hit.
-     * @param fault Its fields.
+     * An installed fault. Only the response that installs it can have warnings.
+     * @param fired The number of requests that the fault has hit.
+     * @param fault The fields of the fault.
      */
     public record InstalledFault(
         String id,
@@ -127,19 +127,19 @@ public final class Answers {
     }
 
     /**
-     * Requests of clients and their responses, oldest first.
-     * @param count The number of requests, also of those that do not fit or are kept no longer.
+     * Client requests and their responses, oldest first.
+     * @param count The number of all requests, including filtered and dropped ones.
      */
     public record JournalEntries(
         long count,
         List<JournalEntry> requests) {}
 
     /**
-     * One request and its answer.
-     * @param time When it came: ms since the epoch on the broker's clock.
-     * @param connection Both ends, the broker's first.
-     * @param node The id of the broker that was asked.
-     * @param errors The errors in the response, by name.
+     * One request and its response.
+     * @param time Arrival by the broker's clock, in ms since the epoch.
+     * @param connection Both addresses, the broker's first.
+     * @param node The id of the broker that received it.
+     * @param errors The names of the errors in the response.
      */
     public record JournalEntry(
         long number,
@@ -161,15 +161,15 @@ public final class Answers {
         String failure) {}
 
     /**
-     * The journal.
-     * @param count The number of requests since it was begun.
+     * The state of the journal.
+     * @param count The number of requests since the journal was started.
      */
     public record JournalInfo(
         boolean isKept,
         long count) {}
 
     /**
-     * The offsets that a group is behind.
+     * The lag of a group.
      */
     public record Lag(
         long total,
@@ -198,8 +198,8 @@ public final class Answers {
         double value) {}
 
     /**
-     * One broker.
-     * @param address HOST:PORT that it listens on.
+     * A broker.
+     * @param address The listening address, as HOST:PORT.
      */
     public record Node(
         int nodeId,
@@ -212,7 +212,7 @@ public final class Answers {
     }
 
     /**
-     * The offsets that a group is behind in a partition.
+     * The lag of a group in one partition.
      */
     public record PartitionLag(
         String topic,
@@ -220,7 +220,7 @@ public final class Answers {
         long lag) {}
 
     /**
-     * Records that were appended, in their order.
+     * The appended records, in order.
      */
     public record ProducedRecords(
         List<RecordMetadata> records,
@@ -231,9 +231,9 @@ public final class Answers {
     }
 
     /**
-     * The metrics that a client has sent at once.
-     * @param timestamp ms since the epoch, when it came.
-     * @param isLast The client has said that it is going.
+     * The metrics that a client has sent in one request.
+     * @param timestamp Time of arrival, in milliseconds since the epoch.
+     * @param isLast Whether the client announced that it is closing.
      */
     public record Push(
         String clientInstanceId,
@@ -244,7 +244,7 @@ public final class Answers {
         List<Metric> metrics) {}
 
     /**
-     * The partition and the offset that a record got.
+     * The partition and the offset of a new record.
      */
     public record RecordMetadata(
         String topic,
@@ -252,15 +252,15 @@ public final class Answers {
         long offset) {}
 
     /**
-     * Some records of a topic, partition by partition.
-     * @param nextOffsets By partition, the `start` that goes on; empty once all was read to the end.
+     * Some records of a topic, ordered by partition.
+     * @param nextOffsets The next `start` by partition, or empty after the last record.
      */
     public record RecordPart(
         List<ConsumedRecord> records,
         Map<String, Long> nextOffsets) {}
 
     /**
-     * One rule.
+     * An access rule.
      */
     public record Rule(
         String resourceType,
@@ -272,8 +272,8 @@ public final class Answers {
         String permission) {}
 
     /**
-     * A partition as a share group sees it (KIP-932).
-     * @param acquired The offsets that members have in hand.
+     * The state of a share-partition (KIP-932).
+     * @param acquired The number of offsets acquired by members.
      */
     public record SharePartition(
         String topic,
@@ -309,7 +309,7 @@ public final class Answers {
         boolean isInternal) {}
 
     /**
-     * Some topics, by name.
+     * Some topics, sorted by name.
      */
     public record TopicList(
         List<Topic> topics,

@@ -21,10 +21,10 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * A client of one control plane. Each method is one request, under the name of its operation in docs/control-plane.md.
+ * A client of one control plane. Each method sends one request and has the operation's name in docs/control-plane.md.
  *
- * <p>An answer that is an error throws a ControlException; a control plane that does not answer, an UncheckedIOException.
- * Many threads may use a client at once.
+ * <p>An error response throws a ControlException, and a missing response an UncheckedIOException. Clients are
+ * thread-safe.
  */
 public final class ControlClient {
     private static final HttpClient HTTP = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
@@ -37,7 +37,7 @@ public final class ControlClient {
         this(url, null);
     }
 
-    /** The same, where `serve --control-token` asks for a token. */
+    /** A client of a control plane that requires the token of `serve --control-token`. */
     public ControlClient(String url, String token) {
         this.url = url.replaceAll("/+$", "");
         this.token = token;
@@ -63,12 +63,12 @@ public final class ControlClient {
         call("DELETE", path("topics", topic), null);
     }
 
-    /** Appends records without a Kafka client. A topic that does not exist is created. */
+    /** Appends records without a Kafka client. A missing topic is created. */
     public List<RecordMetadata> produce(String topic, NewRecord... records) {
         return produce(topic, Map.of(), records);
     }
 
-    /** The same with the options message_format (v2, v1, v0) and codec (none, gzip, snappy, lz4, zstd). */
+    /** Appends records with the options message_format (v2, v1, v0) and codec (none, gzip, snappy, lz4, zstd). */
     public List<RecordMetadata> produce(String topic, Map<String, String> options, NewRecord... records) {
         Map<String, Object> body = new LinkedHashMap<>(options);
         body.put("records", maps(records));
@@ -79,7 +79,7 @@ public final class ControlClient {
         return get(RecordPart.class, path("topics", topic, "records") + query(options.map));
     }
 
-    /** Waits until a topic has so many committed records that match, and returns all that do. */
+    /** Waits until a topic has this many matching committed records, and returns all of them. */
     public List<ConsumedRecord> waitForRecords(String topic, int count, Expected matching, Duration timeout, Format format) {
         Map<String, Object> body = new LinkedHashMap<>(timeout(timeout));
         body.put("count", count);
@@ -87,7 +87,7 @@ public final class ControlClient {
         return list(ConsumedRecord.class, "records", call("POST", records(topic, "wait", format), body));
     }
 
-    /** Waits ten seconds for a record and returns it; the exception compares with what is there. */
+    /** Waits ten seconds for a record and returns it. The exception compares it with the existing records. */
     public ConsumedRecord expect(String topic, Expected expected, Format format) {
         return expect(topic, expected, Duration.ofSeconds(10), format);
     }
@@ -97,8 +97,8 @@ public final class ControlClient {
     }
 
     /**
-     * Throws a ControlException with the code unexpected if a topic has such a record, or gets one within the time. Returns
-     * warnings, as of a topic whose name is probably misspelt.
+     * Throws a ControlException with the code unexpected if a topic has a matching record or gets one within the time.
+     * Returns warnings, such as for a topic whose name is probably misspelled.
      */
     public List<String> expectNone(String topic, Expected absent, Duration within) {
         Map<String, Object> body = absent.with("within", within);
@@ -117,19 +117,19 @@ public final class ControlClient {
         return get(Lag.class, path("groups", group, "lag"));
     }
 
-    /** The records that a share group has in flight. */
+    /** Returns the records that a share group has in flight. */
     public List<SharePartition> sharePartitions(String group) {
         return list(SharePartition.class, "partitions", call("GET", path("groups", group, "share-partitions"), null));
     }
 
-    /** Waits until every member has its assignment; members is how many there have to be, null for any. */
+    /** Waits until every member has its assignment. The group must have this many members, or any number for null. */
     public Group waitUntilStable(String group, Integer members, Duration timeout) {
         Map<String, Object> body = new LinkedHashMap<>(timeout(timeout));
         body.put("members", members);
         return post(Group.class, path("groups", group, "wait-until-stable"), body);
     }
 
-    /** Waits until a group has read and committed all records of a topic, null for all topics. */
+    /** Waits until a group has read and committed all records of a topic, or of all topics for null. */
     public List<Committed> waitUntilCaughtUp(String group, String topic, Duration timeout) {
         Map<String, Object> body = new LinkedHashMap<>(timeout(timeout));
         body.put("topic", topic);
@@ -144,7 +144,7 @@ public final class ControlClient {
         return get(Group.class, path("groups", group));
     }
 
-    /** Alters keys of the broker; null takes back what was altered. Returns warnings. */
+    /** Alters configuration keys of the broker. Null restores a default. Returns warnings. */
     public List<String> configure(Map<String, ?> configs) {
         return warnings(call("POST", "/configs", Map.of("configs", configs)));
     }
@@ -153,12 +153,15 @@ public final class ControlClient {
         return Json.to(Object.class, member("configs", call("GET", path("topics", topic, "configs"), null)));
     }
 
-    /** Alters keys of a topic; null takes back what was altered. */
+    /** Alters configuration keys of a topic. Null restores a default. */
     public void configureTopic(String topic, Map<String, ?> configs) {
         call("POST", path("topics", topic, "configs"), Map.of("configs", configs));
     }
 
-    /** Limits a user, a client-id, both, or an ip; a null in the entity is its default, a null limit none. */
+    /**
+     * Limits a user, a client-id, both, or an ip. Null in the entity is the default entity, and a null limit is
+     * removed.
+     */
     public void setQuota(Map<String, String> entity, Map<String, ? extends Number> limits) {
         call("POST", "/quotas", Map.of("entity", entity, "limits", limits));
     }
@@ -183,23 +186,23 @@ public final class ControlClient {
         return Instant.ofEpochMilli((Long) member("now_ms", call("GET", "/clock", null)));
     }
 
-    /** Moves the broker's time on, and returns it. */
+    /** Advances the broker's clock and returns the new time. */
     public Instant advanceClock(Duration by) {
         Object body = Map.of("seconds", by.toMillis() / 1000.0);
         return Instant.ofEpochMilli((Long) member("now_ms", call("POST", "/clock/advance", body)));
     }
 
-    /** Deletes what is not to be kept any longer, now; returns the number of deleted segments. */
+    /** Runs retention now and returns the number of deleted segments. */
     public long runRetention() {
         return (Long) member("deleted_segments", call("POST", "/retention/run", null));
     }
 
-    /** Compacts a topic, or for null all compacted topics. */
+    /** Compacts a topic, or all compacted topics for null. */
     public void compact(String topic) {
         call("POST", "/compact", Collections.singletonMap("topic", topic));
     }
 
-    /** Removes all records, groups, transactions, faults and topics; makes those of the start again. */
+    /** Deletes all records, groups, transactions, faults and topics, and creates the topics of the start again. */
     public void reset() {
         reset(false);
     }
@@ -212,7 +215,10 @@ public final class ControlClient {
         return list(Snapshot.class, "snapshots", call("GET", "/snapshots", null));
     }
 
-    /** Copies all topics, records, groups and transactions. Null leaves name or directory to the broker. */
+    /**
+     * Takes a snapshot of all topics, records, groups and transactions. The broker chooses a name or directory that is
+     * null.
+     */
     public Snapshot takeSnapshot(String name, String directory) {
         Map<String, Object> body = new LinkedHashMap<>();
         body.put("name", name);
@@ -228,7 +234,7 @@ public final class ControlClient {
         call("DELETE", path("snapshots", name), null);
     }
 
-    /** Brings back what the directory of a snapshot holds, on the broker's machine. */
+    /** Replaces the broker's state with the snapshot in a directory on the broker's machine. */
     public void restoreDirectory(String directory) {
         call("POST", "/restore", Map.of("directory", directory));
     }
@@ -245,7 +251,7 @@ public final class ControlClient {
         return post(Node.class, path("brokers", nodeId, "start"), null);
     }
 
-    /** The id of the leader; null while there is none. */
+    /** Returns the id of the leader, or null while there is none. */
     public Integer readLeader(String topic, int partition) {
         return Json.to(Integer.class, member("node_id", call("GET", leaderOf(topic, partition), null)));
     }
@@ -258,7 +264,7 @@ public final class ControlClient {
         return get(JournalInfo.class, "/journal");
     }
 
-    /** Keeps a journal of the newest requests from now on. */
+    /** Starts a journal that keeps the newest requests. */
     public JournalInfo beginJournal(int capacity) {
         return Json.to(JournalInfo.class, call("PUT", "/journal", Map.of("capacity", capacity)));
     }
@@ -275,7 +281,7 @@ public final class ControlClient {
         call("DELETE", "/requests", null);
     }
 
-    /** Waits for so many requests that match, and returns all that do. */
+    /** Waits for this many matching requests, and returns all of them. */
     public JournalEntries waitForRequests(int count, RequestFilter filter, Duration timeout) {
         Map<String, Object> body = new LinkedHashMap<>(filter.map);
         body.put("count", count);
@@ -311,7 +317,7 @@ public final class ControlClient {
         return get(Status.class, "/healthz");
     }
 
-    /** "down" while no broker is up. */
+    /** Returns "down" while no broker is up. */
     public Status readyz() {
         try {
             return get(Status.class, "/readyz");
@@ -323,7 +329,7 @@ public final class ControlClient {
         }
     }
 
-    /** The broker's metrics in Prometheus' text format. */
+    /** Returns the broker's metrics in Prometheus' text format. */
     public String metrics() {
         return send("GET", "/metrics", null).body();
     }
@@ -400,7 +406,7 @@ public final class ControlClient {
         return Json.to(type, call("POST", path, body));
     }
 
-    /** The decoded answer; null without a body. */
+    /** Returns the decoded response, or null without a body. */
     private Object call(String method, String path, Object body) {
         String answer = send(method, path, body).body();
         return answer.isEmpty() ? null : Json.parse(answer);
@@ -437,7 +443,7 @@ public final class ControlClient {
         try {
             answer = Json.parse(response.body());
         } catch (IllegalArgumentException error) {
-            // Not JSON: see below.
+            // The body is not JSON: see below.
         }
         if (answer instanceof Map<?, ?> map && map.get("error") instanceof String code) {
             return new ControlException(request, response.statusCode(), code, (String) map.get("message"), answer);

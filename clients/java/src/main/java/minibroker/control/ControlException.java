@@ -1,6 +1,6 @@
 package minibroker.control;
 
-/** The broker's answer to a request that was not done; the message has its words. */
+/** The broker's response to a failed request. The message has the broker's sentence. */
 public final class ControlException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -15,12 +15,12 @@ public final class ControlException extends RuntimeException {
         this.answer = answer;
     }
 
-    /** The status of HTTP, from 400 on. */
+    /** The HTTP status, 400 or higher. */
     public int status() {
         return status;
     }
 
-    /** A word for programs: bad_request, not_found, conflict, timeout, unexpected ... */
+    /** A code for programs: bad_request, not_found, conflict, timeout, unexpected ... */
     public String code() {
         return code;
     }

@@ -5,8 +5,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * A record that is expected, waited for, or must not be there. Fields that are not set may be anything; null is null. Of a
- * JSON object only the given members count.
+ * A record that is expected, waited for, or must not exist. A field that is not set matches anything, and null matches
+ * null. JSON objects are compared by the given members only.
  */
 public final class Expected extends Fields<Expected> {
     private final Map<String, Object> headers = new LinkedHashMap<>();
@@ -43,12 +43,12 @@ public final class Expected extends Fields<Expected> {
         return set("partition", partition);
     }
 
-    /** For waitForRecords alone. */
+    /** The offset, only for waitForRecords. */
     public Expected offset(long offset) {
         return set("offset", offset);
     }
 
-    /** For waitForRecords alone: ms since the epoch. */
+    /** The timestamp in milliseconds since the epoch, only for waitForRecords. */
     public Expected timestamp(long timestamp) {
         return set("timestamp", timestamp);
     }

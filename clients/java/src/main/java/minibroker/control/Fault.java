@@ -1,6 +1,6 @@
 package minibroker.control;
 
-/** A fault: which requests it hits, how often, and what happens to them. docs/faults.md describes each field. */
+/** A fault: its effect, the requests that it hits, and its limits. docs/faults.md describes each field. */
 public final class Fault extends Fields<Fault> {
     /** The API: Produce, PRODUCE or *Group*. */
     public Fault api(String api) {
@@ -12,12 +12,12 @@ public final class Fault extends Fields<Fault> {
         return set("versions", versions);
     }
 
-    /** The id of the broker that is asked. */
+    /** The id of the broker that receives the request. */
     public Fault node(int node) {
         return set("node", node);
     }
 
-    /** The client id; wildcards are * and ?. */
+    /** The client id, with * and ? as wildcards. */
     public Fault clientId(String clientId) {
         return set("client_id", clientId);
     }
@@ -42,72 +42,72 @@ public final class Fault extends Fields<Fault> {
         return set("transactional_id", transactionalId);
     }
 
-    /** Only the nth request that matches. */
+    /** Hits only the nth matching request. */
     public Fault nth(int nth) {
         return set("nth", nth);
     }
 
-    /** Lets so many requests that match go by first. */
+    /** The number of matching requests to let pass first. */
     public Fault after(int after) {
         return set("after", after);
     }
 
-    /** At most so often. */
+    /** The maximum number of requests to hit. */
     public Fault times(int times) {
         return set("times", times);
     }
 
-    /** The chance of each request that matches. */
+    /** The probability of hitting a matching request. */
     public Fault probability(double probability) {
         return set("probability", probability);
     }
 
-    /** Makes the chances come out alike every time. */
+    /** The seed that makes the random choices repeatable. */
     public Fault seed(long seed) {
         return set("seed", seed);
     }
 
-    /** The name of the error that is the answer. */
+    /** The name of the error to return. */
     public Fault error(String error) {
         return set("error", error);
     }
 
-    /** There is no answer; the request is lost "before" or "after" it was applied. */
+    /** Sends no response. The request is lost "before" or "after" it is applied. */
     public Fault drop(String drop) {
         return set("drop", drop);
     }
 
-    /** The connection is closed "before" or "after" the request was applied. */
+    /** Closes the connection "before" or "after" the request is applied. */
     public Fault disconnect(String disconnect) {
         return set("disconnect", disconnect);
     }
 
-    /** The connection stays open, and nothing on it is applied or answered any more. */
+    /** Keeps the connection open without applying or answering any further request. */
     public Fault blackHole() {
         return set("black_hole", true);
     }
 
-    /** So many bytes of the answer are sent; then the connection is closed. */
+    /** Closes the connection after this many bytes of the response. */
     public Fault truncate(int truncate) {
         return set("truncate", truncate);
     }
 
-    /** The answer has wrong bytes: records, body, correlation_id or length. */
+    /** The part of the response to damage: records, body, correlation_id or length. */
     public Fault corrupt(String corrupt) {
         return set("corrupt", corrupt);
     }
 
-    /** Metadata is answered as it was so many changes ago. */
+    /** The number of changes by which the Metadata response is out of date. */
     public Fault staleMetadata(int staleMetadata) {
         return set("stale_metadata", staleMetadata);
     }
 
-    /** The answer is late by so much. */
+    /** The delay of the response. */
     public Fault delayMs(double delayMs) {
         return set("delay_ms", delayMs);
     }
 
-    /** The answer tells the client to wait so long. */
+    /** The throttle time in the response. */
     public Fault throttleMs(int throttleMs) {
         return set("throttle_ms", throttleMs);
     }

@@ -3,7 +3,7 @@ package minibroker.control;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** The fields of a request by their names in docs/control-plane.md; those that are not set are left to the broker. */
+/** The fields of a request under their names in docs/control-plane.md. The broker chooses fields that are not set. */
 abstract class Fields<T extends Fields<T>> {
     final Map<String, Object> map = new LinkedHashMap<>();
 

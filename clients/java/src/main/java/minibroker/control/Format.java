@@ -6,14 +6,14 @@ import java.util.Map;
 
 /** The form in which keys, values and headers of records are shown. */
 public enum Format {
-    /** A String if the bytes are UTF-8, else a map with the member base64. */
+    /** A String if the bytes are UTF-8, otherwise a map with the member base64. */
     TEXT,
     /** A map with the member base64. */
     BASE64,
-    /** The JSON that the bytes hold, as Map, List, String, Long, Double or Boolean; as TEXT if they hold none. */
+    /** JSON as Map, List, String, Long, Double or Boolean. Bytes that are not valid JSON are shown like TEXT. */
     JSON;
 
-    /** The bytes of a key, value or header that was read as TEXT or BASE64; null for null. */
+    /** Returns the bytes of a key, value or header read as TEXT or BASE64, or null for null. */
     public static byte[] bytes(Object payload) {
         if (payload == null) {
             return null;

@@ -12,9 +12,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * JSON as maps, lists, strings, longs, doubles, booleans and null, and maps as records.
+ * Converts JSON to maps, lists, strings, longs, doubles, booleans and null, and maps to records.
  *
- * <p>A library of JSON would be one more version for a test's class path to agree on.
+ * <p>A JSON library could conflict with other versions of it on the class path of a test.
  */
 final class Json {
     private final String text;
@@ -24,7 +24,7 @@ final class Json {
         this.text = text;
     }
 
-    /** The value that a text holds. IllegalArgumentException if it is not JSON. */
+    /** Parses a text. Throws IllegalArgumentException if it is not JSON. */
     static Object parse(String text) {
         Json json = new Json(text);
         Object value = json.value();
@@ -34,7 +34,7 @@ final class Json {
         return value;
     }
 
-    /** The text of a value. IllegalArgumentException for a type that JSON does not have. */
+    /** Returns a value as text. Throws IllegalArgumentException for a type that JSON does not have. */
     static String write(Object value) {
         StringBuilder out = new StringBuilder();
         write(value, out);
@@ -65,7 +65,8 @@ final class Json {
             quote(value.toString(), out);
         } else if (value instanceof Number number) {
             if (number instanceof Double || number instanceof Float) {
-                new BigDecimal(number.toString()); // NumberFormatException, an IllegalArgumentException, if not finite
+                // A number that is not finite throws NumberFormatException, an IllegalArgumentException.
+                new BigDecimal(number.toString());
             }
             out.append(number);
         } else if (value == null || value instanceof Boolean) {
@@ -91,7 +92,7 @@ final class Json {
         out.append('"');
     }
 
-    /** A value of `parse` as a type: a record of such, a list, a map, a number, a String, a boolean or Object. */
+    /** Converts a parsed value to a type: a record, a list, a map, a number, a String, a boolean or Object. */
     @SuppressWarnings("unchecked")
     static <T> T to(Type type, Object value) {
         return (T) converted(type, value);
@@ -234,7 +235,7 @@ final class Json {
         at++;
     }
 
-    /** The next character that is no space, which is not taken; 0 at the end. */
+    /** Skips spaces and returns the next character without consuming it, or 0 at the end. */
     private char next() {
         while (at < text.length() && " \t\r\n".indexOf(text.charAt(at)) >= 0) {
             at++;

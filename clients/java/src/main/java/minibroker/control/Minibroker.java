@@ -13,9 +13,9 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 
 /**
- * A `minibroker serve` that this JVM has started. It needs the extra control.
+ * A `minibroker serve` started by this JVM. It requires the extra control.
  *
- * <p>The broker ends with `close`, and with the JVM however that ends, since its stdin is a pipe that the JVM holds.
+ * <p>The broker ends with `close`. It also ends with the JVM in every case, since its stdin is a pipe held by the JVM.
  */
 public final class Minibroker implements AutoCloseable {
     private static final int START_SECONDS = 60;
@@ -33,7 +33,7 @@ public final class Minibroker implements AutoCloseable {
         this.control = control;
     }
 
-    /** The options of a broker that is to be started, on free ports. */
+    /** The options of a broker to start on free ports. */
     public static final class Options {
         private List<String> command;
         private final List<String> arguments = new ArrayList<>();
@@ -45,52 +45,54 @@ public final class Minibroker implements AutoCloseable {
             command = List.of(program == null || program.isEmpty() ? "minibroker" : program);
         }
 
-        /** The program and its first arguments. Unless given it is MINIBROKER_COMMAND, else minibroker on the PATH. */
+        /**
+         * Sets the program and its first arguments. The default is MINIBROKER_COMMAND, or else minibroker on the PATH.
+         */
         public Options command(String... command) {
             this.command = List.of(command);
             return this;
         }
 
-        /** Makes a topic at the start, and again with each reset: NAME[:PARTITIONS[:KEY=VALUE,...]]. */
+        /** Creates a topic at the start and again at each reset: NAME[:PARTITIONS[:KEY=VALUE,...]]. */
         public Options topic(String topic) {
             return arguments("--topic", topic);
         }
 
-        /** The size of the cluster. */
+        /** Sets the size of the cluster. */
         public Options brokers(int brokers) {
             return arguments("--brokers", Integer.toString(brokers));
         }
 
-        /** The token that the control plane asks for. */
+        /** Sets the token that the control plane requires. */
         public Options token(String token) {
             this.token = token;
             return this;
         }
 
-        /** Further arguments of `minibroker serve`. */
+        /** Adds arguments of `minibroker serve`. */
         public Options arguments(String... arguments) {
             this.arguments.addAll(List.of(arguments));
             return this;
         }
 
-        /** Takes the lines that the broker reports; System.err unless given. */
+        /** Sets the consumer of the broker's log lines. The default is System.err. */
         public Options stderr(Consumer<String> stderr) {
             this.stderr = stderr;
             return this;
         }
 
-        /** Starts the broker, and returns once clients can connect. */
+        /** Starts the broker, and returns when clients can connect. */
         public Minibroker start() {
             return Minibroker.start(this);
         }
     }
 
-    /** Options without topics, for one broker. */
+    /** Returns options for one broker without topics. */
     public static Options options() {
         return new Options();
     }
 
-    /** The bootstrap.servers of Kafka's clients: HOST:PORT, or several with commas. */
+    /** Returns the bootstrap.servers of Kafka clients: HOST:PORT, or several separated by commas. */
     public String bootstrapServers() {
         return bootstrapServers;
     }
@@ -99,7 +101,7 @@ public final class Minibroker implements AutoCloseable {
         return control;
     }
 
-    /** Ends the broker, and removes its data unless it has a --data-dir. */
+    /** Ends the broker and deletes its data unless it has a --data-dir. */
     @Override
     public void close() {
         try {
@@ -155,7 +157,7 @@ public final class Minibroker implements AutoCloseable {
             process, word("bootstrap", line), new ControlClient(word("control", line), options.token));
     }
 
-    /** The line; empty if the broker has ended, null if it takes too long. */
+    /** Returns the line, which is empty if the broker has ended, or null after a timeout. */
     private static String await(CompletableFuture<String> ready, Process process) {
         try {
             return ready.get(START_SECONDS, TimeUnit.SECONDS);

@@ -18,12 +18,12 @@ public final class MinibrokerExtension implements BeforeAllCallback, BeforeEachC
         this.options = options;
     }
 
-    /** An extension for a broker with these options. */
+    /** Returns an extension for a broker with these options. */
     public static MinibrokerExtension of(Minibroker.Options options) {
         return new MinibrokerExtension(options);
     }
 
-    /** Resets the broker before each test: topics are those of the start, and empty. */
+    /** Resets the broker before each test. Only the topics of the start exist then, without records. */
     public MinibrokerExtension resetBeforeEach() {
         resets = true;
         return this;

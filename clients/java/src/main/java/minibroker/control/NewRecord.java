@@ -5,8 +5,8 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * A record to be written. Of key, value and headers a String stands for its UTF-8, byte[] for itself, and a Map, List,
- * number or boolean for its JSON.
+ * A record to write. In key, value and headers, a String is stored as UTF-8, byte[] unchanged, and a Map, List, number
+ * or boolean as JSON.
  */
 public final class NewRecord extends Fields<NewRecord> {
     private final List<Object> headers = new ArrayList<>();
@@ -27,7 +27,7 @@ public final class NewRecord extends Fields<NewRecord> {
         return set("headers", headers);
     }
 
-    /** ms since the epoch. */
+    /** Sets the timestamp in milliseconds since the epoch. */
     public NewRecord timestamp(long timestamp) {
         return set("timestamp", timestamp);
     }

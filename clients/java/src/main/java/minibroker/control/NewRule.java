@@ -2,13 +2,13 @@ package minibroker.control;
 
 import java.util.List;
 
-/** A rule to be made: operations that a principal may do, or may not, on the resources that are set. */
+/** A rule to create. It allows or denies operations to a principal on the resources that are set. */
 public final class NewRule extends Fields<NewRule> {
     private NewRule(String permission, String principal, String... operations) {
         set("permission", permission).set("principal", principal).set("operations", List.of(operations));
     }
 
-    /** The principal is User:alice, or just the name; operations are read, write, describe ..., or all. */
+    /** The principal is User:alice or just the name. Operations are read, write, describe ..., or all. */
     public static NewRule allow(String principal, String... operations) {
         return new NewRule("allow", principal, operations);
     }
@@ -33,12 +33,12 @@ public final class NewRule extends Fields<NewRule> {
         return set("cluster", true);
     }
 
-    /** For all names that begin so. */
+    /** Applies the rule to all names with this prefix. */
     public NewRule prefixed() {
         return set("prefixed", true);
     }
 
-    /** From this address only. */
+    /** Applies the rule only to requests from this address. */
     public NewRule host(String host) {
         return set("host", host);
     }

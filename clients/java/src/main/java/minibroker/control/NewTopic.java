@@ -2,7 +2,7 @@ package minibroker.control;
 
 import java.util.Map;
 
-/** A topic to be made. */
+/** A topic to create. */
 public final class NewTopic extends Fields<NewTopic> {
     private NewTopic() {}
 
@@ -11,7 +11,7 @@ public final class NewTopic extends Fields<NewTopic> {
         return new NewTopic().set("name", name);
     }
 
-    /** A topic whose name begins so; the broker adds random digits. */
+    /** A topic whose name starts with this prefix, to which the broker appends random digits. */
     public static NewTopic withPrefix(String prefix) {
         return new NewTopic().set("prefix", prefix);
     }
@@ -24,7 +24,7 @@ public final class NewTopic extends Fields<NewTopic> {
         return set("replication_factor", factor);
     }
 
-    /** Under Kafka's names: retention.ms. */
+    /** Sets a configuration key, such as retention.ms. */
     public NewTopic configs(Map<String, ?> configs) {
         return set("configs", configs);
     }

@@ -2,18 +2,18 @@ package minibroker.control;
 
 import java.util.Locale;
 
-/** A choice of records of a topic: all partitions, from offset 0, committed records and as text unless set. */
+/** A selection of a topic's records. By default, committed records of all partitions from offset 0, as text. */
 public final class ReadOptions extends Fields<ReadOptions> {
     public ReadOptions partition(int partition) {
         return set("partition", partition);
     }
 
-    /** The offset to begin at. */
+    /** Sets the first offset to read. */
     public ReadOptions start(long offset) {
         return set("start", offset);
     }
 
-    /** Also records of transactions that are open or were aborted. */
+    /** Includes records of open and aborted transactions. */
     public ReadOptions uncommitted() {
         return set("isolation", "read_uncommitted");
     }

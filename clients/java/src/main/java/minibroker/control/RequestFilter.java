@@ -1,6 +1,6 @@
 package minibroker.control;
 
-/** Requests of clients that match all that is set. Names may have the wildcards * and ?. */
+/** Client requests that match all fields that are set. Names can have the wildcards * and ?. */
 public final class RequestFilter extends Fields<RequestFilter> {
     /** Produce, PRODUCE or *Group*. */
     public RequestFilter api(String api) {
@@ -19,17 +19,17 @@ public final class RequestFilter extends Fields<RequestFilter> {
         return set("group", group);
     }
 
-    /** The name or number of an error in the answer. */
+    /** The name or number of an error in the response. */
     public RequestFilter error(String error) {
         return set("error", error);
     }
 
-    /** For listRequests alone: leaves out the requests up to this number. */
+    /** Skips the requests up to this number. Only for listRequests. */
     public RequestFilter after(long number) {
         return set("after", number);
     }
 
-    /** For listRequests alone: the newest so many. */
+    /** The maximum number of requests, newest first. Only for listRequests. */
     public RequestFilter limit(int limit) {
         return set("limit", limit);
     }

@@ -39,7 +39,7 @@ class ControlClientTest {
         assertEquals(code, assertThrows(ControlException.class, call).code());
     }
 
-    /** Sends an ApiVersions request of version 0, as Kafka's clients do first. */
+    /** Sends an ApiVersions request of version 0, which Kafka clients send first. */
     private static void ask(String clientId) throws IOException {
         String[] address = BROKER.bootstrapServers().split(",")[0].split(":");
         try (Socket socket = new Socket(address[0], Integer.parseInt(address[1]))) {
