@@ -4,36 +4,38 @@
 #     make test ARGS='-k varint'
 
 VENV := .venv
-# The first of these that is new enough makes the environment; PYTHON=... names another one.
+# The first of these that is new enough creates the environment. PYTHON=... selects another one.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
-# How many processes share the tests. Tests wait for clients a good part of their time, so two cores have work for four;
-# each may have a Kafka or a Spark. ARGS=-n0 leaves one, as --pdb needs it.
+# The number of test processes. Tests spend much of their time waiting for clients, so two cores can run four processes.
+# Each process can start a Kafka or a Spark. ARGS=-n0 uses a single process, which --pdb requires.
 PROCESSES := 4
 
-# Where temporary files are in memory, if 8 GiB are free there: brokers wait for the disk more than for anything else.
+# The folder for temporary files in memory, if 8 GiB are free there. Brokers wait for the disk more than for anything
+# else.
 MEMORY = $(shell { cat /proc/meminfo /proc/mounts; df -k /dev/shm; } 2>/dev/null | awk \
   '$$1 == "MemAvailable:" { memory = $$2 } $$2 == "/dev/shm" && $$4 !~ /noexec/ { runs = 1 } \
    $$6 == "/dev/shm" && $$4 > 8388608 && memory > 8388608 && runs { print $$6 }')
 
-# In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
+# Each file is resolved under the pins of the files before it, so that all fit into one environment.
 LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools release lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
-# But each of these has a folder of its own, since it holds an older kafka-python or aiokafka.
+# These are installed into folders of their own, since they contain older versions of kafka-python or aiokafka.
 APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7
-# And this one is built by the tests, which have its librdkafka.
+# The tests build this one, since they have its librdkafka.
 BUILT := confluent-kafka-1
 
-# Scripts in a virtual environment name its path, so a copied or moved checkout must make its own.
+# Scripts in a virtual environment contain its path, so a copied or moved checkout must create its own.
 MADE := $(VENV)/.made$(subst /,-,$(subst $() ,_,$(CURDIR)))
 
-# pyright: the version in the wheel, on the Node.js in the wheel. It looks for no newer one and fetches nothing.
+# Use the pyright in the wheel on the Node.js in the wheel. It does not look for a newer version and fetches nothing.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYTHON_NODE_VERSION
 
-# Each run starts hundreds of Pythons. With this variable, which images of containers set, all of them compile all modules.
+# Each run starts hundreds of Pythons. With this variable, which container images set, each of them compiles all
+# modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
@@ -52,15 +54,15 @@ check: $(VENV)/.dev ## Run lint beside the quick tests of the broker, which need
 check: CHOSEN := --hypothesis-profile check -m 'not slow and not toolchain and not torture' \
   tests/broker tests/suites tests/test_*.py tests/storage tests/protocol \
   $(addprefix --ignore tests/broker/,grade page terminal trace)
-# These tests hardly wait.
+# These tests rarely wait.
 check: PROCESSES := 3
 
 test: $(VENV)/.dev ## Run lint beside all tests but those marked `torture`, in four processes (ARGS: options of pytest)
 test: CHOSEN := -m 'not torture'
-# It has time until all tests are done, and computes while they wait.
+# Lint only has to finish with the tests, and computes while they wait.
 test: YIELDING := nice -n 10
 
-# Lint speaks when the tests are done.
+# Lint's output is printed after the tests.
 check test:
 	@output=$$(mktemp) || exit; lint=; memory=$(MEMORY); \
 	trap 'kill $$lint 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
@@ -80,8 +82,8 @@ torture: $(VENV)/.dev ## Run all tests with all rows, then kill brokers, clients
 suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m tests.suites $(ARGS)
 
-# Pyright takes as long as all the others, so it runs beside them; it speaks when they are done.
-# The newest commits' subjects are read where there is a history; an archive has none.
+# Pyright takes as long as all the others, so it runs beside them, and its output comes last. The subjects of the newest
+# commits are checked if there is a history, which an archive does not have.
 lint: $(VENV)/.dev ## Run ruff, mypy, pyright, import-linter and proselint, check commit subjects; report all that fail
 	@failed=; output=$$(mktemp) || exit; pyright=; \
 	trap 'kill $$pyright 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
@@ -109,7 +111,7 @@ weight: $(VENV)/.dev ## Count lines, files and kinds of functions, and list the 
 bench: $(VENV)/.dev ## Measure the broker beside its peers (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m benchmarks $(ARGS)
 
-# The pages are staged in the layout of the repository, so that a link that works in the sources works on the site.
+# The pages are staged in the layout of the repository, so that links between sources also work on the site.
 docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken link is an error
 	@rm -rf build/docs && mkdir -p build/docs
 	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/
@@ -118,7 +120,7 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken li
 clients: $(VENV)/.dev ## Write the types of the answers in clients/ from the OpenAPI document (needs Maven, gofmt and rustfmt)
 	@$(VENV)/bin/python -m clients.generate
 
-# The wheel is made from the source archive, as a user who has only that would make it. SIGNING_KEY=FILE, a private key of
+# The wheel is built from the source archive, as by a user who has only the archive. SIGNING_KEY=FILE, a private key of
 # ssh-keygen, signs the checksums.
 dist: $(VENV)/.release ## Build wheel and source archive into dist, check them as a package index does, and try both
 	@rm -rf dist
@@ -154,7 +156,8 @@ $(MADE):
 	echo "Install one (Debian and Ubuntu: python3 and python3-venv) or name it: make PYTHON=/path/to/python3" >&2; \
 	exit 1
 
-# The project is installed editable and without build isolation: its build requirements are pinned like all others.
+# The project is installed in editable mode without build isolation, since its build requirements are pinned like all
+# others.
 $(VENV)/.core: $(MADE) requirements/core.txt requirements/build.txt pyproject.toml minibroker/__init__.py
 	@echo "setup: the broker and what it needs" >&2
 	@$(LOCKED) -r requirements/core.txt -r requirements/build.txt

@@ -1,18 +1,19 @@
-"""Python's own standard library through a broker into Spark: streamed, read from the log files, measured, counted.
+"""Send Python's standard library through a broker to Spark: streamed, read from log files, measured and counted.
 
-1. Every line of the library is produced to a topic, half before and half after a restart of the broker, and a stream
-   writes the topic to Parquet, also in two runs. Each line must be there once, unchanged.
-2. The broker is gone; its log files are read as a table, which must have the same rows.
-3. The lines lie in a topic for each codec. `stats` says what they take, and would take in the older message formats.
-4. Spark counts what lines begin with, and which words there are.
+1. Every line of the library is produced to a topic, half before and half after a restart of the broker. A stream writes
+   the topic to Parquet, also in two runs. Each line must be there once, unchanged.
+2. The broker is stopped, and its log files are read as a table, which must have the same rows.
+3. There is a topic with the lines for each codec. `stats` reports their sizes, and their sizes in older message
+formats.
+4. Spark counts the keywords that lines start with, and all words.
 
 Steps 3 and 4 are drawn. docs/spark-example.md shows the pictures.
 
-    pip install '.[spark]' confluent-kafka matplotlib                  # in the checkout; and Java 17
+    pip install '.[spark]' confluent-kafka matplotlib                  # in the checkout, with Java 17
     python examples/stdlib_pipeline.py                                 # a minute or two
-    python examples/stdlib_pipeline.py --limit 20000 --pictures /tmp   # half of that, most of it for Spark to start
+    python examples/stdlib_pipeline.py --limit 20000 --pictures /tmp   # half of that, mostly for starting Spark
 
-Exit status 1 if a line is missing, repeated or changed.
+The exit status is 1 if a line is missing, repeated or changed.
 """
 
 import argparse
@@ -47,27 +48,27 @@ FORMATS = ("v0", "v1", "v2")
 COLOURS = ("#b5b5b5", "#8c8c8c", "#5a9e6f")
 INK = "#3b6ea8"
 SHOWN = 20
-"""Bars of a picture."""
+"""The number of bars in a picture."""
 BATCH = 10_000
-"""Lines between two looks at what the broker has acknowledged."""
+"""The number of lines between checks of the broker's acknowledgements."""
 
 
 class SourceLine(NamedTuple):
-    """A line of the library, and the file that it is from."""
+    """A line of the library and its file."""
 
     file: str
     text: bytes
 
 
 class LineSum(NamedTuple):
-    """A check whether all lines of a file have come: their number, and the sum of their checksums."""
+    """The number of a file's lines and the sum of their checksums, which show whether every line has arrived."""
 
     lines: int
     checksum: int
 
 
 def library_lines(limit: int | None) -> Iterator[SourceLine]:
-    """The lines of the library's .py files, without their ends; the first `limit`."""
+    """Yield the lines of the library's .py files without line endings, at most `limit` of them."""
     root = sysconfig.get_path("stdlib")
     left = sys.maxsize if limit is None else limit
     for directory, subdirectories, files in os.walk(root):
@@ -81,7 +82,11 @@ def library_lines(limit: int | None) -> Iterator[SourceLine]:
 
 
 def produce(bootstrap: str, topic: str, codec: str, lines: Sequence[SourceLine]) -> None:
-    """Write lines to a topic, keyed by their files. RuntimeError if the broker refuses one."""
+    """Write lines to a topic, keyed by file.
+
+    Raises:
+        RuntimeError: The broker rejected a line or did not acknowledge it.
+    """
     refused: list[object] = []
     settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50}
     producer = Producer({**settings, "on_delivery": lambda error, _: refused.append(error) if error else None})
@@ -97,7 +102,7 @@ def produce(bootstrap: str, topic: str, codec: str, lines: Sequence[SourceLine])
 
 
 def stream(spark: "SparkSession", bootstrap: str, target: str) -> None:
-    """Write what the topic has got since the last run to Parquet."""
+    """Write the records since the last run to Parquet."""
     source = TopicSource(bootstrap=bootstrap, topics=STREAMED)
     with show_progress(spark):
         query = stream_to_parquet(stream_topics(spark, source), target, f"{target}.checkpoint", name=STREAMED)
@@ -105,7 +110,7 @@ def stream(spark: "SparkSession", bootstrap: str, target: str) -> None:
 
 
 def sums_of(lines: Sequence[SourceLine]) -> dict[str, LineSum]:
-    """By file, of the source."""
+    """Return the sums of the source by file."""
     sums: dict[str, LineSum] = {}
     for file, text in lines:
         before = sums.get(file, LineSum(0, 0))
@@ -114,7 +119,7 @@ def sums_of(lines: Sequence[SourceLine]) -> dict[str, LineSum]:
 
 
 def sums_in(rows: "DataFrame") -> dict[str, LineSum]:
-    """By file, of a table of records."""
+    """Return the sums of a table of records by file."""
     sums = rows.groupBy(f.col("key").cast("string").alias("file")).agg(
         f.count("*").alias("lines"), f.sum(f.crc32("value")).alias("checksum")
     )
@@ -122,20 +127,23 @@ def sums_in(rows: "DataFrame") -> dict[str, LineSum]:
 
 
 def first_words(rows: "DataFrame") -> list[tuple[str, int]]:
-    """The number of lines that begin with each keyword, the most frequent first; those of texts in the code, too."""
+    """Return the number of lines that start with each keyword, most frequent first. Lines of docstrings count too."""
     word = f.regexp_extract(f.col("value").cast("string"), r"^\s*([a-z]+)\b", 1)
     counted = rows.groupBy(word.alias("word")).count().where(f.col("word").isin([*keyword.kwlist, *keyword.softkwlist]))
     return [(row["word"], row["count"]) for row in counted.orderBy(f.desc("count"), "word").limit(SHOWN).collect()]
 
 
 def words(rows: "DataFrame") -> "DataFrame":
-    """Every word that can be a name in Python, but for what is behind a backslash: `word`, and its `count`."""
+    """Return each word that can be a name in Python as `word`, with its `count`.
+
+    Words after a backslash are left out.
+    """
     found = f.regexp_extract_all(f.col("value").cast("string"), f.lit(r"(?<![\w\\])[A-Za-z_]\w*"), f.lit(0))
     return rows.select(f.explode(found).alias("word")).groupBy("word").count()
 
 
 def draw_formats(axes: Axes, lines: Sequence[Line]) -> None:
-    """Sizes of the topics, in each message format."""
+    """Draw the sizes of the topics in each message format."""
     by_codec = {(line.topic or "").removeprefix("lines-"): line for line in lines}
     for place, (name, colour) in enumerate(zip(FORMATS, COLOURS, strict=True)):
         sizes = [by_codec[codec].sizes[place] for codec in CODECS]
@@ -152,7 +160,7 @@ def draw_formats(axes: Axes, lines: Sequence[Line]) -> None:
 
 
 def draw_first_words(axes: Axes, counts: Sequence[tuple[str, int]]) -> None:
-    """Bars, the most frequent on top."""
+    """Draw bars, with the most frequent keyword at the top."""
     names = [name for name, _ in counts]
     bars = axes.barh(names, [count for _, count in counts], color=INK)
     axes.bar_label(bars, [f"{count:,}" for _, count in counts], padding=3)
@@ -162,8 +170,8 @@ def draw_first_words(axes: Axes, counts: Sequence[tuple[str, int]]) -> None:
 
 
 def draw_words(axes: Axes, counts: Sequence[tuple[str, int]]) -> None:
-    """Frequencies by rank: a straight line, if Zipf is right."""
-    ranks = sorted({min(int(1.02**step), len(counts)) for step in range(1_000)})  # more points than this nobody sees
+    """Draw frequencies by rank. The result is a straight line if Zipf's law holds."""
+    ranks = sorted({min(int(1.02**step), len(counts)) for step in range(1_000)})  # More points would not be visible.
     axes.loglog(ranks, [counts[rank - 1][1] for rank in ranks], color=INK, linewidth=2)
     for rank in (1, 2, 4, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000):
         if rank <= len(counts):
@@ -176,7 +184,7 @@ def draw_words(axes: Axes, counts: Sequence[tuple[str, int]]) -> None:
 
 
 def save(folder: str, name: str, figure: Figure) -> None:
-    """As a picture that does not change as long as the figures do not."""
+    """Save a picture that changes only if its figures do."""
     figure.axes[0].spines[["top", "right"]].set_visible(False)
     path = os.path.join(folder, f"stdlib-{name}.svg")
     with rc_context({"svg.hashsalt": "minibroker"}):
@@ -185,7 +193,7 @@ def save(folder: str, name: str, figure: Figure) -> None:
 
 
 def run(lines: Sequence[SourceLine], folder: str, pictures: str) -> int:
-    """All of it in a scratch folder; returns the number of differences."""
+    """Run all steps in a scratch folder, and return the number of differences."""
     data, parquet = os.path.join(folder, "data"), os.path.join(folder, "parquet")
     topics = [f"lines-{codec}:2" for codec in CODECS]
     half = len(lines) // 2
@@ -228,7 +236,7 @@ def run(lines: Sequence[SourceLine], folder: str, pictures: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; 0 if every line has come through."""
+    """Run the example. Return 0 if every line came through."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--limit", metavar="N", type=int, help="only the first N lines")
     parser.add_argument("--pictures", metavar="DIR", default=".", help="where pictures go (default: here)")

@@ -1,17 +1,17 @@
-"""Every line of Python's own standard library through the broker and back, and again after a restart and a kill -9.
+"""Send every line of Python's standard library through a broker, and read them again after a restart and a kill -9.
 
-About 700,000 lines are produced by a `KafkaProducer` with its default settings to a topic of four partitions, each
-line one record, keyed by the name of its file. A `KafkaConsumer` reads them back and holds each against the source:
-byte for byte and, within its file, in order. Then the broker is stopped and started again on the same data directory
-and everything is read again by a new consumer; then once more after the broker was killed with SIGKILL.
+A `KafkaProducer` with default settings produces about 700,000 lines to a topic of four partitions. Each line is a
+record, keyed by the name of its file. A `KafkaConsumer` reads them back and compares them with the source byte by byte
+and, within each file, in order. Then the broker is restarted on the same data directory, and a new consumer reads
+everything again. The broker is then killed with SIGKILL, restarted, and read once more.
 
     pip install . kafka-python                                         # in the checkout
     python examples/stdlib_roundtrip.py                                # about two minutes
     python examples/stdlib_roundtrip.py --limit 20000                  # a few seconds
-    python examples/stdlib_roundtrip.py --bootstrap 127.0.0.1:9092     # a broker that runs already: no restarts
+    python examples/stdlib_roundtrip.py --bootstrap 127.0.0.1:9092     # a running broker: no restarts
 
-Exit status 1 if a single line is missing, repeated, changed or out of order. Lines are compared as they come, so that
-at any time only a handful of files is held in memory.
+The exit status is 1 if a line is missing, repeated, changed or out of order. Lines are compared as they arrive, so that
+only a few files are in memory at a time.
 """
 
 import argparse
@@ -38,23 +38,24 @@ from kafka.errors import KafkaError  # type: ignore[import-untyped]  # kafka-pyt
 
 PARTITIONS = 4
 UPDATE_EVERY = 5_000
-"""Lines between two updates of the progress line."""
+"""The number of lines between updates of the progress line."""
 UNACKNOWLEDGED = 50_000
-"""Lines that the producer may be ahead of the broker: its own buffer has no bound."""
+"""The number of unacknowledged lines that the producer can have, since its buffer is unbounded."""
 PATIENCE_SECONDS = 30.0
-"""The time that a read may go without a single record before the rest counts as missing."""
+"""The time without a record after which the remaining records count as missing."""
 SHOWN = 10
-"""Differences that are printed one by one; all of them are counted."""
+"""The number of differences that are printed. All of them are counted."""
 
 
 class RoundTripError(Exception):
-    """The round trip cannot go on: the broker did not start, or refused a record."""
+    """The round trip cannot continue: the broker did not start, or rejected a record."""
 
 
 class Source:
     """The lines of the standard library's .py files, or the first `limit` of them.
 
-    `counts` is filled while `lines` runs: how many lines of each file were handed out.
+    Attributes:
+        counts: The number of lines yielded per file. `lines` fills it.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -63,7 +64,7 @@ class Source:
         self._limit = limit
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
-        """(name of the file, line with its end), file after file."""
+        """Yield each file name with a line, including its line ending, one file after another."""
         left = sys.maxsize if self._limit is None else self._limit
         for name in self._names():
             lines = self._read(name)[:left]
@@ -74,12 +75,12 @@ class Source:
                 yield name, line
 
     def lines_of(self, name: str) -> list[bytes]:
-        """The lines that `lines` handed out of one file."""
+        """Return the lines of a file that `lines` has yielded."""
         return self._read(name)[: self.counts[name]]
 
     @property
     def total(self) -> int:
-        """The number of lines that were handed out."""
+        """The number of lines that `lines` has yielded."""
         return sum(self.counts.values())
 
     def _names(self) -> Iterator[str]:
@@ -95,7 +96,7 @@ class Source:
 
 
 class FileCheck:
-    """Holds the records of one file, as they come, against its lines."""
+    """Compares the records of one file with its lines as they arrive."""
 
     def __init__(self, lines: list[bytes]) -> None:
         self._lines = lines
@@ -103,12 +104,12 @@ class FileCheck:
         self._skipped: set[int] = set()
 
     def take(self, value: bytes | None) -> str | None:
-        """Compare the next record. None if it is the next line, otherwise what is wrong with it."""
+        """Compare the next record. Return None if it is the next line, otherwise the kind of difference."""
         if self._next < len(self._lines) and value == self._lines[self._next]:
             self._next += 1
             return None
         for index in range(self._next + 1, len(self._lines)):
-            if value == self._lines[index]:  # those between are missing, unless they come later
+            if value == self._lines[index]:  # Skipped lines are missing unless they arrive later.
                 self._skipped.update(range(self._next, index))
                 self._next = index + 1
                 return None
@@ -123,13 +124,13 @@ class FileCheck:
 
     @property
     def missing(self) -> int:
-        """The number of lines that have not come so far."""
+        """The number of lines that have not arrived."""
         return len(self._lines) - self._next + len(self._skipped)
 
 
 @dataclass
 class Verdict:
-    """The lines that a consumer saw, and how they differ from the source."""
+    """The records that a consumer has read, and their differences from the source."""
 
     records: int = 0
     seconds: float = 0.0
@@ -138,7 +139,7 @@ class Verdict:
 
     @property
     def identical(self) -> bool:
-        """Whether every line came back, unchanged, once and in order."""
+        """Whether every line came back unchanged, once and in order."""
         return not self.differences
 
     def add(self, kind: str, where: str, count: int = 1) -> None:
@@ -149,7 +150,7 @@ class Verdict:
 
 
 class Verifier:
-    """Holds records from any number of partitions against the source; only files that are under way are in memory."""
+    """Compares records of any number of partitions with the source. Only incomplete files are in memory."""
 
     def __init__(self, source: Source) -> None:
         self.verdict = Verdict()
@@ -159,7 +160,7 @@ class Verifier:
         self._partitions: dict[str, int] = {}
 
     def take(self, key: bytes | None, value: bytes | None, partition: int, offset: int) -> None:
-        """Check one record; records of one partition come in the order of their offsets."""
+        """Check one record. The records of a partition must be passed in offset order."""
         self.verdict.records += 1
         name = os.fsdecode(key or b"")
         where = f"{name or 'a record without a key'} at partition {partition}, offset {offset}: {value!r:.100}"
@@ -182,7 +183,7 @@ class Verifier:
             self._complete.add(name)
 
     def finish(self) -> Verdict:
-        """The verdict, when no more records come."""
+        """Return the verdict after the last record."""
         for name, check in self._open.items():
             self.verdict.add("missing", f"{check.missing} lines of {name}", check.missing)
         for name in self._source.counts.keys() - self._complete - self._open.keys():
@@ -191,7 +192,7 @@ class Verifier:
 
 
 class Progress:
-    """One line that is rewritten in place; on something other than a terminal, only how it ended."""
+    """A line that is updated in place. Without a terminal, only its final state is printed."""
 
     def __init__(self, label: str, total: int | None) -> None:
         self._label = label
@@ -202,11 +203,11 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """The seconds since the start."""
         return time.monotonic() - self._start
 
     def show(self, lines: int) -> None:
-        """Show how far it is, not too often."""
+        """Show the progress, at most once per `UPDATE_EVERY` lines."""
         if not self._terminal or lines < self._next:
             return
         self._next = lines + UPDATE_EVERY
@@ -214,22 +215,26 @@ class Progress:
         print(f"\r\x1b[2K{self._label}: {lines:,} lines{share}, {lines / self.seconds:,.0f}/s", end="", flush=True)
 
     def finish(self, lines: int, outcome: str) -> None:
-        """Replace the line by its last state."""
+        """Replace the line with its final state."""
         rate = lines / max(self.seconds, 1e-9)
         start = "\r\x1b[2K" if self._terminal else ""
         print(f"{start}{self._label}: {lines:,} lines in {self.seconds:.1f} s, {rate:,.0f} lines/s, {outcome}")
 
 
 class BrokerProcess:
-    """`minibroker serve` as a child process on one port and one data directory, however often it is started."""
+    """A `minibroker serve` child process with a fixed port and data directory, which can be restarted."""
 
     def __init__(self, data_dir: str) -> None:
-        self.bootstrap = "127.0.0.1:0"  # a free port at the first start, the same one later
+        self.bootstrap = "127.0.0.1:0"  # The first start picks a free port, and later starts reuse it.
         self._data_dir = data_dir
         self._child: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Start and wait for the line that says that clients can connect. RoundTripError if it does not come."""
+        """Start the process, and wait for the line that it prints when clients can connect.
+
+        Raises:
+            RoundTripError: The process ended without that line.
+        """
         command = [
             sys.executable,
             "-m",
@@ -250,7 +255,10 @@ class BrokerProcess:
         self.bootstrap = words["bootstrap"]
 
     def stop(self, number: signal.Signals) -> int:
-        """Send the signal and wait for the end. Returns the exit status; negative for a signal's number."""
+        """Send a signal and wait for the end.
+
+        Return the exit status, which is negative if a signal ended the process.
+        """
         assert self._child is not None
         self._child.send_signal(number)
         status = self._child.wait(timeout=60)
@@ -269,12 +277,16 @@ class BrokerProcess:
 
 
 def produce(bootstrap: str, topic: str, source: Source) -> None:
-    """Produce all lines; returns when the broker has acknowledged them all. RoundTripError if it refused one."""
+    """Produce all lines, and wait until the broker has acknowledged them.
+
+    Raises:
+        RoundTripError: The broker rejected a line.
+    """
     progress = Progress("produced", None)
     refused: list[BaseException] = []
     size = 0
     lines = 0
-    # Every setting but the address is the client's default: an idempotent producer, all acknowledgements.
+    # All settings except the address have the client's defaults: an idempotent producer with acks=all.
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     try:
         for lines, (name, line) in enumerate(source.lines(), start=1):
@@ -292,7 +304,7 @@ def produce(bootstrap: str, topic: str, source: Source) -> None:
 
 
 def verify(bootstrap: str, topic: str, source: Source, when: str) -> Verdict:
-    """Read everything with a new consumer and compare it with the source."""
+    """Read everything with a new consumer, and compare it with the source."""
     progress = Progress(f"read {when}", source.total)
     verifier = Verifier(source)
     records = 0
@@ -323,7 +335,7 @@ def verify(bootstrap: str, topic: str, source: Source, when: str) -> Verdict:
 
 
 def create_topic(bootstrap: str, topic: str) -> None:
-    """Create the topic of four partitions and wait until clients see it."""
+    """Create the topic with four partitions, and wait until clients can see it."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         admin.create_topics({topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}, wait_for_metadata=True)
@@ -332,7 +344,7 @@ def create_topic(bootstrap: str, topic: str) -> None:
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    """Leave nothing behind in a broker that is not ours."""
+    """Delete the topic from a broker that somebody else runs."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         admin.delete_topics([topic])
@@ -341,7 +353,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 def with_own_broker(source: Source, topic: str) -> list[Verdict]:
-    """The whole round trip on a broker started here, with a restart and a kill."""
+    """Run the round trip on a broker started here, with a restart and a kill."""
     with tempfile.TemporaryDirectory(prefix="stdlib-roundtrip-") as data_dir, BrokerProcess(data_dir) as broker:
         create_topic(broker.bootstrap, topic)
         produce(broker.bootstrap, topic, source)
@@ -359,7 +371,7 @@ def with_own_broker(source: Source, topic: str) -> list[Verdict]:
 
 
 def with_running_broker(bootstrap: str, source: Source, topic: str) -> list[Verdict]:
-    """The round trip without restarts on a broker that somebody else runs."""
+    """Run the round trip without restarts on a broker that somebody else runs."""
     create_topic(bootstrap, topic)
     try:
         produce(bootstrap, topic, source)
@@ -369,7 +381,7 @@ def with_running_broker(bootstrap: str, source: Source, topic: str) -> list[Verd
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; 0 if every line came back each time."""
+    """Run the example. Return 0 if every line came back each time."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="use the broker that runs there; no restarts then")
     parser.add_argument("--limit", metavar="N", type=int, help="only the first N lines")

@@ -1,4 +1,4 @@
-"""Writes the drawings into docs/images."""
+"""Writes the drawings to docs/images."""
 
 from tests.drawings.catalogue import DRAWINGS, FOLDER
 

@@ -1,4 +1,4 @@
-"""Bytes with their fields: a row for each field, and a column for each message."""
+"""Bytes with their fields, with a row per field and a column per message."""
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
@@ -11,7 +11,7 @@ _ROW: Final = 16
 _GAP: Final = 18
 _WIDTH: Final = 412
 _NAMES: Final = 172
-"""Where the names of fields begin."""
+"""The horizontal position of field names."""
 _INDENT: Final = 5
 _LETTER: Final = 6.9
 _MOST_BYTES: Final = 8
@@ -27,14 +27,17 @@ class Column(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A field, and the path that says which field of another message is the same."""
+    """A field, and the path that identifies the same field in other messages."""
 
     path: tuple[str, ...]
     node: Node
 
 
 def byte_columns(title: str, *columns: Column, is_aligned: bool) -> Drawing:
-    """Draw messages side by side. Aligned ones have their fields in the same order, and equal fields in one line."""
+    """Draw messages side by side.
+
+    If they are aligned, equal fields are in the same row and all fields in the same order.
+    """
     rows = [list(_rows(column.root)) for column in columns]
     order = _merged([[row.path for row in each] for each in rows]) if is_aligned else []
     drawing = Drawing(len(columns) * (_WIDTH + _GAP) - _GAP, title)
@@ -56,12 +59,12 @@ def _rows(node: Node, path: tuple[str, ...] = ()) -> Iterator[Row]:
 
 
 def _is_part(node: Node) -> bool:
-    """Whether a field has a line for each of its own fields."""
+    """Return whether a field has a row for each of its children."""
     return bool(node.children) and (node.type != TAGGED_FIELDS or node.end - node.start > 1)
 
 
 def _merged(columns: Sequence[list[tuple[str, ...]]]) -> list[tuple[str, ...]]:
-    """One order of rows that keeps the order of each column."""
+    """Return an order of rows that keeps the order of each column."""
     merged: list[tuple[str, ...]] = []
     for own in columns:
         together: list[tuple[str, ...]] = []
@@ -95,7 +98,7 @@ def _kind(node: Node) -> str:
 
 
 def _value(node: Node, raw: bytes, space: int) -> str:
-    """The value of a field in words, in no more letters than fit."""
+    """Return the value of a field as text, with at most as many characters as fit."""
     if node.type == TAGGED_FIELDS:
         return "none"
     if node.type in (TEXT, BYTES):

@@ -1,4 +1,4 @@
-"""The drawings by the names of their files."""
+"""The drawings by file name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

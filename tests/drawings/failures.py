@@ -1,4 +1,4 @@
-"""A test that fails: what pytest prints for the tests of the tutorial, without times and ports that change."""
+"""A failing test: pytest's output for the tests of the tutorial, without changing times and ports."""
 
 import re
 import subprocess
@@ -20,12 +20,12 @@ _CHANGING: Final = (
     (r"passed in .*", "passed in 2.1s"),
     (r"Broker object at 0x[0-9a-f]+", "Broker object at 0x7f3c"),
 )
-"""Times, ports and addresses, each with the one that is drawn."""
+"""Patterns for times, ports and addresses, each with the replacement that is drawn."""
 _REQUEST: Final = re.compile(r"  \w+ v\d+ .*from shop ")
 
 
 def _output() -> str:
-    """Run the tests of the tutorial: the first passes, the second fails."""
+    """Run the tests of the tutorial. The first one passes, and the second one fails."""
     tests = [*code(_PAGE, "Write a test", "python"), *code(_PAGE, "Read a failure", "python")]
     with TemporaryDirectory() as directory:
         Path(directory, "test_orders.py").write_text("\n\n".join(tests))
@@ -54,14 +54,14 @@ def _kind(text: str) -> str:
 
 
 def failed_test() -> Drawing:
-    """The report of a failed `expect`: the comparison, then topics, groups and requests."""
+    """Return the report of a failed `expect`: the comparison, topics, groups and requests."""
     output = _output()
     for pattern, drawn in _CHANGING:
         output = re.sub(pattern, drawn, output)
     lines: list[Line] = []
     for text in output.splitlines():
         line = Line(text, _kind(text))
-        # A slow client connects again, or asks for metadata more often.
+        # A slow client reconnects, or requests metadata more often.
         if not (_REQUEST.match(text) and (line in lines or (text.startswith("  Metadata") and "orders" not in text))):
             lines.append(line)
     return terminal("pytest -q", lines, columns=_COLUMNS)

@@ -1,4 +1,4 @@
-"""Steps between parties, from top to bottom, with the state after each step on the right."""
+"""Steps between parties from top to bottom, with the state after each step on the right."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,7 +10,7 @@ _TOP: Final = 44
 
 
 class Lanes:
-    """A lane for each party, and one for the state; `width` is that of a party's lane in pixels."""
+    """A lane per party and one for the state. `width` is the width of a party's lane in pixels."""
 
     def __init__(
         self, title: str, parties: Sequence[str], state: str, *, width: int = 250, state_width: int = 330
@@ -26,21 +26,21 @@ class Lanes:
         self._drawing.text(self._state_at, 25, state, "title")
 
     def step(self, sender: str, receiver: str, words: str, state: str = "", *, refused: bool = False) -> None:
-        """Draw an arrow with words above it, and the state when it has arrived."""
+        """Draw an arrow with a text above it, and the state after its arrival."""
         start, end = self._places[sender], self._places[receiver]
-        middle = end + (start - end) / 2 / (abs(start - end) / self._width)  # between the receiver and its neighbor
+        middle = end + (start - end) / 2 / (abs(start - end) / self._width)  # The gap before the receiver.
         self._drawing.text(middle, self._y - 6, words, "warm middle" if refused else "middle")
         self._drawing.line((start, self._y), (end, self._y), kind="arrow")
         self._drawing.text(self._state_at, self._y, state, "soft")
         self._y += _STEP
 
     def between(self, words: str) -> None:
-        """Write what happens between two steps, where no lane is in the way."""
+        """Write a text between two steps, where no lane crosses it."""
         self._drawing.text(self._state_at, self._y, words)
         self._y += _STEP
 
     def drawing(self) -> Drawing:
-        """The drawing, with the lanes down to the last step."""
+        """Return the drawing, with the lanes down to the last step."""
         for x in self._places.values():
             self._drawing.line((x, 34), (x, self._y - _STEP / 2), kind="life")
         return self._drawing

@@ -1,4 +1,4 @@
-"""The life of a transaction and of rebalances: every word comes from the responses of a broker without sockets."""
+"""The life of a transaction and of rebalances. Every text comes from the responses of a broker without sockets."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def _broker(partitions: int = 1) -> Generator[Harness]:
 
 
 def transaction() -> Drawing:
-    """A transaction that commits, and the next one, which is fenced."""
+    """Draw a transaction that commits, and the next one, which is fenced."""
     lanes = Lanes(
         "The life of a transaction",
         ("producer", "coordinator", "log t-0"),
@@ -70,7 +70,7 @@ def transaction() -> Drawing:
 
 
 def _logged_states(harness: Harness) -> list[str]:
-    """The states of the transaction in the order of their records in `__transaction_state`."""
+    """Return the states of the transaction in the order of their records in `__transaction_state`."""
     partition = harness.services.transactions.store.log.partition_of("mine")
     records = bytes_in(harness.fetch_one(0, "__transaction_state", partition))
     return [
@@ -122,7 +122,7 @@ class _Classic:
 
 
 def classic_rebalance() -> Drawing:
-    """A member alone, and a second one that joins."""
+    """Draw a single member that is joined by a second one."""
     lanes = Lanes("A rebalance of the classic protocol", (_FIRST, _COORDINATOR, _SECOND), "state of the group")
     with _broker(4) as harness:
         group = _Classic(harness, lanes)
@@ -142,7 +142,10 @@ def classic_rebalance() -> Drawing:
 
 
 def consumer_rebalance() -> Drawing:
-    """The same with the consumer protocol (KIP-848): nobody stops, and each partition moves when it is given up."""
+    """Draw the same rebalance with the consumer protocol (KIP-848).
+
+    No member stops, and each partition moves when it is revoked.
+    """
     lanes = Lanes("A rebalance of the consumer protocol", (_FIRST, _COORDINATOR, _SECOND), "state of the group")
     with _broker(4) as harness:
         group = Consumers(harness)

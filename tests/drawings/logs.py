@@ -1,4 +1,4 @@
-"""A segment that is drawn: its batches to scale, and what its indexes have of them."""
+"""A segment: its batches to scale, and its index entries."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,7 @@ from tests.drawings.svg import Drawing
 
 TIME: Final = 1_700_000_000_000
 _SIZES: Final = (3, 1, 4, 2, 3, 1, 2, 4, 3)
-"""The records of each batch."""
+"""The number of records in each batch."""
 _SOUGHT: Final = 17
 _WIDTH: Final = 1_000
 _LEFT: Final = 10
@@ -21,7 +21,7 @@ _LOG_AT: Final = 190
 
 
 def index_entries() -> Drawing:
-    """The offset index, the time index and the log of one segment."""
+    """Draw the offset index, the time index and the log of one segment."""
     with TemporaryDirectory() as directory:
         harness = Harness(directory)
         harness.create("orders", index_interval_bytes="250")
@@ -85,7 +85,7 @@ def _draw_times(drawing: Drawing, log: Log, stem: str, y: float) -> None:
 
 
 def _draw_search(drawing: Drawing, log: Log, y: float) -> None:
-    """The steps of a broker that looks for an offset, as the lab lists them."""
+    """Draw the steps of an offset lookup, as the lab lists them."""
     drawing.text(_LEFT, y, f"Find offset {_SOUGHT}", "title")
     for line, step in enumerate(find_offset(log, _SOUGHT).steps, 1):
         drawing.text(_LEFT + 12, y + 19 * line, f"{line}. {step.text}")

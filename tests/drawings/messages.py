@@ -18,7 +18,7 @@ TOPIC_ID: Final = UUID("5dc3f6fa-ba8a-4215-9a1c-7a4671dc1f06").bytes
 
 
 def produce_versions() -> Drawing:
-    """A Produce request with one record in three of its versions."""
+    """Draw a Produce request with one record in three of its versions."""
     records = build_batch([NewRecord(b"k", b"paid", TIME)])
     columns: list[Column] = []
     for version, remark in ((3, "before flexible versions"), (9, "flexible"), (13, "with the topic's id")):
@@ -31,7 +31,7 @@ def produce_versions() -> Drawing:
 
 
 def message_formats() -> Drawing:
-    """The same two records in the three message formats."""
+    """Draw the same two records in the three message formats."""
     records = [NewRecord(b"k", b"new", TIME), NewRecord(b"k", b"paid", TIME + 5)]
     columns: list[Column] = []
     for title, built in (

@@ -1,4 +1,4 @@
-"""The figures of the page on speed, as bars: how many times minibroker is ahead of Kafka and of kfake, or behind."""
+"""The figures of the performance page as bars: minibroker compared with Kafka and kfake."""
 
 import math
 import re
@@ -11,21 +11,24 @@ _PAGE: Final = "docs/performance.md"
 _WIDTH: Final = 1_000
 _ONE_AT: Final = 560
 _DOUBLING: Final = 66
-"""Pixels between 1x and 2x."""
+"""The pixels between 1x and 2x."""
 _ROW, _BAR, _TOP = 46, 14, 64
 _PEERS: Final = (("Apache Kafka 3.9.1", "box"), ("kfake", "done"))
 _MARKS: Final = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64)
 
 
 class Row(NamedTuple):
-    """A figure, and the factors by which minibroker is ahead of each peer; None where a peer has no figure."""
+    """A figure, and minibroker's lead over each peer as a factor, or None if the peer has no figure."""
 
     label: str
     ahead: tuple[float | None, ...]
 
 
 def rows() -> list[Row]:
-    """The rows of the page's first table: label, unit, minibroker, Kafka, kfake, and whether more or less is better."""
+    """Return the rows of the page's first table.
+
+    The table has the label, the unit, the figures of minibroker, Kafka and kfake, and whether more or less is better.
+    """
     found: list[Row] = []
     for line in (ROOT / _PAGE).read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -44,7 +47,7 @@ def _at(factor: float) -> float:
 
 
 def beside_others() -> Drawing:
-    """The bars: to the right of 1x minibroker is ahead."""
+    """Draw the bars. To the right of 1x, minibroker is better."""
     shown = rows()
     drawing = Drawing(_WIDTH, "minibroker beside Apache Kafka and kfake")
     x = 10.0

@@ -1,4 +1,4 @@
-"""The life of a produce and of a fetch: every word comes from the responses of a broker without sockets."""
+"""The life of a Produce and of a Fetch. Every text comes from the responses of a broker without sockets."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ def _log(harness: Harness) -> str:
 
 
 def _meet(lanes: Lanes, client: str, harness: Harness, api: ApiKey) -> None:
-    """The two requests that each client begins with."""
+    """Draw the two requests that each client sends first."""
     lanes.step(client, _BROKER, "ApiVersions")
     (known,) = [each for each in harness.ask(ApiVersionsRequest(), 0).api_keys if each.api_key == api]
     lanes.step(_BROKER, client, f"{api.name.capitalize()} v{known.min_version} to v{known.max_version}, ...")
@@ -54,7 +54,7 @@ def _meet(lanes: Lanes, client: str, harness: Harness, api: ApiKey) -> None:
 
 
 def produce() -> Drawing:
-    """A batch, the same batch again, and one that is missing its predecessor."""
+    """Draw a batch, the same batch again, and a batch whose predecessor is missing."""
     lanes = Lanes("The life of a produce", (_PRODUCER, _BROKER, _LOG), "the log", width=270, state_width=430)
     with _broker() as harness:
         _meet(lanes, _PRODUCER, harness, ApiKey.PRODUCE)
@@ -85,7 +85,7 @@ def produce() -> Drawing:
 
 
 def fetch() -> Drawing:
-    """A consumer that reads what is there, waits for the next record, and waits in vain."""
+    """Draw a consumer that reads existing records, waits for the next one, and waits until a timeout."""
     lanes = Lanes("The life of a fetch", (_CONSUMER, _BROKER, _PRODUCER), "the log", width=270, state_width=250)
     with _broker() as harness:
         harness.produce(batch(b"new", b"paid"), _TOPIC)
@@ -134,7 +134,7 @@ def fetch() -> Drawing:
 
 
 def _received(lanes: Lanes, answer: Any) -> int:
-    """Draw the records of a response; returns the offset behind them."""
+    """Draw the records of a response, and return the offset after them."""
     records = values_in(only_partition(answer).records)
     values = ", ".join(f"{offset}: {(value or b'').decode()}" for offset, value in records)
     lanes.step(_BROKER, _CONSUMER, f"{counted(len(records), 'record')}: {values}")

@@ -42,7 +42,7 @@ path { stroke: #59636e; fill: none; stroke-width: 1.3 }
 
 
 class Drawing:
-    """An SVG that grows downwards; positions and sizes are in pixels."""
+    """An SVG that grows downwards. Positions and sizes are in pixels."""
 
     def __init__(self, width: float, title: str) -> None:
         self.width = width
@@ -58,24 +58,24 @@ class Drawing:
         ET.SubElement(marker, "path", {"d": "M0 0L10 5L0 10z"})
 
     def box(self, x: float, y: float, width: float, height: float, kind: str = "") -> None:
-        """Draw a rectangle; `kind` is a class of the style."""
+        """Draw a rectangle. `kind` is a class of the style sheet."""
         place = {"x": x, "y": y, "width": width, "height": height}
         self._add("rect", {"class": kind, **{name: f"{value:g}" for name, value in place.items()}, "rx": "3"})
         self._reach(y + height)
 
     def text(self, x: float, y: float, words: str, kind: str = "") -> None:
-        """Write words; `y` is their base line."""
+        """Write a text. `y` is its baseline."""
         if words:
             self._add("text", {"class": kind, "x": f"{x:g}", "y": f"{y:g}"}, words)
             self._reach(y + 4)
 
     def line(self, *points: tuple[float, float], kind: str = "") -> None:
-        """Draw a line through points; the kind "arrow" gives it a tip."""
+        """Draw a line through points. The kind "arrow" adds an arrowhead."""
         self._add("path", {"class": kind, "d": "M" + "L".join(f"{x:g} {y:g}" for x, y in points)})
         self._reach(max(y for _, y in points))
 
     def source(self) -> str:
-        """The text of the SVG file."""
+        """Return the text of the SVG file."""
         self._root.set("viewBox", f"0 0 {self.width:g} {self.height + 8:g}")
         ET.indent(self._root)
         return ET.tostring(self._root, encoding="unicode") + "\n"

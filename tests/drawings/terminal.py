@@ -1,4 +1,4 @@
-"""A terminal: the output of a program, a line of text for each line."""
+"""A terminal with the output of a program."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -12,14 +12,14 @@ _BAR: Final = 26
 
 
 class Line(NamedTuple):
-    """One line; `kind` is a class of the style, such as "warm" or "title"."""
+    """A line of text. `kind` is a class of the style sheet, such as "warm" or "title"."""
 
     text: str
     kind: str = ""
 
 
 def terminal(title: str, lines: Sequence[Line], *, columns: int) -> Drawing:
-    """A window with a title; `columns` is the number of characters in its longest line."""
+    """Draw a window with a title. `columns` is the number of characters in its longest line."""
     drawing = Drawing(columns * _CHARACTER + 2 * _EDGE, title)
     drawing.box(0.5, 0.5, drawing.width - 1, _BAR + len(lines) * _LINE + _EDGE)
     drawing.text(_EDGE, 19, title, "title")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What stands in Kafka's place for suites that start Kafka themselves. ZooKeeper is said to be there; the broker is ours.
-# MINIBROKER_PYTHON, MINIBROKER_ROOT and MINIBROKER_NOTES come from the runner.
+# Replaces Kafka in suites that start Kafka themselves. It reports that ZooKeeper is running, and starts minibroker as
+# the broker. MINIBROKER_PYTHON, MINIBROKER_ROOT and MINIBROKER_NOTES come from the runner.
 case "$1" in
 *QuorumPeerMain)
     echo "binding to port"

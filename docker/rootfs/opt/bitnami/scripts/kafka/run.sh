@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Becomes the broker.
+# Replaces this process with the broker.
 exec python /opt/minibroker/bin/entrypoint.py

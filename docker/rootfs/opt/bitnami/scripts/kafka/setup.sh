@@ -1,2 +1,2 @@
 #!/usr/bin/env bash
-# Has nothing to do: run.sh prepares the broker, and runs the scripts that are mounted into /docker-entrypoint-initdb.d.
+# Does nothing: run.sh prepares the broker and runs the scripts mounted into /docker-entrypoint-initdb.d.
