@@ -70,14 +70,14 @@ class LineSum(NamedTuple):
 def library_lines(limit: int | None) -> Iterator[SourceLine]:
     """Yield the lines of the library's .py files without line endings, at most `limit` of them."""
     root = sysconfig.get_path("stdlib")
-    left = sys.maxsize if limit is None else limit
+    remaining = sys.maxsize if limit is None else limit
     for directory, subdirectories, files in os.walk(root):
         subdirectories[:] = sorted(set(subdirectories) - {"site-packages", "dist-packages", "__pycache__"})
         for file in sorted(name for name in files if name.endswith(".py")):
             path = os.path.join(directory, file)
             with open(path, "rb") as source:
-                for line in source.read().splitlines()[:left]:
-                    left -= 1
+                for line in source.read().splitlines()[:remaining]:
+                    remaining -= 1
                     yield SourceLine(os.path.relpath(path, root), line)
 
 
@@ -113,8 +113,8 @@ def sums_of(lines: Sequence[SourceLine]) -> dict[str, LineSum]:
     """Return the sums of the source by file."""
     sums: dict[str, LineSum] = {}
     for file, text in lines:
-        before = sums.get(file, LineSum(0, 0))
-        sums[file] = LineSum(before.lines + 1, before.checksum + zlib.crc32(text))
+        previous_sum = sums.get(file, LineSum(0, 0))
+        sums[file] = LineSum(previous_sum.lines + 1, previous_sum.checksum + zlib.crc32(text))
     return sums
 
 
@@ -138,18 +138,18 @@ def words(rows: "DataFrame") -> "DataFrame":
 
     Words after a backslash are left out.
     """
-    found = f.regexp_extract_all(f.col("value").cast("string"), f.lit(r"(?<![\w\\])[A-Za-z_]\w*"), f.lit(0))
-    return rows.select(f.explode(found).alias("word")).groupBy("word").count()
+    matches = f.regexp_extract_all(f.col("value").cast("string"), f.lit(r"(?<![\w\\])[A-Za-z_]\w*"), f.lit(0))
+    return rows.select(f.explode(matches).alias("word")).groupBy("word").count()
 
 
 def draw_formats(axes: Axes, lines: Sequence[Line]) -> None:
     """Draw the sizes of the topics in each message format."""
     by_codec = {(line.topic or "").removeprefix("lines-"): line for line in lines}
-    for place, (name, colour) in enumerate(zip(FORMATS, COLOURS, strict=True)):
-        sizes = [by_codec[codec].sizes[place] for codec in CODECS]
+    for format_index, (name, colour) in enumerate(zip(FORMATS, COLOURS, strict=True)):
+        sizes = [by_codec[codec].sizes[format_index] for codec in CODECS]
         heights = [size.bytes / 1e6 if size else 0 for size in sizes]
-        at = [group + (place - 1) * 0.27 for group in range(len(CODECS))]
-        bars = axes.bar(at, heights, 0.25, color=colour, label=name)
+        positions = [group + (format_index - 1) * 0.27 for group in range(len(CODECS))]
+        bars = axes.bar(positions, heights, 0.25, color=colour, label=name)
         axes.bar_label(bars, [f"{height:.3g}" if size else "-" for height, size in zip(heights, sizes, strict=True)])
     payload = (by_codec["none"].counts.key_bytes + by_codec["none"].counts.value_bytes) / 1e6
     axes.axhline(payload, color=INK, linestyle="--", label="keys and values alone")
@@ -200,9 +200,9 @@ def run(lines: Sequence[SourceLine], folder: str, pictures: str) -> int:
     spark = spark_session("stdlib_pipeline")
     spark.sparkContext.setLogLevel("ERROR")
     spark.conf.set("spark.sql.shuffle.partitions", 4)
-    for part in (lines[:half], lines[half:]):
+    for half_of_lines in (lines[:half], lines[half:]):
         with Broker(topics=topics, data_dir=data) as broker:
-            produce(broker.bootstrap_servers, STREAMED, "zstd", part)
+            produce(broker.bootstrap_servers, STREAMED, "zstd", half_of_lines)
             stream(spark, broker.bootstrap_servers, parquet)
     with Broker(data_dir=data) as broker:
         for codec in CODECS[:-1]:
@@ -212,9 +212,9 @@ def run(lines: Sequence[SourceLine], folder: str, pictures: str) -> int:
     different = [file for file in expected.keys() | streamed.keys() if expected.get(file) != streamed.get(file)]
     print(f"streamed: {sum(line.lines for line in streamed.values()):,} lines; different files: {len(different)}")
     rows = spark.read.format("minibroker").option("topics", STREAMED).load(data).cache()
-    found = sums_in(rows)
-    different += [file for file in expected.keys() | found.keys() if expected.get(file) != found.get(file)]
-    print(f"read from the log files: {sum(line.lines for line in found.values()):,} lines")
+    read_sums = sums_in(rows)
+    different += [file for file in expected.keys() | read_sums.keys() if expected.get(file) != read_sums.get(file)]
+    print(f"read from the log files: {sum(line.lines for line in read_sums.values()):,} lines")
 
     report = stats([data])
     print(stats_text(report, "topic"))

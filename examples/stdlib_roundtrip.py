@@ -65,10 +65,10 @@ class Source:
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
         """Yield each file name with a line, including its line ending, one file after another."""
-        left = sys.maxsize if self._limit is None else self._limit
+        remaining = sys.maxsize if self._limit is None else self._limit
         for name in self._names():
-            lines = self._read(name)[:left]
-            left -= len(lines)
+            lines = self._read(name)[:remaining]
+            remaining -= len(lines)
             if lines:
                 self.counts[name] = len(lines)
             for line in lines:

@@ -59,8 +59,8 @@ def make_app(remote: Remote | None) -> FastAPI:
     app.state.faults = FaultIds()
     app.state.snapshots = SnapshotShelf()
     handle_errors(app)
-    for each in (topics, records, groups, settings, time, snapshots, brokers, requests, faults, health):
-        app.include_router(each.router)
+    for module in (topics, records, groups, settings, time, snapshots, brokers, requests, faults, health):
+        app.include_router(module.router)
     return app
 
 

@@ -71,10 +71,10 @@ def handle_errors(app: FastAPI) -> None:
         (RecursionError, 400, None, "the body is nested too deeply"),
         (OSError, 500, "storage", "{}"),
     ):
-        app.add_exception_handler(kind, _telling(status, word, message))
+        app.add_exception_handler(kind, _problem_handler(status, word, message))
 
 
-def _telling(status: int, word: str | None, message: str) -> Any:
+def _problem_handler(status: int, word: str | None, message: str) -> Any:
     async def handle(_: Request, error: Exception) -> Response:
         return problem(status, message.format(error), word)
 
@@ -87,26 +87,26 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 def _complaint(complaint: dict[str, Any]) -> str:
-    place = ".".join(map(str, complaint["loc"][1:]))  # The first element is "body", "query" or "path".
+    location = ".".join(map(str, complaint["loc"][1:]))  # The first element is "body", "query" or "path".
     message = complaint.get("ctx", {}).get("error", "") if complaint["type"] == "json_invalid" else complaint["msg"]
     if complaint["type"] == "json_invalid":
-        return f"the body is not valid JSON: {message} at character {place}"
-    given = complaint.get("input")
-    if isinstance(given, bytes):
+        return f"the body is not valid JSON: {message} at character {location}"
+    value = complaint.get("input")
+    if isinstance(value, bytes):
         return "the body: JSON is needed, with the header Content-Type: application/json"
     if complaint["type"] == "unknown_field":
         unknown = complaint["ctx"]
-        return f"{'.'.join(filter(None, (place, unknown['field'])))}: there is no such field{unknown['hint']}"
-    shown = "" if isinstance(given, dict | list) or complaint["type"] == "missing" else f", not {given!r}"
-    return f"{place or 'body'}: {message}{shown}"
+        return f"{'.'.join(filter(None, (location, unknown['field'])))}: there is no such field{unknown['hint']}"
+    value_text = "" if isinstance(value, dict | list) or complaint["type"] == "missing" else f", not {value!r}"
+    return f"{location or 'body'}: {message}{value_text}"
 
 
 async def _http(request: Request, error: Exception) -> Response:
-    found = cast("HTTPException", error)
-    message = str(found.detail)
-    if found.status_code in {404, 405}:
+    http_error = cast("HTTPException", error)
+    message = str(http_error.detail)
+    if http_error.status_code in {404, 405}:
         message = f"there is no {request.method} {request.url.path}; GET /openapi.json lists all paths"
-    return problem(found.status_code, message, headers=dict(found.headers or {}))
+    return problem(http_error.status_code, message, headers=dict(http_error.headers or {}))
 
 
 async def _internal(_: Request, error: Exception) -> Response:

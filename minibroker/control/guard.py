@@ -59,8 +59,8 @@ class Guard:
             return problem(403, reason)
         if self._expected is None or path in _OPEN_TO_ALL:
             return None
-        given = headers.get("authorization", "").encode("latin-1")
-        if hmac.compare_digest(given, self._expected):
+        authorization = headers.get("authorization", "").encode("latin-1")
+        if hmac.compare_digest(authorization, self._expected):
             return None
         hint = "a token is needed: Authorization: Bearer TOKEN"
-        return problem(401, "the token is wrong" if given else hint, headers={"WWW-Authenticate": "Bearer"})
+        return problem(401, "the token is wrong" if authorization else hint, headers={"WWW-Authenticate": "Bearer"})

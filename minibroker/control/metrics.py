@@ -109,50 +109,50 @@ _LOGS: Final = {
 }
 
 
-async def scrape(broker: AsyncOperations) -> Scrape:
+async def collect_metrics(broker: AsyncOperations) -> Scrape:
     """Collect all metrics. Runs on the broker's loop."""
     services = broker.services
     services.core.writes.commit()
-    found = Scrape()
-    _count_brokers(services, found)
-    _measure_logs(services, found)
-    _count_shares(services, found)
-    await in_slices(services, _count_groups(services, found))
+    scrape = Scrape()
+    _count_brokers(services, scrape)
+    _measure_logs(services, scrape)
+    _count_shares(services, scrape)
+    await in_slices(services, _count_groups(services, scrape))
     for fault in await broker.faults.list():
-        place = (fault.api or "*", fault.action or "delay")
-        found.fired[place] = found.fired.get(place, 0) + fault.fired
+        labels = (fault.api or "*", fault.action or "delay")
+        scrape.fired[labels] = scrape.fired.get(labels, 0) + fault.fired
     journal = journal_of(services)
-    found.requests = None if journal is None else journal.count
-    return found
+    scrape.requests = None if journal is None else journal.count
+    return scrape
 
 
 def _partitions(services: Services) -> list[Partition]:
     return [partition for topic in services.core.topics for partition in topic.partitions]
 
 
-def _count_brokers(services: Services, found: Scrape) -> None:
+def _count_brokers(services: Services, scrape: Scrape) -> None:
     cluster = services.core.cluster
-    led: Counter[int] = Counter()
-    lacking: Counter[int] = Counter()
-    under: Counter[int] = Counter()
-    kept: Counter[int] = Counter()
+    led_partitions: Counter[int] = Counter()
+    under_replicated: Counter[int] = Counter()
+    under_min_isr: Counter[int] = Counter()
+    hosted_partitions: Counter[int] = Counter()
     offline = 0
     partitions = _partitions(services)
     for partition in partitions:
         offline += partition.leader is None
-        kept.update(partition.replicas)
+        hosted_partitions.update(partition.replicas)
         if partition.leader is not None:
-            led[partition.leader.id] += 1
-            lacking[partition.leader.id] += len(partition.isr) < len(partition.replicas)
-            under[partition.leader.id] += partition.is_under_min_isr
+            led_partitions[partition.leader.id] += 1
+            under_replicated[partition.leader.id] += len(partition.isr) < len(partition.replicas)
+            under_min_isr[partition.leader.id] += partition.is_under_min_isr
     for node in cluster.nodes.values():
         quotas = node.listener.quotas if isinstance(node.listener, NodeListener) else None
         numbers = (
             node is cluster.controller,
-            kept[node.id],
-            led[node.id],
-            lacking[node.id],
-            under[node.id],
+            hosted_partitions[node.id],
+            led_partitions[node.id],
+            under_replicated[node.id],
+            under_min_isr[node.id],
             0 if quotas is None else len(quotas),
             0 if quotas is None else quotas.rate,
             len(node.fetch_sessions),
@@ -160,29 +160,29 @@ def _count_brokers(services: Services, found: Scrape) -> None:
             0 if quotas is None else quotas.left,
         )
         for name, number in zip((*_BY_BROKER, *_COUNTED_BY_BROKER), numbers, strict=True):
-            found.by_broker.setdefault(name, {})[str(node.id),] = number
+            scrape.by_broker.setdefault(name, {})[str(node.id),] = number
     up = len(cluster.up)
-    found.gauges["kafka_controller_kafkacontroller_activebrokercount"] = up
-    found.gauges["kafka_controller_kafkacontroller_fencedbrokercount"] = len(cluster.nodes) - up
-    found.gauges["kafka_controller_kafkacontroller_globaltopiccount"] = len(services.core.topics)
-    found.gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = len(partitions)
-    found.gauges["kafka_controller_kafkacontroller_offlinepartitionscount"] = offline
+    scrape.gauges["kafka_controller_kafkacontroller_activebrokercount"] = up
+    scrape.gauges["kafka_controller_kafkacontroller_fencedbrokercount"] = len(cluster.nodes) - up
+    scrape.gauges["kafka_controller_kafkacontroller_globaltopiccount"] = len(services.core.topics)
+    scrape.gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = len(partitions)
+    scrape.gauges["kafka_controller_kafkacontroller_offlinepartitionscount"] = offline
 
 
-def _measure_logs(services: Services, found: Scrape) -> None:
+def _measure_logs(services: Services, scrape: Scrape) -> None:
     for partition in _partitions(services):
         log = partition.opened_log
         if log is None:
             continue
         topic = (partition.topic.name,)
-        found.messages_in[topic] = found.messages_in.get(topic, 0) + max(0, log.log_end_offset - log.opened_at)
-        found.bytes_in[topic] = found.bytes_in.get(topic, 0) + log.appended_bytes
+        scrape.messages_in[topic] = scrape.messages_in.get(topic, 0) + max(0, log.log_end_offset - log.opened_at)
+        scrape.bytes_in[topic] = scrape.bytes_in.get(topic, 0) + log.appended_bytes
         numbers = log.size, len(log.segments), log.log_start_offset, log.log_end_offset
         for name, number in zip(_LOGS, numbers, strict=True):
-            found.logs.setdefault(name, {})[partition.topic.name, str(partition.index)] = number
+            scrape.logs.setdefault(name, {})[partition.topic.name, str(partition.index)] = number
 
 
-def _count_groups(services: Services, found: Scrape) -> Steps[None]:
+def _count_groups(services: Services, scrape: Scrape) -> Steps[None]:
     coordinator = services.made_groups  # Do not create a coordinator for a scrape.
     groups = [] if coordinator is None else list(coordinator.store.groups())
     states: Counter[str] = Counter()
@@ -193,91 +193,97 @@ def _count_groups(services: Services, found: Scrape) -> Steps[None]:
         kinds[group.kind] += 1
         offsets += sum(map(len, group.offsets.committed.values()))
         with contextlib.suppress(OperationError):  # The group's coordinator has moved.
-            for (topic, index), behind in (yield from group_lag(services, group.group_id)).items():
-                found.lag[group.group_id, topic, str(index)] = behind
+            for (topic, index), lag in (yield from group_lag(services, group.group_id)).items():
+                scrape.lag[group.group_id, topic, str(index)] = lag
         yield
     prefix = "kafka_coordinator_group_groupmetadatamanager_num"
-    found.gauges[f"{prefix}groups"] = len(groups)
-    found.gauges[f"{prefix}offsets"] = offsets
-    for each in GroupState:
-        found.gauges[f"{prefix}groups{each.value.lower()}"] = states[each.value]
+    scrape.gauges[f"{prefix}groups"] = len(groups)
+    scrape.gauges[f"{prefix}offsets"] = offsets
+    for state in GroupState:
+        scrape.gauges[f"{prefix}groups{state.value.lower()}"] = states[state.value]
     for kind in (Group.kind, ConsumerGroup.kind, ShareGroup.kind):
-        found.group_types[kind,] = kinds[kind]
+        scrape.group_types[kind,] = kinds[kind]
 
 
-def _count_shares(services: Services, found: Scrape) -> None:
+def _count_shares(services: Services, scrape: Scrape) -> None:
     manager = services.made_share_partitions  # Do not create a manager for a scrape.
     for node in services.core.cluster.nodes.values():
         sessions = 0, 0
         if manager is not None:
-            known = manager.sessions(node)
-            sessions = len(known), known.partitions
+            share_sessions = manager.sessions(node)
+            sessions = len(share_sessions), share_sessions.partitions
         for name, number in zip(_SHARE_SESSIONS, sessions, strict=True):
-            found.by_broker.setdefault(name, {})[str(node.id),] = number
-    for key, each in () if manager is None else manager.all.items():
+            scrape.by_broker.setdefault(name, {})[str(node.id),] = number
+    for key, share_partition in () if manager is None else manager.all.items():
         topic = services.core.topics.with_id(key.topic_id)
         if topic is not None:
-            found.in_flight[key.group_id, topic.name, str(key.partition)] = each.in_flight
+            scrape.in_flight[key.group_id, topic.name, str(key.partition)] = share_partition.in_flight
     if manager is not None:
-        measured = manager.metrics
-        found.acknowledged = {(name,): measured.acknowledged[kind] for kind, name in _ACKNOWLEDGED.items()}
-        found.spreads[_LOAD_MS] = {(): measured.load_ms}
-        found.spreads[_FETCH_RATIO] = {(group_id,): each.ratio for group_id, each in measured.fetches.items()}
-        found.spreads[_ACQUIRE_MS] = {(group_id,): each.acquire_ms for group_id, each in measured.fetches.items()}
-    for group_id, buried in () if manager is None else manager.dead_letters.items():
+        measured = manager.measured
+        scrape.acknowledged = {(name,): measured.acknowledged[kind] for kind, name in _ACKNOWLEDGED.items()}
+        scrape.spreads[_LOAD_MS] = {(): measured.load_ms}
+        scrape.spreads[_FETCH_RATIO] = {(group_id,): fetches.ratio for group_id, fetches in measured.fetches.items()}
+        scrape.spreads[_ACQUIRE_MS] = {
+            (group_id,): fetches.acquire_ms for group_id, fetches in measured.fetches.items()
+        }
+    for group_id, buried in () if manager is None else manager.buried.items():
         for name, number in zip(_BURIED, (buried.records, buried.batches, buried.failures), strict=True):
-            found.buried.setdefault(name, {})[group_id,] = number
+            scrape.buried.setdefault(name, {})[group_id,] = number
 
 
-class _Numbers(Collector):
+class _ScrapeCollector(Collector):
     """A scrape in the form that the Prometheus library collects."""
 
-    def __init__(self, found: Scrape) -> None:
-        self._found = found
+    def __init__(self, scrape: Scrape) -> None:
+        self._scrape = scrape
 
     def collect(self) -> Iterator[Metric]:
-        found = self._found
+        scrape = self._scrape
         for name, help_text in _GAUGES.items():
-            yield GaugeMetricFamily(name, help_text, value=found.gauges[name])
+            yield GaugeMetricFamily(name, help_text, value=scrape.gauges[name])
         for name, help_text in (_BY_BROKER | _SHARE_SESSIONS).items():
-            yield _filled(GaugeMetricFamily(name, help_text, labels=["broker"]), found.by_broker.get(name, {}))
+            yield _add_samples(GaugeMetricFamily(name, help_text, labels=["broker"]), scrape.by_broker.get(name, {}))
         for name, help_text in _COUNTED_BY_BROKER.items():
-            yield _filled(CounterMetricFamily(name, help_text, labels=["broker"]), found.by_broker.get(name, {}))
+            yield _add_samples(CounterMetricFamily(name, help_text, labels=["broker"]), scrape.by_broker.get(name, {}))
         for name, help_text in _LOGS.items():
-            yield _filled(GaugeMetricFamily(name, help_text, labels=["topic", "partition"]), found.logs.get(name, {}))
+            yield _add_samples(
+                GaugeMetricFamily(name, help_text, labels=["topic", "partition"]), scrape.logs.get(name, {})
+            )
         prefix = "kafka_server_brokertopicmetrics_"
         counted = CounterMetricFamily(f"{prefix}messagesin", "Appended records", labels=["topic"])
-        yield _filled(counted, found.messages_in)
-        yield _filled(
-            CounterMetricFamily(f"{prefix}bytesin", "Bytes of appended batches", labels=["topic"]), found.bytes_in
+        yield _add_samples(counted, scrape.messages_in)
+        yield _add_samples(
+            CounterMetricFamily(f"{prefix}bytesin", "Bytes of appended batches", labels=["topic"]), scrape.bytes_in
         )
         labels = ["consumergroup", "topic", "partition"]
-        yield _filled(
-            GaugeMetricFamily("kafka_consumergroup_lag", "Lag of a group in offsets", labels=labels), found.lag
+        yield _add_samples(
+            GaugeMetricFamily("kafka_consumergroup_lag", "Lag of a group in offsets", labels=labels), scrape.lag
         )
         name = "kafka_server_sharepartitionmetrics_inflightmessagecount"
         labels = ["group", "topic", "partition"]
-        yield _filled(GaugeMetricFamily(name, "Offsets in flight in a share group", labels=labels), found.in_flight)
+        yield _add_samples(
+            GaugeMetricFamily(name, "Offsets in flight in a share group", labels=labels), scrape.in_flight
+        )
         for name, help_text in _BURIED.items():
             # The exporter types a Count as unknown, not as a counter, if its name has no PerSec.
             kind = UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily
-            yield _filled(kind(name, help_text, labels=["group"]), found.buried.get(name, {}))
+            yield _add_samples(kind(name, help_text, labels=["group"]), scrape.buried.get(name, {}))
         name = "kafka_server_sharegroupmetrics_recordacknowledgements"
         counted = CounterMetricFamily(name, "Records acknowledged by members of share groups", labels=["ackType"])
-        yield _filled(counted, found.acknowledged)
+        yield _add_samples(counted, scrape.acknowledged)
         for name, help_text in _SPREADS.items():
-            yield from _spread(name, help_text, found.spreads.get(name, {}))
+            yield from _spread(name, help_text, scrape.spreads.get(name, {}))
         name = "kafka_server_group_coordinator_metrics_group_count"
-        yield _filled(GaugeMetricFamily(name, "Groups by type", labels=["protocol"]), found.group_types)
+        yield _add_samples(GaugeMetricFamily(name, "Groups by type", labels=["protocol"]), scrape.group_types)
         fired = CounterMetricFamily("minibroker_faults_fired", "Requests hit by faults", labels=["api", "action"])
-        yield _filled(fired, found.fired)
-        if found.requests is not None:
+        yield _add_samples(fired, scrape.fired)
+        if scrape.requests is not None:
             yield CounterMetricFamily(
-                "minibroker_journal_requests", "Requests since the journal was started", value=found.requests
+                "minibroker_journal_requests", "Requests since the journal was started", value=scrape.requests
             )
 
 
-def _filled(family: Metric, numbers: _Labelled) -> Metric:
+def _add_samples(family: Metric, numbers: _Labelled) -> Metric:
     """Add a sample for each number to a family, and return the family."""
     assert isinstance(family, GaugeMetricFamily | CounterMetricFamily | UnknownMetricFamily)
     for labels, number in numbers.items():
@@ -292,16 +298,16 @@ def _spread(name: str, help_text: str, spreads: dict[tuple[str, ...], Histogram]
     count = UnknownMetricFamily(f"{name}_count", f"{help_text} (count)", labels=labels)
     for names, spread in spreads.items():
         count.add_metric(names, spread.count)
-        for each in _QUANTILES:
-            quantiles.add_metric([*names, each], spread.quantile(float(each)))
+        for quantile in _QUANTILES:
+            quantiles.add_metric([*names, quantile], spread.quantile(float(quantile)))
     yield quantiles
     yield count
 
 
-def exposition(found: Scrape, accept: str) -> tuple[bytes, str]:
+def encode_metrics(scrape: Scrape, accept: str) -> tuple[bytes, str]:
     """Return the metrics in the format accepted by the client, and the content type."""
     registry = CollectorRegistry()
-    registry.register(_Numbers(found))
+    registry.register(_ScrapeCollector(scrape))
     ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type

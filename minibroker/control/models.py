@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _TEN_MINUTES = 600
 _END: Final = b"]}"
-_SENT_AT_ONCE: Final = 100
+_ELEMENTS_PER_CHUNK: Final = 100
 """The number of list elements that are sent at a time."""
 
 Payload = Annotated[
@@ -70,7 +70,7 @@ def done(warnings: list[str]) -> Response:
     return JSONResponse({"warnings": warnings}) if warnings else Response(status_code=204)
 
 
-class About(BaseModel):
+class ResponseBody(BaseModel):
     """The body of a response."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -91,19 +91,23 @@ def describes(described: type[Any], **after: str) -> Callable[[type[M]], type[M]
     }
 
     def make(model: type[M]) -> type[M]:
-        own = {name: each for name, each in model.model_fields.items() if name in model.__annotations__}
+        own_fields = {name: field for name, field in model.model_fields.items() if name in model.__annotations__}
         fields: dict[str, Any] = {}
         for name, hint in get_type_hints(described, include_extras=True).items():
             fields[name] = (hint, Field(description=sentences.get(name)))
-            fields |= {each: None for each, before in after.items() if before == name}
-        fields |= {name: (each.annotation, each) for name, each in own.items()}
-        kept: dict[str, Any] = {"__base__": model.__base__, "__doc__": model.__doc__, "__module__": model.__module__}
-        return cast("type[M]", create_model(model.__name__, **kept, **fields))
+            fields |= {property_name: None for property_name, field_before in after.items() if field_before == name}
+        fields |= {name: (field.annotation, field) for name, field in own_fields.items()}
+        attributes: dict[str, Any] = {
+            "__base__": model.__base__,
+            "__doc__": model.__doc__,
+            "__module__": model.__module__,
+        }
+        return cast("type[M]", create_model(model.__name__, **attributes, **fields))
 
     return make
 
 
-class Place(About):
+class Place(ResponseBody):
     """A partition. It can also be validated from a pair."""
 
     topic: str
@@ -118,7 +122,7 @@ class Place(About):
         return {"topic": topic, "partition": partition}
 
 
-def by_place(values: Mapping[TopicPartition, T], fields: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
+def by_partition(values: Mapping[TopicPartition, T], fields: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the fields of each value with its topic and partition, sorted by partition."""
     return [
         {"topic": topic, "partition": partition, **fields(value)}
@@ -126,18 +130,18 @@ def by_place(values: Mapping[TopicPartition, T], fields: Callable[[T], dict[str,
     ]
 
 
-class Warned(About):
+class WithWarnings(ResponseBody):
     """The body of a response that can have warnings. The field is omitted if there are none."""
 
     warnings: list[str] | None = Field(default=None, description="One sentence per probable mistake.")
 
 
-def warned(warnings: list[str]) -> dict[str, list[str]]:
-    """Return the field of `Warned` if there are warnings."""
+def warnings_field(warnings: list[str]) -> dict[str, list[str]]:
+    """Return the field of `WithWarnings` if there are warnings."""
     return {"warnings": warnings} if warnings else {}
 
 
-def list_answer(about: About, name: str, elements: Sequence[bytes]) -> Response:
+def list_response(about: ResponseBody, name: str, elements: Sequence[bytes]) -> Response:
     """Return a response with the fields of `about` and a list.
 
     This is for unbounded lists. pydantic validates and encodes such a list in one call, and joining it also takes long.
@@ -148,13 +152,13 @@ def list_answer(about: About, name: str, elements: Sequence[bytes]) -> Response:
         name: The name of the list.
         elements: The elements of the list, each as JSON.
     """
-    rest = about.model_dump_json(exclude={name})[1:-1].encode()
-    head = b'{%b%b"%b":[' % (rest, b"," if rest else b"", name.encode())
+    other_fields = about.model_dump_json(exclude={name})[1:-1].encode()
+    head = b'{%b%b"%b":[' % (other_fields, b"," if other_fields else b"", name.encode())
     size = len(head) + sum(map(len, elements)) + max(len(elements) - 1, 0) + len(_END)
 
     async def body() -> AsyncIterator[bytes]:
-        for begin in range(0, len(elements), _SENT_AT_ONCE):
-            yield (b"," if begin else head) + b",".join(elements[begin : begin + _SENT_AT_ONCE])
+        for begin in range(0, len(elements), _ELEMENTS_PER_CHUNK):
+            yield (b"," if begin else head) + b",".join(elements[begin : begin + _ELEMENTS_PER_CHUNK])
         yield _END if elements else head + _END
 
     return StreamingResponse(body(), media_type="application/json", headers={"Content-Length": str(size)})

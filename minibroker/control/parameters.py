@@ -27,7 +27,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
     route = cast("APIRoute", request.scope["route"])
     if not request.query_params or route.path in _FOR_MACHINES:
         return
-    known = [each.alias for each in route.dependant.query_params]
+    known = [parameter.alias for parameter in route.dependant.query_params]
     for name in request.query_params:
         if name not in known:
             raise HTTPException(400, f"{name}: unknown query parameter{_hint(name, known, route)}")
@@ -72,10 +72,10 @@ class NamesRoute(APIRoute):
         if scope["type"] != "http" or "%2f" not in sent.lower():
             return super().matches(scope)
         path = unquote(sent.replace("%2f", "%2F").replace("%2F", _SLASH))
-        match, found = super().matches({**scope, "path": path})
+        match, child_scope = super().matches({**scope, "path": path})
         if match is not Match.NONE:
-            found["path_params"] = {
+            child_scope["path_params"] = {
                 name: value.replace(_SLASH, "/") if isinstance(value, str) else value
-                for name, value in found["path_params"].items()
+                for name, value in child_scope["path_params"].items()
             }
-        return match, found
+        return match, child_scope

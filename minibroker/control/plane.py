@@ -97,8 +97,8 @@ class ControlPlane:
     @property
     def port(self) -> int:
         """The listening port."""
-        found: int = self._socket.getsockname()[1]
-        return found
+        port: int = self._socket.getsockname()[1]
+        return port
 
     def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         """Serve a broker that runs on `loop`, on a separate thread."""
@@ -127,10 +127,10 @@ class ControlPlane:
         self._serving.wait()
         if self._loop is not None and thread.is_alive():
             with contextlib.suppress(RuntimeError):  # The server's loop has already ended.
-                self._loop.call_soon_threadsafe(self.give_up)
+                self._loop.call_soon_threadsafe(self.shut_down)
         thread.join()
 
-    def give_up(self) -> None:
+    def shut_down(self) -> None:
         """Answer the waiting requests and stop serving. Runs on the server's loop."""
         assert self._server is not None
         if self._remote is not None:

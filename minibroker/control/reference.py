@@ -41,37 +41,39 @@ def render() -> str:
     for path, item in document["paths"].items():
         for method, operation in item.items():
             kinds.setdefault(operation["tags"][0], []).append(_operation(f"{method.upper()} {path}", operation))
-    parts = [f"### {kind}\n\n" + "\n".join(operations) for kind, operations in kinds.items()]
+    sections = [f"### {kind}\n\n" + "\n".join(operations) for kind, operations in kinds.items()]
     schemas: dict[str, Any] = document["components"]["schemas"]
     objects = [_object(name, schema) for name, schema in sorted(schemas.items()) if schema.get("properties")]
-    return "\n".join([*parts, "### Objects\n", *objects])
+    return "\n".join([*sections, "### Objects\n", *objects])
 
 
 def _operation(title: str, operation: dict[str, Any]) -> str:
     description = " ".join(operation["description"].split())
-    python = ", ".join(f"`{_written(each)}`" for each in operation["x-python"])
+    python = ", ".join(f"`{_call_text(method)}`" for method in operation["x-python"])
     lines = [f"#### `{title}`", "", description, ""]
     rows = [
-        _row(f"`{each['name']}`", each["schema"], each.get("description"), required=each["required"])
-        for each in operation.get("parameters", [])
-        if each["in"] == "query"
+        _row(
+            f"`{parameter['name']}`", parameter["schema"], parameter.get("description"), required=parameter["required"]
+        )
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] == "query"
     ]
     if rows:
         lines += ["| Parameter | Type | Meaning |", "| --- | --- | --- |", *rows, ""]
     if "requestBody" in operation:
         body = operation["requestBody"]
-        asked = _type(body["content"]["application/json"]["schema"]).removesuffix(" or null")
-        lines.append(f"Body: {asked}{'' if body.get('required') else '; may be left out'}.")
+        body_type = _type(body["content"]["application/json"]["schema"]).removesuffix(" or null")
+        lines.append(f"Body: {body_type}{'' if body.get('required') else '; may be left out'}.")
     lines.append(
         f"Answer: {'; '.join(_responses(operation['responses']))}." + (f" Python: {python}." if python else "")
     )
     return "\n".join([*lines, ""])
 
 
-def _written(name: str) -> str:
+def _call_text(name: str) -> str:
     """Return a method as Python programs call it, `clock.now_ms()`, or the name of a property."""
     handle, _, member = name.rpartition(".")
-    owner = next(each for each in _OWNERS[handle] if hasattr(each, member))
+    owner = next(owner_type for owner_type in _OWNERS[handle] if hasattr(owner_type, member))
     return name if isinstance(getattr_static(owner, member), property) else f"{name}()"
 
 
@@ -87,8 +89,13 @@ def _responses(responses: dict[str, Any]) -> Iterator[str]:
 def _object(name: str, schema: dict[str, Any]) -> str:
     required = schema.get("required", [])
     rows = [
-        _row(f"`{field}`", each, each.get("description"), required=field in required or "default" not in each)
-        for field, each in schema["properties"].items()
+        _row(
+            f"`{field}`",
+            field_schema,
+            field_schema.get("description"),
+            required=field in required or "default" not in field_schema,
+        )
+        for field, field_schema in schema["properties"].items()
     ]
     description = " ".join(schema.get("description", "").split())
     return "\n".join(
@@ -112,7 +119,7 @@ def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind o
         name = schema["$ref"].removeprefix(_REF)
         return f"[{name}](#{name.lower()})"
     if "enum" in schema:
-        return ", ".join(f"`{each}`" for each in schema["enum"])
+        return ", ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
     if "anyOf" in schema:

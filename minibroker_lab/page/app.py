@@ -31,7 +31,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
 
     Any path that is neither a file nor data returns the page, whose JavaScript reads the path.
     """
-    app = _empty()
+    app = _new_app()
     app.state.remote = remote
     app.state.recorder = recorder
     app.state.searches = Searches(recorder)
@@ -40,8 +40,8 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     app.state.control = control
     app.state.needs_token = needs_token
     app.mount("/control", control)
-    routers = [each.router for each in (actions, lessons, logs, requests, state)]
-    _serve(app, _files(), *routers, lab.broker, lab.time_line, lab.following)
+    routers = [module.router for module in (actions, lessons, logs, requests, state)]
+    _add_routes(app, _files(), *routers, lab.broker, lab.time_line, lab.following)
     return app
 
 
@@ -52,7 +52,7 @@ def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
         recorder: The source of the exchanges.
         facts: Facts about the proxy, shown in the bar above all views.
     """
-    app = _empty()
+    app = _new_app()
     app.state.recorder = recorder
     app.state.remote = None
     app.state.time_line = TimeLine(recorder, None)
@@ -60,19 +60,19 @@ def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
     files = _files()
     start = bytes(files["index.html"].body)
     files["index.html"] = Response(start.replace(b"<html ", b'<html data-mode="trace" ', 1), media_type="text/html")
-    _serve(app, files, lab.proxy, requests.router, lab.time_line)
+    _add_routes(app, files, lab.proxy, requests.router, lab.time_line)
     return app
 
 
-def _empty() -> FastAPI:
+def _new_app() -> FastAPI:
     return FastAPI(title="minibroker lab", version=__version__, openapi_url=None, redirect_slashes=False)
 
 
-def _serve(app: FastAPI, files: Mapping[str, Response], *views: APIRouter) -> None:
+def _add_routes(app: FastAPI, files: Mapping[str, Response], *views: APIRouter) -> None:
     """Add the routes of the views' data and of the files. Every other path returns the page."""
     handle_errors(app)
-    for each in views:
-        app.include_router(each, prefix=_DATA, dependencies=[Depends(refuse_unknown_parameters)])
+    for view in views:
+        app.include_router(view, prefix=_DATA, dependencies=[Depends(refuse_unknown_parameters)])
 
     @app.get("/files/{path:path}")
     def file(path: str) -> Response:
@@ -85,21 +85,21 @@ def _serve(app: FastAPI, files: Mapping[str, Response], *views: APIRouter) -> No
     @app.get("/{path:path}")
     def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the page reads it
         root: str = request.scope["root_path"]
-        return below(files["index.html"], root) if root else files["index.html"]
+        return rebase_page(files["index.html"], root) if root else files["index.html"]
 
 
-def below(index: Response, root: str) -> Response:
+def rebase_page(index: Response, root: str) -> Response:
     """Return the page with `root` in front of the paths of its files."""
     return Response(bytes(index.body).replace(b'"/files/', f'"{root}/files/'.encode()), media_type="text/html")
 
 
 def _files() -> dict[str, Response]:
     """Return a response for each static file, keyed by its path below `static`."""
-    found: dict[str, Response] = {}
+    responses: dict[str, Response] = {}
     for folder, _, names in os.walk(STATIC):
         for name in names:
             path = os.path.join(folder, name)
             kind = _TYPES.get(os.path.splitext(name)[1]) or mimetypes.guess_type(name)[0] or "text/plain"
             with open(path, "rb") as file:
-                found[os.path.relpath(path, STATIC).replace(os.sep, "/")] = Response(file.read(), media_type=kind)
-    return found
+                responses[os.path.relpath(path, STATIC).replace(os.sep, "/")] = Response(file.read(), media_type=kind)
+    return responses

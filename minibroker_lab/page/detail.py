@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.server.inspection.exchanges import Kind
 from minibroker.server.inspection.message_json import SECRETS, is_password
-from minibroker_lab.page.events import fault_words
+from minibroker_lab.page.events import fault_text
 from minibroker_lab.page.follow.links import record_sets
 from minibroker_lab.page.rows import row_json
 from minibroker_lab.trace.reading import has_secrets
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _UNREAD: Final = frozenset({ERROR, NOT_OPENED, UNKNOWN})
-_MOST_TEXT: Final = 400
+_MAX_TEXT: Final = 400
 _HIDDEN_APIS: Final = frozenset({int(ApiKey.ENVELOPE)})
 """APIs whose frames are hidden: an envelope contains another request, which can have secrets."""
 
 
 def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
     """Return the JSON of an exchange with its bytes and fields."""
-    shown = row_json(rows.row(exchange))
+    content = row_json(rows.row(exchange))
     frame = bytearray(exchange.request_frame)
-    shown["request"] = _part_json(exchange, frame, exchange.bytes_in, request_fields(frame, _LIMITS))
+    content["request"] = _part_json(exchange, frame, exchange.bytes_in, request_fields(frame, _LIMITS))
     versions = request_versions(exchange.api_key) if exchange.kind is Kind.REQUEST else range(0)
-    shown["versions"] = list(versions)
+    content["versions"] = list(versions)
     fault = rows.fault_of(exchange)
-    shown["fault"] = None if fault is None else fault_words(fault)
-    shown["records"] = record_sets(exchange, rows.topics) if exchange.kind is Kind.REQUEST else []
-    shown["response"] = None
-    shown["replaced"] = exchange.replaced or {}
+    content["fault"] = None if fault is None else fault_text(fault)
+    content["records"] = record_sets(exchange, rows.topics) if exchange.kind is Kind.REQUEST else []
+    content["response"] = None
+    content["replaced"] = exchange.replaced or {}
     if exchange.bytes_out:
         frame = bytearray(exchange.response_frame)
         fields = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
-        shown["response"] = _part_json(exchange, frame, exchange.bytes_out, fields)
-    return shown
+        content["response"] = _part_json(exchange, frame, exchange.bytes_out, fields)
+    return content
 
 
 def _part_json(exchange: Exchange, frame: bytearray, size: int, tree: Node) -> dict[str, Any]:
@@ -66,19 +66,19 @@ def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
     """
     translations = {"request": request_in_version(exchange.request_frame, version)}
     if exchange.bytes_out:
-        own = exchange.api_key, exchange.version, exchange.response_frame
-        translations["response"] = response_in_version(*own, version)
+        exchange_parts = exchange.api_key, exchange.version, exchange.response_frame
+        translations["response"] = response_in_version(*exchange_parts, version)
     parts: dict[str, Any] = {}
-    for name, each in translations.items():
-        if each.frame is None:
-            parts[name] = {"reason": each.reason}
+    for name, translation in translations.items():
+        if translation.frame is None:
+            parts[name] = {"reason": translation.reason}
             continue
-        frame = bytearray(each.frame)
+        frame = bytearray(translation.frame)
         is_request = name == "request"
         fields = (
             request_fields(frame, _LIMITS) if is_request else response_fields(exchange.api_key, version, frame, _LIMITS)
         )
-        parts[name] = {**_part_json(exchange, frame, len(frame), fields), "lost": list(each.lost)}
+        parts[name] = {**_part_json(exchange, frame, len(frame), fields), "lost": list(translation.lost)}
     return {"version": version, "parts": parts}
 
 
@@ -90,20 +90,20 @@ def record_set_json(data: bytes, topic: str) -> dict[str, Any]:
 
 
 def _tree_json(tree: Node) -> dict[str, Any]:
-    return {"tree": tree_json(tree, max_value_bytes=_MOST_TEXT), "meanings": meanings_json(tree)}
+    return {"tree": tree_json(tree, max_value_bytes=_MAX_TEXT), "meanings": meanings_json(tree)}
 
 
 def mask_secrets(tree: Node, frame: bytearray) -> bool:
     """Overwrite secrets with zeros in the frame and remove them from the tree. Return whether any were found."""
-    found = False
+    has_secrets = False
     for node in tree.all_nodes():
         for child in node.children or ():
             if child.name in SECRETS or (child.name == "value" and is_password(_text(node, "name"))):
                 frame[child.start : child.end] = bytes(child.end - child.start)
                 child.children, child.note = None, "masked"
                 child.value = None if child.value is None else ""
-                found = True
-    return found
+                has_secrets = True
+    return has_secrets
 
 
 def _text(node: Node, name: str) -> str:

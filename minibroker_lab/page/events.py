@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
     from minibroker_storage.log import LogShape
 
-MOST: Final = 5_000
+MAX_EVENTS: Final = 5_000
 """The number of events that are kept."""
-_MOST_SEGMENTS: Final = 16
+_MAX_SEGMENTS: Final = 16
 """The number of segments kept in the outline of a log, oldest first: retention and compaction start there."""
 
 
@@ -47,7 +47,7 @@ class Events:
     """The newest events, oldest first. The broker's thread adds events, and any thread can read them."""
 
     def __init__(self) -> None:
-        self._kept: deque[BrokerEvent] = deque(maxlen=MOST)
+        self._kept: deque[BrokerEvent] = deque(maxlen=MAX_EVENTS)
         self._count = 0
         self._core: Core | None = None
 
@@ -71,7 +71,7 @@ class Events:
 
     def of(self, topic: str, partition: int) -> list[BrokerEvent]:
         """Return the events of one partition."""
-        return [each for each in self.all() if (each.topic, each.partition) == (topic, partition)]
+        return [event for event in self.all() if (event.topic, event.partition) == (topic, partition)]
 
     def _add(self, kind: str, partition: Partition | None, text: str, **facts: Any) -> None:
         assert self._core is not None
@@ -82,7 +82,7 @@ class Events:
     def _fault_hit(self, hit: FaultHit) -> None:
         fault = dict(hit.fields())
         client = hit.client_id or "a client without an id"
-        self._add("fault", None, f"A fault has hit {hit.api} of {client}: {fault_words(fault)}.", fault=fault)
+        self._add("fault", None, f"A fault has hit {hit.api} of {client}: {fault_text(fault)}.", fault=fault)
 
     def _leader_moved(self, partition: Partition) -> None:
         leader = None if partition.leader is None else partition.leader.id
@@ -93,35 +93,34 @@ class Events:
     def _log_cleaned(self, partition: Partition, before: LogShape) -> None:
         name, index = partition.key
         text = f"The cleaner has compacted {name}-{index}: {before.size} bytes before, {partition.log.size} after."
-        self._add("cleaning", partition, text, **_outlines(partition, before))
+        self._add("cleaning", partition, text, **_before_and_after(partition, before))
 
     def _log_shortened(self, partition: Partition, before: LogShape, segments: int) -> None:
         name, index = partition.key
         start = partition.log.log_start_offset
-        many = "1 segment" if segments == 1 else f"{segments} segments"
-        text = (
-            f"Retention has removed {many} of {name}-{index}: the log start offset is {start}, it was {before.start}."
-        )
-        self._add("retention", partition, text, **_outlines(partition, before))
+        removed = "1 segment" if segments == 1 else f"{segments} segments"
+        text = f"Retention has removed {removed} of {name}-{index}: "
+        text += f"the log start offset is {start}, it was {before.start}."
+        self._add("retention", partition, text, **_before_and_after(partition, before))
 
     def _records_deleted(self, partition: Partition, before: LogShape) -> None:
         name, index = partition.key
         start = partition.log.log_start_offset
         if start > before.start:
             text = f"DeleteRecords has moved the log start offset of {name}-{index} to {start}, it was {before.start}."
-            self._add("deletion", partition, text, **_outlines(partition, before))
+            self._add("deletion", partition, text, **_before_and_after(partition, before))
 
 
-def fault_words(fault: Mapping[str, object]) -> str:
+def fault_text(fault: Mapping[str, object]) -> str:
     """Return the fields of a fault as text: "api=Produce, disconnect=after"."""
     return ", ".join(f"{name}={value}" for name, value in fault.items())
 
 
-def _outlines(partition: Partition, before: LogShape) -> dict[str, Any]:
+def _before_and_after(partition: Partition, before: LogShape) -> dict[str, Any]:
     """Return the outlines of a log before and after a change."""
     return {"before": _outline(before), "after": _outline(shape_of(partition.log))}
 
 
 def _outline(shape: LogShape) -> dict[str, Any]:
-    segments = [{"base_offset": base, "size": size} for base, size in shape.segments[:_MOST_SEGMENTS]]
+    segments = [{"base_offset": base, "size": size} for base, size in shape.segments[:_MAX_SEGMENTS]]
     return {"start": shape.start, "size": shape.size, "count": len(shape.segments), "segments": segments}

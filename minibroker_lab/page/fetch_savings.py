@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from minibroker_lab.page.recorder import Recorder
 
 _FIRST_WITH_SESSIONS: Final = 7
-_OPENS: Final = 0
-_MOST_SESSIONS: Final = 10_000
+_OPENING_EPOCH: Final = 0
+_MAX_SESSIONS: Final = 10_000
 _LAST_EPOCH: Final = 0x7FFFFFFF
 
-_Place = tuple[str, bytes, int]
+_PartitionKey = tuple[str, bytes, int]
 """A partition: the name and the id of its topic, one of which is empty, and the partition number."""
 
 
@@ -63,7 +63,7 @@ class _Session:
     """
 
     epoch: int
-    partitions: dict[_Place, None] = field(default_factory=dict[_Place, None])
+    partitions: dict[_PartitionKey, None] = field(default_factory=dict[_PartitionKey, None])
     full: tuple[int, int] | None = None
     savings: Savings = field(default_factory=Savings)
 
@@ -78,7 +78,7 @@ class FetchSavings:
 
     async def catch_up(self) -> None:
         """Read the exchanges that were recorded since the last call."""
-        await self._reader.go_on(self._sessions.clear)  # Unread changes can affect any session.
+        await self._reader.read_new(self._sessions.clear)  # Unread changes can affect any session.
 
     def of(self, node: int, session_id: int) -> Savings | None:
         """Return the savings of a broker's session, or None if the start of the session is no longer recorded."""
@@ -93,12 +93,12 @@ class FetchSavings:
             return
         node = exchange.broker.partition(" ")[0]
         session = self._sessions.get((node, request.session_id))
-        if request.session_epoch <= _OPENS:
+        if request.session_epoch <= _OPENING_EPOCH:
             self._sessions.pop((node, request.session_id), None)
-            if request.session_epoch == _OPENS and response is not None and response.session_id:
-                partitions = dict.fromkeys(_places(request.topics))
+            if request.session_epoch == _OPENING_EPOCH and response is not None and response.session_id:
+                partitions = dict.fromkeys(_partition_keys(request.topics))
                 self._sessions[node, response.session_id] = _Session(1, partitions)
-                if len(self._sessions) > _MOST_SESSIONS:  # Clients that disappear leave their sessions open.
+                if len(self._sessions) > _MAX_SESSIONS:  # Clients that disappear leave their sessions open.
                     del self._sessions[next(iter(self._sessions))]
             return
         if session is None:
@@ -112,7 +112,7 @@ class FetchSavings:
         self._add(session, request, response, exchange.version)
 
     def _add(self, session: _Session, request: FetchRequest, response: FetchResponse | None, version: int) -> None:
-        places = _places(request.topics)
+        places = _partition_keys(request.topics)
         if request.forgotten_topics_data or not session.partitions.keys() >= set(places):
             session.full = None
             session.partitions.update(dict.fromkeys(places))
@@ -142,18 +142,18 @@ def _has_session(exchange: Exchange) -> bool:
     return is_fetch and exchange.version >= _FIRST_WITH_SESSIONS
 
 
-def _places(topics: Iterable[FetchTopic]) -> list[_Place]:
+def _partition_keys(topics: Iterable[FetchTopic]) -> list[_PartitionKey]:
     return [(topic.topic, bytes(topic.topic_id), part.partition) for topic in topics for part in topic.partitions]
 
 
-def _by_topic(places: Iterable[_Place]) -> dict[tuple[str, bytes], list[int]]:
-    found: dict[tuple[str, bytes], list[int]] = {}
+def _by_topic(places: Iterable[_PartitionKey]) -> dict[tuple[str, bytes], list[int]]:
+    indexes_by_topic: dict[tuple[str, bytes], list[int]] = {}
     for name, topic_id, index in places:
-        found.setdefault((name, topic_id), []).append(index)
-    return found
+        indexes_by_topic.setdefault((name, topic_id), []).append(index)
+    return indexes_by_topic
 
 
-def _request_of(request: FetchRequest, places: Iterable[_Place]) -> FetchRequest:
+def _request_of(request: FetchRequest, places: Iterable[_PartitionKey]) -> FetchRequest:
     """Return the same request for all partitions."""
     topics = [
         FetchTopic(
@@ -166,7 +166,7 @@ def _request_of(request: FetchRequest, places: Iterable[_Place]) -> FetchRequest
     return replace(request, topics=topics, forgotten_topics_data=[])
 
 
-def _response_of(places: Iterable[_Place]) -> FetchResponse:
+def _response_of(places: Iterable[_PartitionKey]) -> FetchResponse:
     """Return a response that has no new data for these partitions."""
     return FetchResponse(
         responses=[

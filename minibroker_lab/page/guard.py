@@ -58,9 +58,9 @@ class PageGuard:
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
-        answer = self._login(scope)
-        if answer is not None:
-            await answer(scope, receive, send_with_headers)
+        response = self._login(scope)
+        if response is not None:
+            await response(scope, receive, send_with_headers)
             return
         await self._guard(self._with_token(scope), receive, send_with_headers)
 
@@ -68,12 +68,12 @@ class PageGuard:
         """Return the redirect for `?token=TOKEN`, or None for other requests."""
         if self._token is None or scope["method"] != "GET":
             return None
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-        if given is None or not hmac.compare_digest(given[0].encode(), self._token.encode()):
+        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+        if tokens is None or not hmac.compare_digest(tokens[0].encode(), self._token.encode()):
             return None
-        answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)  # Never redirect to another host.
-        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
-        return answer
+        response = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)  # Never redirect to another host.
+        response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        return response
 
     def _with_token(self, scope: Scope) -> Scope:
         """Return the request with the cookie's token in the header that `Guard` checks."""

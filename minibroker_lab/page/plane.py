@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from minibroker.server.services import Services
 
-BELOW: Final = "/lab"
+PAGE_PATH: Final = "/lab"
 
 
 class PagePlane(ControlPlane):
@@ -62,17 +62,17 @@ class PagePlane(ControlPlane):
         self.recorder.start()
         self._app = make_app(self._remote)
         page = make_page(self._remote, self.recorder, self._app, needs_token=self.token is not None)
-        own = PageGuard(page, self.token, self.host, self.port)
+        app = PageGuard(page, self.token, self.host, self.port)
         if self._control is None:
-            return own
+            return app
         host, port = self._control.host, self._control.port
         below = PageGuard(page, self.token, host, port)
-        return ByPort(own, port, WithPageBelow(Guard(self._app, self.token, host), below))
+        return PortRouter(app, port, PathRouter(Guard(self._app, self.token, host), below))
 
-    def give_up(self) -> None:
+    def shut_down(self) -> None:
         """End all streams, and answer the waiting requests."""
         self.recorder.stop()
-        super().give_up()
+        super().shut_down()
 
 
 class TracePlane(ControlPlane):
@@ -105,13 +105,13 @@ class TracePlane(ControlPlane):
         self._recorder.start()
         return PageGuard(make_trace_page(self._recorder, self._facts), self.token, self.host, self.port)
 
-    def give_up(self) -> None:
+    def shut_down(self) -> None:
         """End all streams, and answer the waiting requests."""
         self._recorder.stop()
-        super().give_up()
+        super().shut_down()
 
 
-class ByPort:
+class PortRouter:
     """An ASGI application that serves one port with a different application."""
 
     def __init__(self, app: ASGIApp, port: int, other: ASGIApp) -> None:
@@ -126,7 +126,7 @@ class ByPort:
         await app(scope, receive, send)
 
 
-class WithPageBelow:
+class PathRouter:
     """An ASGI application that serves the page below `/lab` and the control plane everywhere else."""
 
     def __init__(self, control: ASGIApp, page: ASGIApp) -> None:
@@ -136,10 +136,10 @@ class WithPageBelow:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         path: str = scope.get("path", "")
-        if path == BELOW and scope["method"] == "GET":
+        if path == PAGE_PATH and scope["method"] == "GET":
             query = scope["query_string"].decode("latin-1")
-            await RedirectResponse(f"{BELOW}/{'?' if query else ''}{query}", 307)(scope, receive, send)
-        elif path.startswith(f"{BELOW}/"):
-            await self._page({**scope, "root_path": BELOW}, receive, send)
+            await RedirectResponse(f"{PAGE_PATH}/{'?' if query else ''}{query}", 307)(scope, receive, send)
+        elif path.startswith(f"{PAGE_PATH}/"):
+            await self._page({**scope, "root_path": PAGE_PATH}, receive, send)
         else:
             await self._control(scope, receive, send)

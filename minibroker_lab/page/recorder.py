@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from minibroker.cluster.core import Core
     from minibroker.server.inspection.exchanges import Exchange, Ring
 
-_PAUSE_S: Final = 0.05
+_POLL_S: Final = 0.05
 """The interval between checks for new exchanges while a page is open."""
-_AT_ONCE: Final = 500
+_EXCHANGES_PER_STEP: Final = 500
 _SLICE_S: Final = 0.002
 
 
@@ -87,8 +87,8 @@ class Recorder:
     async def in_slices(self, first: int, last: int) -> AsyncGenerator[Exchange]:
         """Yield the recorded exchanges from `first` to `last`, and let other tasks run in between."""
         began = perf_counter()
-        for start in range(first, last + 1, _AT_ONCE):
-            for exchange in self.between(start, min(start + _AT_ONCE - 1, last)):
+        for start in range(first, last + 1, _EXCHANGES_PER_STEP):
+            for exchange in self.between(start, min(start + _EXCHANGES_PER_STEP - 1, last)):
                 yield exchange
                 if perf_counter() - began > _SLICE_S:
                     await asyncio.sleep(0)
@@ -108,31 +108,35 @@ class Recorder:
     def catch_up(self) -> None:
         """Read new and changed exchanges from the ring, and notify subscribers."""
         ring, rows = self._ring, self.rows
-        fresh = range(self._seen + 1, ring.last + 1)
-        self._seen = fresh.stop - 1
-        changed = {number for number in self._waiting if (one := self.known(number)) is None or one.is_settled}
+        new_numbers = range(self._seen + 1, ring.last + 1)
+        self._seen = new_numbers.stop - 1
+        changed = {
+            number
+            for number in self._waiting
+            if (waiting_exchange := self.known(number)) is None or waiting_exchange.is_settled
+        }
         self._waiting -= changed
-        for number in range(max(fresh.start, self.first), fresh.stop):
+        for number in range(max(new_numbers.start, self.first), new_numbers.stop):
             exchange = self.known(number)
             if exchange is not None:
-                rows.meet(exchange)
+                rows.add_api(exchange)
                 if exchange.is_settled:
-                    self._learn(exchange)
+                    self._save_topic_ids(exchange)
                 else:
                     self._waiting.add(number)
         for number in changed:
             rows.forget(number)
             if (exchange := self.known(number)) is not None:
-                self._learn(exchange)
+                self._save_topic_ids(exchange)
         first = self.first  # The broker's thread can move it while this function runs.
         for number in range(self._forgotten, first):
             rows.forget(number)
         self._forgotten = first
-        if changed or fresh:
+        if changed or new_numbers:
             for subscription in self._subscribers:
-                subscription.add(changed, fresh)
+                subscription.add(changed, new_numbers)
 
-    def _learn(self, exchange: Exchange) -> None:
+    def _save_topic_ids(self, exchange: Exchange) -> None:
         """Save the topic ids of a Metadata response, since later requests use them and a proxy cannot look them up."""
         if self.rows.core is None and exchange.api_key == ApiKey.METADATA and exchange.bytes_out:
             self.rows.reading(exchange)
@@ -141,7 +145,7 @@ class Recorder:
         if self._loop is not None and not self.is_over:
             if self._subscribers:
                 self.catch_up()
-            self._loop.call_later(_PAUSE_S, self._look)
+            self._loop.call_later(_POLL_S, self._look)
 
 
 class Reader:
@@ -168,7 +172,7 @@ class Reader:
         self._waiting: set[int] = set()
         self._lock = asyncio.Lock()
 
-    async def go_on(self, miss: Callable[[], None] = lambda: None) -> None:
+    async def read_new(self, miss: Callable[[], None] = lambda: None) -> None:
         """Read the exchanges that were recorded or answered since the last call.
 
         Args:
@@ -226,7 +230,7 @@ class Subscription:
             return []
         self._event.clear()
         numbers, self._numbers = self._numbers, set()
-        fresh, self._fresh = self._fresh, range(0)
+        new_numbers, self._fresh = self._fresh, range(0)
         first = self._recorder.first
-        changed = sorted(number for number in numbers if number >= first and number not in fresh)
-        return [*changed, *range(max(fresh.start, first), fresh.stop)]
+        changed = sorted(number for number in numbers if number >= first and number not in new_numbers)
+        return [*changed, *range(max(new_numbers.start, first), new_numbers.stop)]

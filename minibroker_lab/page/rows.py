@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from minibroker.server.faults.fault import ACTIONS
 from minibroker.server.inspection.exchanges import Kind
 from minibroker.server.inspection.journal import Entry
-from minibroker_lab.page.events import fault_words
+from minibroker_lab.page.events import fault_text
 from minibroker_lab.trace.lines import about_of, outcome_of
 from minibroker_lab.trace.reading import KnownTopics, name_of, read
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from minibroker_lab.trace.reading import Reading
 
 _LONGEST: Final = 160
-_MOST_APIS: Final = 500
+_MAX_APIS: Final = 500
 WAITING: Final = "waiting"
 _EFFECTS: Final = {*ACTIONS, "delay_ms"}
 
@@ -31,8 +31,8 @@ class Topics(KnownTopics):
 
     def with_id(self, topic_id: bytes) -> Any:
         """Return the topic with this id, or None if it is unknown."""
-        known = None if self.core is None else self.core.topics.with_id(topic_id)
-        return known or super().with_id(topic_id)
+        known_topic = None if self.core is None else self.core.topics.with_id(topic_id)
+        return known_topic or super().with_id(topic_id)
 
 
 class Row(NamedTuple):
@@ -71,15 +71,15 @@ class Filter(NamedTuple):
     only_errors: bool = False
 
     @property
-    def is_open(self) -> bool:
+    def accepts_all(self) -> bool:
         """Whether the filter accepts every row."""
         return self == Filter()
 
-    def may_pass(self, exchange: Exchange) -> bool:
+    def can_match(self, exchange: Exchange) -> bool:
         """Return whether an exchange can match, so that it must be decoded to be checked."""
         return not self.api or exchange.kind is not Kind.REQUEST or name_of(exchange.api_key) == self.api
 
-    def passes(self, row: Row) -> bool:
+    def matches(self, row: Row) -> bool:
         """Return whether a row matches."""
         if (self.api and row.api != self.api) or (self.only_errors and row.state not in {"error", "none"}):
             return False
@@ -89,7 +89,7 @@ class Filter(NamedTuple):
         return all(word in text for word in self.words)
 
 
-def filter_of(api: str, text: str, *, only_errors: bool) -> Filter:
+def parse_filter(api: str, text: str, *, only_errors: bool) -> Filter:
     """Return the filter for a user's input."""
     return Filter(api, tuple(text.lower().split()), only_errors)
 
@@ -117,18 +117,18 @@ class Rows:
         """The broker's core, which has the names of topics."""
         return self.topics.core
 
-    def meet(self, exchange: Exchange) -> None:
+    def add_api(self, exchange: Exchange) -> None:
         """Record the API of a new exchange."""
-        if exchange.api_key not in self._keys and exchange.kind is Kind.REQUEST and len(self._keys) < _MOST_APIS:
+        if exchange.api_key not in self._keys and exchange.kind is Kind.REQUEST and len(self._keys) < _MAX_APIS:
             self._keys.add(exchange.api_key)
             self.apis.add(name_of(exchange.api_key))
 
     def row(self, exchange: Exchange) -> Row:
         """Return the row of an exchange."""
-        made = self._made.get(exchange.number)
-        if made is None:
-            made = self._made[exchange.number] = self._make(exchange)
-        return made
+        row = self._made.get(exchange.number)
+        if row is None:
+            row = self._made[exchange.number] = self._make(exchange)
+        return row
 
     def reading(self, exchange: Exchange) -> Reading:
         """Decode an exchange."""
@@ -149,7 +149,7 @@ class Rows:
         outcome, state = _outcome(exchange, reading)
         if exchange.loss is not None and (fault := self.fault_of(exchange)) is not None:
             effect = {name: value for name, value in fault.items() if name in _EFFECTS}
-            outcome = f"{fault_words(effect)} of a fault: {outcome}"  # The fault comes first for narrow lists.
+            outcome = f"{fault_text(effect)} of a fault: {outcome}"  # The fault comes first for narrow lists.
         return Row(
             exchange.number,
             exchange.time_ms,

@@ -17,7 +17,7 @@ from minibroker.cluster.errors import NotFoundError, OperationError
 from minibroker.operations.views.consumer_offsets import past_groups
 from minibroker.server.inspection.exchanges import Kind
 from minibroker_lab.page.follow.links import response_offsets
-from minibroker_lab.page.passed_groups import HEARTBEATS, TELLING, PassedGroups
+from minibroker_lab.page.observed_groups import GROUP_APIS, HEARTBEATS, ObservedGroups
 from minibroker_lab.page.recorder import Reader
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from minibroker_lab.trace.reading import Reading
 
 _BUCKETS: Final = 200
-_MOST_EVENTS: Final = 500
-_MOST_REBALANCES: Final = 2_000
-_MOST_LOOKED_AT: Final = 5_000
+_MAX_EVENTS: Final = 500
+_MAX_REBALANCES: Final = 2_000
+_MAX_SEARCHED: Final = 5_000
 """The number of earlier requests that are searched for the offsets of logs."""
-_MOST_PARTITIONS: Final = 200
-_MOST_LEADERS: Final = 10_000
-_MOST_BESIDE: Final = 100
+_MAX_PARTITIONS: Final = 200
+_MAX_LEADERS: Final = 10_000
+_MAX_OVERLAPPING: Final = 100
 """The number of later requests that can overlap with a request."""
 _FAMILIES: Final = {
     int(ApiKey.PRODUCE): "produce",
@@ -84,10 +84,10 @@ class TimeLine:
         read_apis = _REBALANCING if events is not None else _REBALANCING | {int(ApiKey.METADATA)}
         self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
         self._reader = Reader(
-            recorder, self._note, lambda each: each.api_key in read_apis and each.kind is Kind.REQUEST
+            recorder, self._note, lambda exchange: exchange.api_key in read_apis and exchange.kind is Kind.REQUEST
         )
-        self._generations: deque[tuple[str, int]] = deque(maxlen=_MOST_REBALANCES)
-        self._marks: deque[_Mark] = deque(maxlen=_MOST_REBALANCES)
+        self._generations: deque[tuple[str, int]] = deque(maxlen=_MAX_REBALANCES)
+        self._marks: deque[_Mark] = deque(maxlen=_MAX_REBALANCES)
 
     async def view(self) -> dict[str, Any]:
         """Return the counts of requests by bucket, and the newest 500 events."""
@@ -102,12 +102,12 @@ class TimeLine:
             family = _FAMILIES.get(exchange.api_key, "other")
             buckets[(exchange.number - first) // size][family] += 1
             times.append(exchange.time_ms)
-        await self._reader.go_on()
+        await self._reader.read_new()
         start = last - len(times) + 1  # The ring may have dropped exchanges in the meantime.
         marks = [mark for mark in self._marks if mark.request >= first]
         marks += [
-            _Mark(start - 1 + bisect_right(times, each.time_ms), each.time_ms, each.kind, each.text)
-            for each in (() if self._events is None else self._events.all())
+            _Mark(start - 1 + bisect_right(times, event.time_ms), event.time_ms, event.kind, event.text)
+            for event in (() if self._events is None else self._events.all())
         ]
         marks.sort(key=lambda mark: (mark.time_ms, mark.request))
         return {
@@ -115,7 +115,7 @@ class TimeLine:
             "last": last,
             "bucket": size,
             "buckets": buckets,
-            "events": [mark._asdict() for mark in marks[-_MOST_EVENTS:]],
+            "events": [mark._asdict() for mark in marks[-_MAX_EVENTS:]],
             "event_count": len(marks),
             "sees_broker": self._events is not None,
         }
@@ -151,16 +151,16 @@ class TimeLine:
         """Record changes of leaders. Responses with an older leader epoch come from brokers that lag behind."""
         for topic in response.topics:
             for part in topic.partitions:
-                place = (topic.name or "", part.partition_index)
+                key = (topic.name or "", part.partition_index)
                 leader = (part.leader_epoch, part.leader_id)
-                known = self._leaders.get(place)
-                if known is not None and leader[0] < known[0]:
+                previous = self._leaders.get(key)
+                if previous is not None and leader[0] < previous[0]:
                     continue
-                if len(self._leaders) < _MOST_LEADERS or known is not None:
-                    self._leaders[place] = leader
-                if known is None or known[1] == leader[1]:
+                if len(self._leaders) < _MAX_LEADERS or previous is not None:
+                    self._leaders[key] = leader
+                if previous is None or previous[1] == leader[1]:
                     continue
-                name = f"{place[0]}-{place[1]}"
+                name = f"{key[0]}-{key[1]}"
                 text = f"{name} has no leader" if leader[1] < 0 else f"Broker {leader[1]} leads {name} now"
                 self._marks.append(_Mark(number, ended_ms, "leader", f"{text}, says Metadata."))
 
@@ -179,17 +179,17 @@ class TimeLine:
         ended = exchange.began_ms if exchange.ended_ms is None else exchange.ended_ms
         at_ms = self._end_of(exchange, ended)
 
-        marked, looked_at = await self._marks_at(number, ended)
-        facts = {"number": number, "time": at_ms, "looked_at": looked_at, "was_cleaned": self._was_cleaned(at_ms)}
+        offsets, searched = await self._marks_at(number, ended)
+        facts = {"number": number, "time": at_ms, "looked_at": searched, "was_cleaned": self._was_cleaned(at_ms)}
         if remote is None:
-            passed = await self._groups_at(number, ended)
-            return {**facts, "groups": passed, "is_whole": True, "logs": _logs(marked, lambda _: None)}
+            past_views = await self._groups_at(number, ended)
+            return {**facts, "groups": past_views, "is_whole": True, "logs": _logs(offsets, lambda _: None)}
 
         async def groups(broker: AsyncOperations) -> dict[str, Any]:
             return asdict(await past_groups(broker.services, at_ms))
 
         async def now(broker: AsyncOperations) -> list[dict[str, Any]]:
-            return _logs(marked, partial(_end_of_log, broker.services.core))
+            return _logs(offsets, partial(_end_of_log, broker.services.core))
 
         try:
             past, logs = await remote(groups), await remote(now)
@@ -199,16 +199,16 @@ class TimeLine:
 
     def _was_cleaned(self, at_ms: int) -> bool:
         return self._events is not None and any(
-            each.kind == "cleaning" and each.topic == CONSUMER_OFFSETS and each.time_ms > at_ms
-            for each in self._events.all()
+            event.kind == "cleaning" and event.topic == CONSUMER_OFFSETS and event.time_ms > at_ms
+            for event in self._events.all()
         )
 
     async def _groups_at(self, number: int, ended_ms: float) -> list[dict[str, Any]]:
         """Return the groups as reconstructed from the requests up to this moment."""
         recorder = self._recorder
-        groups = PassedGroups(recorder.rows.topics)
-        async for exchange in recorder.in_slices(max(recorder.first, number - _MOST_LOOKED_AT + 1), number):
-            if exchange.api_key in TELLING and exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
+        groups = ObservedGroups(recorder.rows.topics)
+        async for exchange in recorder.in_slices(max(recorder.first, number - _MAX_SEARCHED + 1), number):
+            if exchange.api_key in GROUP_APIS and exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
                 groups.note(recorder.rows.reading(exchange))
         return groups.listed()
 
@@ -218,35 +218,37 @@ class TimeLine:
         Later requests in the same millisecond are included.
         """
         certain = exchange.time_ms + int(ended_ms - exchange.began_ms)
-        following = self._recorder.between(exchange.number + 1, exchange.number + _MOST_BESIDE)
-        after = next((each.time_ms for each in following if each.began_ms >= ended_ms), certain + 2)
-        return certain + (after > certain)
+        following = self._recorder.between(exchange.number + 1, exchange.number + _MAX_OVERLAPPING)
+        next_ms = next(
+            (exchange_after.time_ms for exchange_after in following if exchange_after.began_ms >= ended_ms), certain + 2
+        )
+        return certain + (next_ms > certain)
 
     async def _marks_at(self, number: int, ended_ms: float) -> tuple[dict[tuple[str, int], dict[str, int]], int]:
         """Return the newest offsets of each log in responses up to this moment, and the number of searched requests."""
-        marked: dict[tuple[str, int], dict[str, int]] = {}
+        offsets: dict[tuple[str, int], dict[str, int]] = {}
         recorder = self._recorder
-        lowest = max(recorder.first, number - _MOST_LOOKED_AT + 1)
+        lowest = max(recorder.first, number - _MAX_SEARCHED + 1)
         async for exchange in recorder.in_slices(lowest, number):
             if exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
-                for place, marks in response_offsets(exchange, recorder.rows.topics):
+                for partition, marks in response_offsets(exchange, recorder.rows.topics):
                     # Offsets from a later response replace those from an earlier one.
-                    marked[place] = {**marked.get(place, {}), **marks, "request": exchange.number}
-        return marked, number - lowest + 1
+                    offsets[partition] = {**offsets.get(partition, {}), **marks, "request": exchange.number}
+        return offsets, number - lowest + 1
 
 
 def _logs(
-    marked: Mapping[tuple[str, int], Mapping[str, int]], end_of: Callable[[tuple[str, int]], int | None]
+    offsets: Mapping[tuple[str, int], Mapping[str, int]], end_of: Callable[[tuple[str, int]], int | None]
 ) -> list[dict[str, Any]]:
     """Return the first 200 logs with their offsets then and their current log end offsets."""
     return [
-        {"topic": place[0], "partition": place[1], **marks, "end_now": end_of(place)}
-        for place, marks in sorted(marked.items())[:_MOST_PARTITIONS]
+        {"topic": partition[0], "partition": partition[1], **marks, "end_now": end_of(partition)}
+        for partition, marks in sorted(offsets.items())[:_MAX_PARTITIONS]
     ]
 
 
-def _end_of_log(core: Core, place: tuple[str, int]) -> int | None:
-    topic = core.topics.get(place[0])
-    if topic is None or place[1] >= len(topic.partitions):
+def _end_of_log(core: Core, partition: tuple[str, int]) -> int | None:
+    topic = core.topics.get(partition[0])
+    if topic is None or partition[1] >= len(topic.partitions):
         return None
-    return topic.partitions[place[1]].log.log_end_offset
+    return topic.partitions[partition[1]].log.log_end_offset

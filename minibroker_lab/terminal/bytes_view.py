@@ -72,11 +72,11 @@ class BytesView(Vertical):
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[TreeItem]) -> None:
         """Mark and explain the selected field."""
-        place = event.node.data
-        if place is None:
+        item = event.node.data
+        if item is None:
             return
-        field = place.field
-        self.query_one(HexPane).show(place.data, range(field["start"], field["end"]))
+        field = item.field
+        self.query_one(HexPane).show(item.data, range(field["start"], field["end"]))
         self.query_one(".about", Static).update(about(field, self._part.get("meanings", {})))
 
 
@@ -94,9 +94,11 @@ def _add(node: TreeNode[TreeItem], field: Field, data: bytes) -> None:
 def _add_children(node: TreeNode[TreeItem], children: Any, data: bytes) -> None:
     for child in children:
         if "children" in child or "inside" in child:
-            within = child.get("children", ())
-            opens = "inside" in child or any(each["name"] not in _QUIET for each in within[:_OPEN_AT_FIRST])
-            opens = opens and len(within) <= _OPEN_AT_FIRST
+            grandchildren = child.get("children", ())
+            opens = "inside" in child or any(
+                grandchild["name"] not in _QUIET for grandchild in grandchildren[:_OPEN_AT_FIRST]
+            )
+            opens = opens and len(grandchildren) <= _OPEN_AT_FIRST
             _add(node.add(label_of(child), TreeItem(child, data), expand=opens), child, data)
         else:
             node.add_leaf(label_of(child), TreeItem(child, data))
@@ -107,8 +109,8 @@ def label_of(field: Field) -> Text:
     label = Text(str(field["name"]))
     if "value" in field:
         value = field["value"]
-        shown = str(cast("Field", value)["base64"] if isinstance(value, dict) else value)
-        label.append(f" {_short(shown)}", "bold")
+        value_text = str(cast("Field", value)["base64"] if isinstance(value, dict) else value)
+        label.append(f" {_short(value_text)}", "bold")
     if field.get("note"):
         label.append(f" {_short(field['note'])}", "dim")
     if field.get("fault"):
@@ -120,14 +122,14 @@ def about(field: Field, meanings: Mapping[str, Any]) -> str:
     """Return the description of a field: its position, type and meaning."""
     meaning: Field = meanings.get(field.get("about", "")) or meanings.get(field["name"]) or {}
     size = field["end"] - field["start"]
-    where = f"{field['name']}: {field['type']}, {size} byte{'' if size == 1 else 's'} from {field['start']}"
+    summary = f"{field['name']}: {field['type']}, {size} byte{'' if size == 1 else 's'} from {field['start']}"
     kip = meaning.get("kip")
     source = f" (KIP-{kip})" if isinstance(kip, int) else f" ({kip})" if kip else ""
-    return f"{where}\n{meaning.get('text', '')}{source}"
+    return f"{summary}\n{meaning.get('text', '')}{source}"
 
 
 def _short(text: str) -> str:
-    text = "".join(each if each.isprintable() else "·" for each in text)
+    text = "".join(character if character.isprintable() else "·" for character in text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

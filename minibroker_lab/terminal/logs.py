@@ -9,7 +9,7 @@ from urllib.parse import quote
 from textual.widgets import Input, Static
 
 from minibroker_lab.terminal.requests import part_view
-from minibroker_lab.terminal.view import PageError, View, chosen, fill, number, size, table, time_of_day
+from minibroker_lab.terminal.view import PageError, View, fill_table, number, selected_key, size, table, time_of_day
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -42,27 +42,30 @@ class LogList(View):
 
     async def load(self) -> None:
         """Fetch all partitions."""
-        found = await self.client.get("/logs")
-        rows = [(f"{each['topic']} {each['index']}", _partition_cells(each)) for each in found["partitions"]]
-        fill(self.table("#partitions"), rows)
+        page = await self.client.get("/logs")
+        rows = [
+            (f"{partition['topic']} {partition['index']}", _partition_cells(partition))
+            for partition in page["partitions"]
+        ]
+        fill_table(self.table("#partitions"), rows)
 
     def on_data_table_row_selected(self) -> None:
         """Open the selected log."""
-        key = chosen(self.table("#partitions"))
+        key = selected_key(self.table("#partitions"))
         if key is not None:
             topic, _, index = key.rpartition(" ")
             self.open(LogView(self.client, topic, int(index)))
 
 
-def _partition_cells(each: dict[str, Any]) -> list[str]:
+def _partition_cells(partition: dict[str, Any]) -> list[str]:
     names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
-    leader = "none" if each["leader"] is None else str(each["leader"])
+    leader = "none" if partition["leader"] is None else str(partition["leader"])
     return [
-        f"{each['topic']}-{each['index']}",
+        f"{partition['topic']}-{partition['index']}",
         leader,
-        *(number(each[name]) for name in names),
-        size(each["size"]),
-        number(each["segment_count"]),
+        *(number(partition[name]) for name in names),
+        size(partition["size"]),
+        number(partition["segment_count"]),
     ]
 
 
@@ -99,8 +102,8 @@ class LogView(View):
         self.query_one("#marks", Static).update(f"{marks}\n{sizes}\n{log['directory']}")
         offset = log["log_start_offset"] if self._offset is None else self._offset
         page = await self.client.get(f"{self._path}/batches?offset={offset}")
-        rows = [(f"{each['segment']} {each['position']}", _batch_cells(each)) for each in page["batches"]]
-        fill(self.table("#batches"), rows)
+        rows = [(f"{batch['segment']} {batch['position']}", _batch_cells(batch)) for batch in page["batches"]]
+        fill_table(self.table("#batches"), rows)
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         """Show the steps that find an offset, and the batches around it."""
@@ -118,15 +121,15 @@ class LogView(View):
     async def _find(self, offset: int) -> None:
         steps = self.query_one("#steps", Static)
         try:
-            found = await self.client.get(f"{self._path}/find?offset={offset}")
+            result = await self.client.get(f"{self._path}/find?offset={offset}")
         except PageError as error:
             steps.update(str(error))
             return
-        steps.update("\n".join(f"{count}. {each['text']}" for count, each in enumerate(found["steps"], 1)))
+        steps.update("\n".join(f"{count}. {step['text']}" for count, step in enumerate(result["steps"], 1)))
 
     def on_data_table_row_selected(self) -> None:
         """Open the selected batch."""
-        key = chosen(self.table("#batches"))
+        key = selected_key(self.table("#batches"))
         if key is not None:
             segment, _, position = key.partition(" ")
             path = f"{self._path}/batch?segment={segment}&position={position}"
@@ -147,23 +150,23 @@ class LogView(View):
         self.refresh_soon()
 
 
-def _batch_cells(each: dict[str, Any]) -> list[str]:
-    producer = f"{each['producer_id']} epoch {each['producer_epoch']}" if each["producer_id"] >= 0 else ""
+def _batch_cells(batch: dict[str, Any]) -> list[str]:
+    producer = f"{batch['producer_id']} epoch {batch['producer_epoch']}" if batch["producer_id"] >= 0 else ""
     kind = (
-        f"end of transaction: {each['control_type'].lower()}"
-        if each["is_control"]
+        f"end of transaction: {batch['control_type'].lower()}"
+        if batch["is_control"]
         else "transactional"
-        if each["is_transactional"]
+        if batch["is_transactional"]
         else ""
     )
     return [
-        f"{each['base_offset']:,} to {each['last_offset']:,}",
-        str(each["segment"]),
-        number(each["position"]),
-        size(each["size"]),
-        number(each["records"]),
-        each["codec"],
-        time_of_day(max(each["max_timestamp"], 0)),
+        f"{batch['base_offset']:,} to {batch['last_offset']:,}",
+        str(batch["segment"]),
+        number(batch["position"]),
+        size(batch["size"]),
+        number(batch["records"]),
+        batch["codec"],
+        time_of_day(max(batch["max_timestamp"], 0)),
         producer,
         kind,
     ]

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static, TabbedContent, TabPane
 
 from minibroker_lab.terminal.bytes_view import BytesView
-from minibroker_lab.terminal.view import View, chosen, duration, fill, size, table, time_of_day
+from minibroker_lab.terminal.view import View, duration, fill_table, selected_key, size, table, time_of_day
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -63,30 +63,30 @@ class RequestList(View):
         numbers: Any = state["numbers"]
         if numbers is None:
             numbers = range(state["first"], state["last"] + 1)
-        before = [each for each in numbers if self._end is None or each <= self._end]
-        shown = tuple(before[-_ROWS:])
+        numbers_before = [number for number in numbers if self._end is None or number <= self._end]
+        shown = tuple(numbers_before[-_ROWS:])
         if shown != self._shown or self._waiting:
             rows = await self._rows(shown)
             self._waiting = any(row["state"] == "waiting" for row in rows)
             self._shown = shown
-            fill(self.table("#rows"), [(str(row["number"]), _cells(row)) for row in rows])
-        about = f" with “{self._words}”" if self._words else ""
+            fill_table(self.table("#rows"), [(str(row["number"]), _cells(row)) for row in rows])
+        filter_text = f" with “{self._words}”" if self._words else ""
         paused = ", paused" if self._is_paused else ""
-        text = f"{len(numbers):,} requests{about}, {len(shown):,} shown{paused}"
+        text = f"{len(numbers):,} requests{filter_text}, {len(shown):,} shown{paused}"
         self.query_one("#status", Static).update(text)
 
     async def _rows(self, shown: tuple[int, ...]) -> list[dict[str, Any]]:
         """Fetch the rows with these numbers, as many at a time as the page returns."""
-        found: dict[int, dict[str, Any]] = {}
+        rows: dict[int, dict[str, Any]] = {}
         for number in shown:
-            if number not in found:
+            if number not in rows:
                 part = await self.client.get(f"/requests/rows?first={number}&last={number + _ROWS - 1}")
-                found |= {row["number"]: row for row in part["rows"]}
-        return [found[number] for number in shown if number in found]
+                rows |= {row["number"]: row for row in part["rows"]}
+        return [rows[number] for number in shown if number in rows]
 
     def on_data_table_row_selected(self) -> None:
         """Open the selected request."""
-        number = chosen(self.table("#rows"))
+        number = selected_key(self.table("#rows"))
         if number is not None:
             self.open(RequestView(self.client, int(number)))
 
@@ -189,7 +189,7 @@ class RequestView(View):
 
     def action_step(self, by: int) -> None:
         """Open the next or the previous request."""
-        self.open_instead(RequestView(self.client, max(1, self._number + by)))
+        self.replace_with(RequestView(self.client, max(1, self._number + by)))
 
 
 def part_view(part: dict[str, Any]) -> Vertical:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from textual.widgets import DataTable, Static
 
-from minibroker_lab.terminal.view import View, fill, number, place, table, time_of_day
+from minibroker_lab.terminal.view import View, fill_table, number, place, table, time_of_day
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -34,15 +34,21 @@ class StateView(View):
 
     async def load(self) -> None:
         """Fetch the state."""
-        found = await self.client.get("/state")
-        self._fill("groups", [(each["group_id"], _group_cells(each)) for each in found["groups"]["groups"]])
-        transactions = found["transactions"]["transactions"]
-        self._fill("transactions", [(each["transactional_id"], _transaction_cells(each)) for each in transactions])
-        self._fill("sessions", [(f"{each['node']} {each['id']}", _session_cells(each)) for each in found["sessions"]])
-        self._fill("delayed", [(str(at), _delayed_cells(each)) for at, each in enumerate(found["delayed"])])
+        state = await self.client.get("/state")
+        self._fill("groups", [(group["group_id"], _group_cells(group)) for group in state["groups"]["groups"]])
+        transactions = state["transactions"]["transactions"]
+        self._fill(
+            "transactions",
+            [(transaction["transactional_id"], _transaction_cells(transaction)) for transaction in transactions],
+        )
+        self._fill(
+            "sessions",
+            [(f"{session['node']} {session['id']}", _session_cells(session)) for session in state["sessions"]],
+        )
+        self._fill("delayed", [(str(index), _delayed_cells(request)) for index, request in enumerate(state["delayed"])])
 
     def _fill(self, name: str, rows: list[tuple[str, list[Any]]]) -> None:
-        fill(self.table(f"#{name}"), rows)
+        fill_table(self.table(f"#{name}"), rows)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the selected group."""
@@ -51,31 +57,37 @@ class StateView(View):
             self.open(GroupView(self.client, event.row_key.value))
 
 
-def _group_cells(each: dict[str, Any]) -> list[Any]:
-    return [each["group_id"] or "(empty name)", each["type"], each["state"], each["generation"], each["members"]]
+def _group_cells(group: dict[str, Any]) -> list[Any]:
+    return [group["group_id"] or "(empty name)", group["type"], group["state"], group["generation"], group["members"]]
 
 
-def _transaction_cells(each: dict[str, Any]) -> list[Any]:
-    partitions = _names(each["partitions"]) or "none"
-    return [each["transactional_id"], each["state"], each["producer_id"], each["producer_epoch"], partitions]
+def _transaction_cells(transaction: dict[str, Any]) -> list[Any]:
+    partitions = _names(transaction["partitions"]) or "none"
+    return [
+        transaction["transactional_id"],
+        transaction["state"],
+        transaction["producer_id"],
+        transaction["producer_epoch"],
+        partitions,
+    ]
 
 
 def _names(partitions: list[tuple[str, int]]) -> str:
     return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
-def _session_cells(each: dict[str, Any]) -> list[Any]:
-    cached = [f"{part['topic']}-{part['partition']} at {part['fetch_offset']:,}" for part in each["partitions"]]
-    more = f" and {each['partition_count'] - _SHOWN} more" if each["partition_count"] > _SHOWN else ""
+def _session_cells(session: dict[str, Any]) -> list[Any]:
+    cached = [f"{part['topic']}-{part['partition']} at {part['fetch_offset']:,}" for part in session["partitions"]]
+    more = f" and {session['partition_count'] - _SHOWN} more" if session["partition_count"] > _SHOWN else ""
     shown = ", ".join(cached[:_SHOWN]) + more
-    savings = each["savings"]
+    savings = session["savings"]
     saved = "not known" if savings is None else f"{savings['saved_bytes']:,} of {savings['full_bytes']:,}"
-    return [each["id"], each["node"], each["epoch"], time_of_day(each["last_used_ms"]), saved, shown]
+    return [session["id"], session["node"], session["epoch"], time_of_day(session["last_used_ms"]), saved, shown]
 
 
-def _delayed_cells(each: dict[str, Any]) -> list[Any]:
-    client = f"{each['client_id'] or ''} {each['client']}".strip()
-    return [f"{each['api'] or 'unknown'} v{each['version']}", each["node"], client, each["waits_for"]]
+def _delayed_cells(request: dict[str, Any]) -> list[Any]:
+    client = f"{request['client_id'] or ''} {request['client']}".strip()
+    return [f"{request['api'] or 'unknown'} v{request['version']}", request["node"], client, request["waits_for"]]
 
 
 class GroupView(View):
@@ -94,22 +106,22 @@ class GroupView(View):
     async def load(self) -> None:
         """Fetch the group."""
         group = await self.client.get(self._path)
-        states = "  ".join(f"[{each}]" if each == group["state"] else each for each in group["states"])
+        states = "  ".join(f"[{state}]" if state == group["state"] else state for state in group["states"])
         facts = f"{states}\n{group['type']}, generation {group['generation']}, {group['protocol'] or 'no assignor'}"
         self.query_one(".facts", Static).update(facts)
-        members = [(each["member_id"], _member_cells(each)) for each in group["members"]]
-        fill(self.table("#members"), members)
-        offsets = [(place(each), _offset_cells(each)) for each in group["offsets"]]
-        fill(self.table("#offsets"), offsets)
+        members = [(member["member_id"], _member_cells(member)) for member in group["members"]]
+        fill_table(self.table("#members"), members)
+        offsets = [(place(partition), _offset_cells(partition)) for partition in group["offsets"]]
+        fill_table(self.table("#offsets"), offsets)
 
 
-def _member_cells(each: dict[str, Any]) -> list[str]:
-    name = each["group_instance_id"] or each["member_id"]
-    reads = "unknown" if each["partitions"] is None else _names(each["partitions"]) or "nothing"
-    state = f"waits in {each['waits_in']}" if each["waits_in"] else each["state"] or ""
-    leads = ", leader" if each["is_leader"] else ""
-    return [f"{name}{leads}", f"{each['client_id']} {each['client_host']}", reads, state]
+def _member_cells(member: dict[str, Any]) -> list[str]:
+    name = member["group_instance_id"] or member["member_id"]
+    reads = "unknown" if member["partitions"] is None else _names(member["partitions"]) or "nothing"
+    state = f"waits in {member['waits_in']}" if member["waits_in"] else member["state"] or ""
+    leads = ", leader" if member["is_leader"] else ""
+    return [f"{name}{leads}", f"{member['client_id']} {member['client_host']}", reads, state]
 
 
-def _offset_cells(each: dict[str, Any]) -> list[str]:
-    return [place(each), *(number(each[name]) for name in ("committed", "high_watermark", "lag"))]
+def _offset_cells(partition: dict[str, Any]) -> list[str]:
+    return [place(partition), *(number(partition[name]) for name in ("committed", "high_watermark", "lag"))]

@@ -146,7 +146,7 @@ class View(Screen[None]):
         """Show another view. Escape returns to this view."""
         self._lab.push_screen(view)
 
-    def open_instead(self, view: View) -> None:
+    def replace_with(self, view: View) -> None:
         """Show another view in place of this one."""
         cast("Any", self._lab).switch_screen(view)  # Textual's type is incomplete.
 
@@ -156,40 +156,40 @@ class View(Screen[None]):
 
     @property
     def _lab(self) -> App[None]:
-        found: App[None] = cast("Any", self).app  # Textual's type is incomplete.
-        return found
+        lab: App[None] = cast("Any", self).app  # Textual's type is incomplete.
+        return lab
 
 
 def table(name: str, columns: Iterable[str]) -> DataTable[Text]:
     """Return a table whose cursor selects rows."""
-    made: DataTable[Text] = DataTable(id=name, cursor_type="row", zebra_stripes=True)
-    made.add_columns(*columns)
-    return made
+    data_table: DataTable[Text] = DataTable(id=name, cursor_type="row", zebra_stripes=True)
+    data_table.add_columns(*columns)
+    return data_table
 
 
-def fill(made: DataTable[Text], rows: Sequence[tuple[str, Sequence[Any]]]) -> None:
+def fill_table(data_table: DataTable[Text], rows: Sequence[tuple[str, Sequence[Any]]]) -> None:
     """Replace the rows of a table, given as keys and cells.
 
     The cursor stays on its row, or on the last row if it was there.
     """
-    old = [str(row.key.value) for row in made.ordered_rows]
-    at = made.cursor_row
-    key = old[at] if 0 <= at < len(old) else None
-    was_last = at == len(old) - 1
-    made.clear()
+    old = [str(row.key.value) for row in data_table.ordered_rows]
+    cursor_row = data_table.cursor_row
+    key = old[cursor_row] if 0 <= cursor_row < len(old) else None
+    was_last = cursor_row == len(old) - 1
+    data_table.clear()
     for name, cells in rows:
-        made.add_row(*(each if isinstance(each, Text) else Text(str(each)) for each in cells), key=name)
+        data_table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells), key=name)
     keys = [name for name, _ in rows]
     if was_last or key is None:
-        made.move_cursor(row=max(0, len(keys) - 1) if old else 0)
+        data_table.move_cursor(row=max(0, len(keys) - 1) if old else 0)
     elif key in keys:
-        made.move_cursor(row=keys.index(key))
+        data_table.move_cursor(row=keys.index(key))
 
 
-def chosen(made: DataTable[Text]) -> str | None:
+def selected_key(data_table: DataTable[Text]) -> str | None:
     """Return the key of the selected row, or None if the table is empty."""
-    rows = made.ordered_rows
-    return str(rows[made.cursor_row].key.value) if 0 <= made.cursor_row < len(rows) else None
+    rows = data_table.ordered_rows
+    return str(rows[data_table.cursor_row].key.value) if 0 <= data_table.cursor_row < len(rows) else None
 
 
 def size(count: int) -> str:

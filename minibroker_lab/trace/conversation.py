@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from minibroker_lab.trace.lines import LineWriter
     from minibroker_protocol.addresses import Translate
 
-MOST_HELD: Final = 1 << 26
+MAX_HELD_BYTES: Final = 1 << 26
 """The largest response, in bytes, that is held to replace its addresses. Larger responses are forwarded unchanged."""
 
 PREFIX: Final = 4
@@ -120,10 +120,10 @@ class Conversation:
             self._may_be_tokens = False
             exchange.header = api_key, version, _ = _HEADER.unpack_from(frame, 4)
             if api_key == _PRODUCE:
-                known = self._known_acks
-                if version != known.version or not frame.startswith(known.head, _HEADER_END):
-                    known = self._known_acks = _acks(frame, version)
-                exchange.expects_response = known.acks != 0
+                known_acks = self._known_acks
+                if version != known_acks.version or not frame.startswith(known_acks.head, _HEADER_END):
+                    known_acks = self._known_acks = _acks(frame, version)
+                exchange.expects_response = known_acks.acks != 0
             elif api_key == _SASL_HANDSHAKE:
                 self._may_be_tokens = version == 0
         self._sink.begin(exchange, frame)
@@ -142,7 +142,7 @@ class Conversation:
         exchange = self._find(head)
         if exchange is None or not _has_addresses(exchange):
             return False
-        if size <= MOST_HELD:
+        if size <= MAX_HELD_BYTES:
             return True
         name = ApiKey(exchange.api_key).message
         self._sink.complain(f"a response to {name} has {size} bytes, so its addresses pass as they are")
@@ -164,11 +164,11 @@ class Conversation:
             while pending[0] is not exchange and pending[0].kind is Kind.TOKEN:
                 self._sink.end(pending.popleft(), b"")  # The last GSSAPI token has no response.
             pending.remove(exchange)
-        passed = frame
+        forwarded = frame
         if self._translate is not None and size == len(frame) and _has_addresses(exchange):
-            passed = self._with_our_addresses(exchange, frame)
+            forwarded = self._replace_addresses(exchange, frame)
         self._sink.end(exchange, frame, size)
-        return passed
+        return forwarded
 
     def close(self, failure: str) -> None:
         """End all exchanges without a response, because the connection has been closed."""
@@ -184,12 +184,12 @@ class Conversation:
         first = self._pending[0]
         if len(head) >= _BODY:
             correlation_id: int = _INT32.unpack_from(head, 4)[0]
-            for each in self._pending:
-                if each.correlation_id == correlation_id and each.kind is _REQUEST:
-                    return each
+            for exchange in self._pending:
+                if exchange.correlation_id == correlation_id and exchange.kind is _REQUEST:
+                    return exchange
         return first if first.kind is Kind.TOKEN else None
 
-    def _with_our_addresses(self, exchange: Exchange, frame: bytes | bytearray) -> bytes | bytearray:
+    def _replace_addresses(self, exchange: Exchange, frame: bytes | bytearray) -> bytes | bytearray:
         translate_address = self._translate
         if translate_address is None:
             return frame
@@ -198,10 +198,10 @@ class Conversation:
         replaced: dict[str, str] = {}
 
         def translate(host: str, port: int) -> tuple[str, int] | None:
-            other = translate_address(host, port)
-            if other is not None:
-                replaced[f"{host}:{port}"] = f"{other[0]}:{other[1]}"
-            return other
+            replacement = translate_address(host, port)
+            if replacement is not None:
+                replaced[f"{host}:{port}"] = f"{replacement[0]}:{replacement[1]}"
+            return replacement
 
         try:
             position = skip_tagged_fields(view, _BODY) if version in schema_of(cls).flexible else _BODY
@@ -304,24 +304,24 @@ class ResponseStream:
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
         """Return the bytes that can be forwarded now, in order."""
-        passed: list[bytes | bytearray] = []
+        forwarded: list[bytes | bytearray] = []
         position = 0
         if self._held and not self._held_size:
             data = bytes(self._held) + data
             self._held.clear()
         while position < len(data):
             if self.is_opaque:
-                passed.append(data[position:])
+                forwarded.append(data[position:])
                 break
             if self._left:
-                position = self._pass_on(data, position, passed)
+                position = self._pass_on(data, position, forwarded)
             elif self._held_size:
-                position = self._hold(data, position, passed)
+                position = self._hold(data, position, forwarded)
             else:
-                position = self._begin(data, position, passed)
-        return passed
+                position = self._begin(data, position, forwarded)
+        return forwarded
 
-    def _begin(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+    def _begin(self, data: bytes, position: int, forwarded: list[bytes | bytearray]) -> int:
         """Process the start of a frame, and return the new position."""
         head = data[position : position + HEAD]
         size = PREFIX + int.from_bytes(head[:PREFIX], "big", signed=True) if len(head) >= PREFIX else HEAD
@@ -331,7 +331,7 @@ class ResponseStream:
             self._held += head
             position = len(data)
         elif position + size <= len(data):
-            passed.append(self._conversation.response(data[position : position + size], size))
+            forwarded.append(self._conversation.response(data[position : position + size], size))
             position += size
         elif self._conversation.holds(head, size):
             self._held_size = size
@@ -339,17 +339,17 @@ class ResponseStream:
             self._left = self._size = size
         return position
 
-    def _hold(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+    def _hold(self, data: bytes, position: int, forwarded: list[bytes | bytearray]) -> int:
         part = data[position : position + self._held_size - len(self._held)]
         self._held += part
         if len(self._held) == self._held_size:
             frame, self._held, self._held_size = self._held, bytearray(), 0
-            passed.append(self._conversation.response(frame, len(frame)))
+            forwarded.append(self._conversation.response(frame, len(frame)))
         return position + len(part)
 
-    def _pass_on(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+    def _pass_on(self, data: bytes, position: int, forwarded: list[bytes | bytearray]) -> int:
         part = data[position : position + self._left]
-        passed.append(part)
+        forwarded.append(part)
         self._left -= len(part)
         if (room := self._most_kept - len(self._kept)) > 0:
             self._kept += part[:room]

@@ -27,28 +27,28 @@ from minibroker.server.inspection.request_lines import records_of, subjects_of
 from minibroker_lab.trace.reading import KnownTopics, RawBytes, Reading, read
 
 HEADING: Final = f"{'time':<12}  {'client':<30}  {'request':<26}  {'about':<36}  {'outcome':<24}  {'ms':>9}  bytes\n"
-MOST_FRAMES: Final = 1 << 26
-MOST_WAITING: Final = 10_000
-MOST_LINES: Final = 1 << 24
+MAX_FRAME_BYTES: Final = 1 << 26
+MAX_WAITING: Final = 10_000
+MAX_LINE_BYTES: Final = 1 << 24
 _HEAD: Final = 1024
 _PAUSE_MS: Final = 20
 _SLICE_MS: Final = 2
 _END_S: Final = 5.0
-_MOST_COMPLAINTS: Final = 1000
+_MAX_COMPLAINTS: Final = 1000
 
 
 def line_of(reading: Reading) -> str:
     """Return the text line of a reading: time, client, API and version, subject, outcome, latency and bytes."""
     exchange = reading.exchange
     seconds, milliseconds = divmod(exchange.time_ms, 1000)
-    at = f"{_time_of_day(seconds)}.{milliseconds:03}"
+    time_text = f"{_time_of_day(seconds)}.{milliseconds:03}"
     client = f"{reading.client_id} {exchange.client}" if reading.client_id else exchange.client
     api = f"{reading.api} v{exchange.version}" if exchange.kind is Kind.REQUEST else reading.api
     latency = "" if exchange.ended_ms is None else f"{exchange.ended_ms - exchange.began_ms:.1f}"
     sizes = f"{exchange.bytes_in}/{exchange.bytes_out}"
     about, outcome = about_of(reading), outcome_of(reading)
     return (
-        escape_for_log(f"{at:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
+        escape_for_log(f"{time_text:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
     )
 
 
@@ -88,7 +88,7 @@ def outcome_of(reading: Reading) -> str:
 def json_of(reading: Reading) -> str:
     """Return the JSON line of a reading. Messages have the format of the journal."""
     exchange = reading.exchange
-    shown: dict[str, Any] = {
+    content: dict[str, Any] = {
         "number": exchange.number,
         "time": exchange.time_ms,
         "client": exchange.client,
@@ -107,10 +107,10 @@ def json_of(reading: Reading) -> str:
     }
     for name, raw in (("requestBytes", reading.request_bytes), ("responseBytes", reading.response_bytes)):
         if raw is not None:
-            shown[name] = _raw_json(raw)
+            content[name] = _raw_json(raw)
     if exchange.replaced:
-        shown["replaced"] = exchange.replaced
-    return json.dumps(shown) + "\n"
+        content["replaced"] = exchange.replaced
+    return json.dumps(content) + "\n"
 
 
 def _raw_json(raw: RawBytes) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Output:
     def write(self, text: str) -> bool:
         """Queue a text for writing. Return False if too much text is waiting."""
         with self._lock:
-            if self._waiting > MOST_LINES:
+            if self._waiting > MAX_LINE_BYTES:
                 return False
             self._waiting += len(text)
         self._queue.put(text)
@@ -187,13 +187,13 @@ class LineWriter:
         self._clock = clock
         self._output = output
         self._line = line
-        self._left_out_line = left_out
+        self._dropped_line = left_out
         self._complain = complain
         self._complaints: set[str] = set()
         self._topics = KnownTopics()
         self._over: deque[Exchange] = deque()
         self._kept_bytes = 0
-        self._left_out = 0
+        self._dropped_lines = 0
         self._count = 0
         self._is_waiting = False
 
@@ -202,7 +202,7 @@ class LineWriter:
         if self._output is None and self._ring is None:
             return
         exchange.began = self._clock.now_ms(), self._clock.monotonic_ms()
-        exchange.request_frame = self._kept(frame_without_secrets(exchange, frame, is_request=True))
+        exchange.request_frame = self._limit_frame(frame_without_secrets(exchange, frame, is_request=True))
         if self._ring is None:
             self._count += 1
             exchange.number = self._count
@@ -222,7 +222,7 @@ class LineWriter:
             return
         if frame:
             exchange.ended_ms = self._clock.monotonic_ms()
-            exchange.response_frame = self._kept(frame_without_secrets(exchange, frame, is_request=False))
+            exchange.response_frame = self._limit_frame(frame_without_secrets(exchange, frame, is_request=False))
             if self._ring is not None:
                 self._ring.grow(exchange, len(exchange.response_frame))
             exchange.bytes_out = size  # Set last: a page's thread treats an answered exchange as complete.
@@ -231,15 +231,15 @@ class LineWriter:
         if self._output is None:
             return
         self._over.append(exchange)
-        if len(self._over) > MOST_WAITING:
-            self._write(self._shown(self._over.popleft()))
+        if len(self._over) > MAX_WAITING:
+            self._write(self._format(self._over.popleft()))
         if not self._is_waiting:
             self._is_waiting = True
-            self._clock.call_later(_PAUSE_MS, self._show_some)
+            self._clock.call_later(_PAUSE_MS, self._write_some)
 
     def complain(self, text: str) -> None:
         """Print a problem for the user, once per text."""
-        if text not in self._complaints and len(self._complaints) < _MOST_COMPLAINTS:
+        if text not in self._complaints and len(self._complaints) < _MAX_COMPLAINTS:
             self._complaints.add(text)
             self._complain(text)
 
@@ -247,39 +247,43 @@ class LineWriter:
         """Write the remaining exchanges, and close the output."""
         if self._output is not None:
             while self._over:
-                self._write(self._shown(self._over.popleft()))
-            self._tell_of_left_out()
+                self._write(self._format(self._over.popleft()))
+            self._report_dropped_lines()
             self._output.close()
 
-    def _kept(self, frame: bytes | bytearray) -> bytes | bytearray:
+    def _limit_frame(self, frame: bytes | bytearray) -> bytes | bytearray:
         if self._output is None:
             return frame
-        if self._kept_bytes + len(frame) > MOST_FRAMES:
+        if self._kept_bytes + len(frame) > MAX_FRAME_BYTES:
             frame = frame[:_HEAD]
         self._kept_bytes += len(frame)
         return frame
 
-    def _show_some(self) -> None:
+    def _write_some(self) -> None:
         until_ms = self._clock.monotonic_ms() + _SLICE_MS
         lines: list[str] = []
         try:
             while self._over and self._clock.monotonic_ms() < until_ms:
-                lines.append(self._shown(self._over.popleft()))
+                lines.append(self._format(self._over.popleft()))
         finally:
             self._is_waiting = bool(self._over)
             if self._is_waiting:
-                self._clock.call_later(0, self._show_some)
-        self._tell_of_left_out()
+                self._clock.call_later(0, self._write_some)
+        self._report_dropped_lines()
         self._write("".join(lines), len(lines))
 
-    def _shown(self, exchange: Exchange) -> str:
+    def _format(self, exchange: Exchange) -> str:
         self._kept_bytes -= len(exchange.request_frame) + len(exchange.response_frame)
         return self._line(read(exchange, self._topics))
 
     def _write(self, text: str, lines: int = 1) -> None:
         if self._output is not None and not self._output.write(text):
-            self._left_out += lines
+            self._dropped_lines += lines
 
-    def _tell_of_left_out(self) -> None:
-        if self._left_out and self._output is not None and self._output.write(self._left_out_line(self._left_out)):
-            self._left_out = 0
+    def _report_dropped_lines(self) -> None:
+        if (
+            self._dropped_lines
+            and self._output is not None
+            and self._output.write(self._dropped_line(self._dropped_lines))
+        ):
+            self._dropped_lines = 0

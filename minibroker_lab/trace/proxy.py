@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from minibroker_lab.trace.lines import LineWriter
 
-MOST_PENDING: Final = 10_000
+MAX_PENDING: Final = 10_000
 """The number of unanswered requests at which a connection stops reading from its client."""
-MOST_KEPT: Final = 1 << 22
+MAX_KEPT_BYTES: Final = 1 << 22
 """The number of bytes of a frame that are kept for display."""
 CONNECT_S: Final = 30.0
 """The timeout for connecting to a broker, including the TLS handshake."""
-MOST_BROKERS: Final = 1000
+MAX_BROKERS: Final = 1000
 _BACKLOG: Final = 1024
 _ATTEMPTS: Final = 100
 """The number of ports tried for one broker."""
@@ -70,13 +70,13 @@ class Proxy:
         loop = asyncio.get_running_loop()
         host, port = self._listen
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except socket.gaierror as error:
             raise ValueError(f"--listen: {host} is not an address of this machine: {error.strerror}") from None
-        self._family = found[0][0]
-        self._listen = str(found[0][4][0]), port
+        self._family = addresses[0][0]
+        self._listen = str(addresses[0][4][0]), port
         try:
-            listening = self._bound(port)
+            listening = self._bind(port)
         except OSError as error:
             raise ValueError(f"--listen: {written(self._listen)} cannot be bound: {error.strerror}") from None
         self._ports[self._to] = listening.getsockname()[1]
@@ -103,11 +103,11 @@ class Proxy:
             side.abort()
             side.conversation.close("the proxy ended")
 
-    def opened(self, side: ClientSide) -> None:
+    def add_side(self, side: ClientSide) -> None:
         """Add the connection of a client."""
         self._sides.add(side)
 
-    def closed(self, side: ClientSide) -> None:
+    def remove_side(self, side: ClientSide) -> None:
         """Remove the connection of a client."""
         self._sides.discard(side)
 
@@ -122,17 +122,17 @@ class Proxy:
         if not host or not 0 < port <= LAST_PORT:
             return None
         broker = host, port
-        ours = self._ports.get(broker)
-        if ours is None:
+        our_port = self._ports.get(broker)
+        if our_port is None:
             if port in self._ports.values() and host in {our_host, self._listen[0]}:
                 return None  # The broker advertises the proxy.
-            ours = self._open(broker)
-        return None if ours is None else (our_host, ours)
+            our_port = self._listen_for(broker)
+        return None if our_port is None else (our_host, our_port)
 
-    def _open(self, broker: Address) -> int | None:
+    def _listen_for(self, broker: Address) -> int | None:
         """Start listening for a broker. Return the port, or None if that fails."""
-        if len(self._ports) >= MOST_BROKERS:
-            self.sink.complain(f"there are over {MOST_BROKERS} brokers, so the address of {written(broker)} passes")
+        if len(self._ports) >= MAX_BROKERS:
+            self.sink.complain(f"there are over {MAX_BROKERS} brokers, so the address of {written(broker)} passes")
             return None
         error: OSError | None = None
         for _ in range(_ATTEMPTS):
@@ -141,7 +141,7 @@ class Proxy:
             if self._next_port > LAST_PORT:
                 break
             try:
-                listening = self._bound(self._next_port)
+                listening = self._bind(self._next_port)
             except OSError as failure:
                 error = failure
                 continue
@@ -154,7 +154,7 @@ class Proxy:
         self.sink.complain(f"no port for the broker at {written(broker)}, so its address passes: {reason}")
         return None
 
-    def _bound(self, port: int) -> socket.socket:
+    def _bind(self, port: int) -> socket.socket:
         listening = socket.socket(self._family, socket.SOCK_STREAM)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -241,15 +241,15 @@ class ClientSide(_Side):
         super().connection_made(transport)
         self.hold("connecting")
         asyncio.get_running_loop().call_soon(self._pause_again)
-        peer, ours = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        peer, own_address = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.conversation = Conversation(
             written(peer[:2]),
             written(self._target),
             self._owner.sink,
-            lambda host, port: self._owner.translate(host, port, ours[0]),
+            lambda host, port: self._owner.translate(host, port, own_address[0]),
         )
-        self._stream = RequestStream(self.conversation, MOST_KEPT)
-        self._owner.opened(self)
+        self._stream = RequestStream(self.conversation, MAX_KEPT_BYTES)
+        self._owner.add_side(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def _pause_again(self) -> None:
@@ -280,7 +280,7 @@ class ClientSide(_Side):
         assert other is not None
         assert other.transport is not None
         other.transport.write(data)
-        if self.conversation.pending > MOST_PENDING:
+        if self.conversation.pending > MAX_PENDING:
             self.hold("pending")
 
     def eof_received(self) -> bool:
@@ -294,7 +294,7 @@ class ClientSide(_Side):
         if self._connecting is not None:
             self._connecting.cancel()
         self.conversation.close("the client closed the connection")
-        self._owner.closed(self)
+        self._owner.remove_side(self)
 
     def abort(self) -> None:
         """Abort the connections to the client and the broker."""
@@ -310,7 +310,7 @@ class _BrokerSide(_Side):
         super().__init__()
         self._client = client
         self.other = client
-        self._stream = ResponseStream(client.conversation, MOST_KEPT)
+        self._stream = ResponseStream(client.conversation, MAX_KEPT_BYTES)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -321,7 +321,7 @@ class _BrokerSide(_Side):
         assert transport is not None
         for part in self._stream.feed(data):
             transport.write(part)
-        if self._client.conversation.pending <= MOST_PENDING:
+        if self._client.conversation.pending <= MAX_PENDING:
             self._client.release("pending")
 
     def connection_lost(self, exc: Exception | None) -> None:

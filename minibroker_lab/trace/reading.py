@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from minibroker.server.requests.declarations import Target
     from minibroker.server.requests.endpoints import Endpoint
 
-MOST_ELEMENTS: Final = 20_000
-MOST_SHOWN: Final = 1024
+MAX_ELEMENTS: Final = 20_000
+MAX_SHOWN_BYTES: Final = 1024
 """The number of bytes shown of a message that was not decoded."""
 
 _PREFIX: Final = 4
 _RESPONSE_BODY: Final = 8
 _ERROR_CODE: Final = slice(8, 10)
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-_MOST_TOPICS: Final = 100_000
+_MAX_TOPICS: Final = 100_000
 _UNREADABLE: Final = (DecodeError, ValueError)
 
 
@@ -98,10 +98,10 @@ class KnownTopics:
 
     def learn(self, response: Any) -> None:
         """Save the topics of a response that have a name and an id."""
-        listed: Sequence[Any] = getattr(response, "topics", None) or ()
-        for topic in listed:
+        topics: Sequence[Any] = getattr(response, "topics", None) or ()
+        for topic in topics:
             topic_id, name = getattr(topic, "topic_id", ZERO_UUID), getattr(topic, "name", None)
-            if topic_id != ZERO_UUID and name and len(self._by_id) < _MOST_TOPICS:
+            if topic_id != ZERO_UUID and name and len(self._by_id) < _MAX_TOPICS:
                 self._by_id[topic_id] = _Topic(name)
 
 
@@ -174,7 +174,7 @@ def _endpoint(api_key: int) -> Endpoint | None:
 def _raw(frame: bytes | bytearray, size: int, *, hides: bool) -> RawBytes | None:
     if not size:
         return None
-    return RawBytes(size, None if hides else bytes(frame[_PREFIX : _PREFIX + MOST_SHOWN]))
+    return RawBytes(size, None if hides else bytes(frame[_PREFIX : _PREFIX + MAX_SHOWN_BYTES]))
 
 
 def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, Any]:
@@ -188,7 +188,7 @@ def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, A
             return client_id, None
         is_flexible = exchange.version in schema_of(served.request).flexible
         position = skip_tagged_fields(view, header.body) if is_flexible else header.body
-        return client_id, decode(served.request, view, exchange.version, position, MOST_ELEMENTS)[0]
+        return client_id, decode(served.request, view, exchange.version, position, MAX_ELEMENTS)[0]
     except _UNREADABLE:
         return client_id, None
 
@@ -205,6 +205,6 @@ def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
                 version = 0  # Every client can decode this version (KIP-511).
         elif version in schema_of(served.response).flexible:
             position = skip_tagged_fields(view, position)
-        return version, decode(served.response, view, version, position, MOST_ELEMENTS)[0]
+        return version, decode(served.response, view, version, position, MAX_ELEMENTS)[0]
     except _UNREADABLE:
         return version, None

@@ -39,7 +39,7 @@ def byte_columns(title: str, *columns: Column, is_aligned: bool) -> Drawing:
     If they are aligned, equal fields are in the same row and all fields in the same order.
     """
     rows = [list(_rows(column.root)) for column in columns]
-    order = _merged([[row.path for row in each] for each in rows]) if is_aligned else []
+    order = _merged([[row.path for row in column_rows] for column_rows in rows]) if is_aligned else []
     drawing = Drawing(len(columns) * (_WIDTH + _GAP) - _GAP, title)
     for index, (column, own) in enumerate(zip(columns, rows, strict=True)):
         x = index * (_WIDTH + _GAP)

@@ -43,7 +43,7 @@ def _draw(log: Log, batches: tuple[BatchView, ...]) -> Drawing:
     drawing = Drawing(_WIDTH, "An offset index, a time index, and the batches that they point to")
     segment = log.segments[0]
     scale = (_WIDTH - 2 * _LEFT) / segment.size
-    places = {each.position: _LEFT + each.position * scale for each in batches}
+    places = {batch.position: _LEFT + batch.position * scale for batch in batches}
     stem = Path(segment.log.path).stem
     drawing.text(_LEFT, 16, f"{stem}.index", "title")
     drawing.text(_LEFT + 250, 16, "8 bytes an entry: offset less base offset, position in the log", "soft")
@@ -57,13 +57,13 @@ def _draw(log: Log, batches: tuple[BatchView, ...]) -> Drawing:
         drawing.text(x + 8, 55, f"offset {entry.offset}, position {entry.position}")
         drawing.line((x + 60, 62), (places[entry.position] + 6, _LOG_AT), kind="arrow")
     drawing.text(_LEFT, _LOG_AT - 10, f"{stem}.log", "title")
-    for each in batches:
-        x = places[each.position]
-        width = each.size * scale - 2
-        drawing.box(x, _LOG_AT, width, 58, "box" if each.is_indexed else "")
-        drawing.text(x + 6, _LOG_AT + 17, f"{each.base_offset}-{each.last_offset}", "title")
-        drawing.text(x + 6, _LOG_AT + 34, f"at {each.position}")
-        drawing.text(x + 6, _LOG_AT + 50, f"{each.size} bytes", "soft")
+    for batch_view in batches:
+        x = places[batch_view.position]
+        width = batch_view.size * scale - 2
+        drawing.box(x, _LOG_AT, width, 58, "box" if batch_view.is_indexed else "")
+        drawing.text(x + 6, _LOG_AT + 17, f"{batch_view.base_offset}-{batch_view.last_offset}", "title")
+        drawing.text(x + 6, _LOG_AT + 34, f"at {batch_view.position}")
+        drawing.text(x + 6, _LOG_AT + 50, f"{batch_view.size} bytes", "soft")
     drawing.text(_LEFT, _LOG_AT + 76, "offsets, position and size of each batch, to scale", "soft")
     _draw_times(drawing, log, stem, _LOG_AT + 110)
     _draw_search(drawing, log, _LOG_AT + 190)

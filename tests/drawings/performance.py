@@ -37,7 +37,7 @@ def rows() -> list[Row]:
         ours, *others = [float(cell.replace(",", "")) if re.match(r"[\d.,]+$", cell) else None for cell in cells[2:5]]
         assert ours is not None, line
         sign = 1 if cells[5] == "more" else -1
-        ahead = tuple(None if each is None else (ours / each) ** sign for each in others)
+        ahead = tuple(None if other is None else (ours / other) ** sign for other in others)
         found.append(Row(f"{cells[0]}, {cells[1]}", ahead))
     return found
 

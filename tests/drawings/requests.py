@@ -44,7 +44,7 @@ def _log(harness: Harness) -> str:
 def _meet(lanes: Lanes, client: str, harness: Harness, api: ApiKey) -> None:
     """Draw the two requests that each client sends first."""
     lanes.step(client, _BROKER, "ApiVersions")
-    (known,) = [each for each in harness.ask(ApiVersionsRequest(), 0).api_keys if each.api_key == api]
+    (known,) = [api_key for api_key in harness.ask(ApiVersionsRequest(), 0).api_keys if api_key.api_key == api]
     lanes.step(_BROKER, client, f"{api.name.capitalize()} v{known.min_version} to v{known.max_version}, ...")
     lanes.step(client, _BROKER, f"Metadata, topic {_TOPIC}")
     answer = harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name=_TOPIC)]), 12)

@@ -4,14 +4,14 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from minibroker.cluster.errors import NotFoundError
-from minibroker.control.models import About, Body
+from minibroker.control.models import Body, ResponseBody
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import AsyncBrokerNode
 
 
-class Node(About):
+class Node(ResponseBody):
     """A broker."""
 
     node_id: int
@@ -20,7 +20,7 @@ class Node(About):
     rack: str | None = Field(description="The broker's `broker.rack`, or null.")
 
 
-class Nodes(About):
+class Nodes(ResponseBody):
     """All brokers."""
 
     brokers: list[Node]
@@ -56,7 +56,7 @@ async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
     """
 
     async def work(broker: AsyncOperations) -> Node:
-        await _find(broker, node_id).stop()
+        await _find_node(broker, node_id).stop()
         await broker.services.core.cluster.settled()
         return _node(broker, node_id)
 
@@ -68,7 +68,7 @@ async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
     """Start a broker again at the same address. A running broker keeps running."""
 
     async def work(broker: AsyncOperations) -> Node:
-        await _find(broker, node_id).start()
+        await _find_node(broker, node_id).start()
         await broker.services.core.cluster.settled()
         return _node(broker, node_id)
 
@@ -87,19 +87,19 @@ async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBr
 
     async def work(broker: AsyncOperations) -> int | None:
         await broker.leader(topic, partition)  # This raises if there is no such partition.
-        node = _find(broker, to.node_id)
+        node = _find_node(broker, to.node_id)
         await broker.move_leader(topic, partition, node.node_id)
         return await broker.leader(topic, partition)
 
     return Leader(node_id=await on_broker(work))
 
 
-def _find(broker: AsyncOperations, node_id: int) -> AsyncBrokerNode:
+def _find_node(broker: AsyncOperations, node_id: int) -> AsyncBrokerNode:
     try:
         return broker.brokers[node_id]
     except KeyError:
-        known = ", ".join(map(str, broker.brokers))
-        raise NotFoundError(f"there is no broker {node_id}; brokers: {known}") from None
+        node_ids = ", ".join(map(str, broker.brokers))
+        raise NotFoundError(f"there is no broker {node_id}; brokers: {node_ids}") from None
 
 
 def _node(broker: AsyncOperations, node_id: int) -> Node:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Depends, Request
 from pydantic import Field, WithJsonSchema
 
 from minibroker.cluster.errors import NotFoundError, collected_warnings
-from minibroker.control.models import About, Warned, warned
+from minibroker.control.models import ResponseBody, WithWarnings, warnings_field
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.routes.requests import JournalEntry, entry_json
@@ -17,17 +17,17 @@ from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.reference import HOW_OFTEN, MATCH, WHAT
 
 
-class _Counted(About):
+class _Counted(ResponseBody):
     id: str
     fired: UInt64 = Field(description="The number of requests that the fault has hit.")
     fault: dict[str, Any] = Field(description="The fields of the fault.")
 
 
-class InstalledFault(_Counted, Warned):
+class InstalledFault(_Counted, WithWarnings):
     """An installed fault. Only the response that installs it can have warnings."""
 
 
-class InstalledFaults(About):
+class InstalledFaults(ResponseBody):
     """The faults in the order in which they were added."""
 
     faults: list[InstalledFault]
@@ -55,7 +55,7 @@ def _schema(kind: str) -> dict[str, Any]:
     if kind == "`true`":
         return {"const": True, "type": "boolean"}
     if kind.startswith("`"):
-        return {"type": "string", "enum": [each.strip("` ") for each in kind.split(",")]}
+        return {"type": "string", "enum": [value.strip("` ") for value in kind.split(",")]}
     return _TYPES[kind.replace(",", " ").split()[0]]
 
 
@@ -80,16 +80,16 @@ class FaultIds:
 
     def see(self, installed: Iterable[Fault]) -> dict[str, Fault]:
         """Return the installed faults by id. New faults get the next ids."""
-        known = {id(fault): name for name, fault in self._faults.items()}
-        seen: dict[str, Fault] = {}
+        ids = {id(fault): name for name, fault in self._faults.items()}
+        faults_by_id: dict[str, Fault] = {}
         for fault in installed:
-            name = known.get(id(fault))
+            name = ids.get(id(fault))
             if name is None:
                 self._count += 1
                 name = str(self._count)
-            seen[name] = fault
-        self._faults = seen
-        return seen
+            faults_by_id[name] = fault
+        self._faults = faults_by_id
+        return faults_by_id
 
     async def find(self, broker: AsyncOperations, fault_id: str) -> Fault:
         """Return the installed fault with this id.
@@ -97,10 +97,10 @@ class FaultIds:
         Raises:
             NotFoundError: There is no such fault.
         """
-        seen = self.see(await broker.faults.list())
-        if fault_id not in seen:
-            raise NotFoundError(f"there is no fault {fault_id!r}; faults: {', '.join(seen) or 'none'}")
-        return seen[fault_id]
+        faults_by_id = self.see(await broker.faults.list())
+        if fault_id not in faults_by_id:
+            raise NotFoundError(f"there is no fault {fault_id!r}; faults: {', '.join(faults_by_id) or 'none'}")
+        return faults_by_id[fault_id]
 
 
 async def _ids(request: Request) -> FaultIds:
@@ -119,8 +119,8 @@ async def list_faults(on_broker: OnBroker, ids: Ids) -> InstalledFaults:
     """
 
     async def work(broker: AsyncOperations) -> InstalledFaults:
-        seen = ids.see(await broker.faults.list())
-        return InstalledFaults(faults=[_shown(name, fault) for name, fault in seen.items()])
+        faults_by_id = ids.see(await broker.faults.list())
+        return InstalledFaults(faults=[_shown(name, fault) for name, fault in faults_by_id.items()])
 
     return await on_broker(work)
 
@@ -135,12 +135,14 @@ async def add_fault(
 
     async def work(broker: AsyncOperations) -> InstalledFault:
         fault = await broker.faults.add(Fault.from_json(fields))
-        seen = ids.see(await broker.faults.list())
-        return next(_shown(name, each) for name, each in seen.items() if each is fault)
+        faults_by_id = ids.see(await broker.faults.list())
+        return next(
+            _shown(name, installed_fault) for name, installed_fault in faults_by_id.items() if installed_fault is fault
+        )
 
     with collected_warnings() as warnings:
         installed = await on_broker(work)
-    return installed.model_copy(update=warned(warnings))
+    return installed.model_copy(update=warnings_field(warnings))
 
 
 @router.delete("/faults", status_code=204, openapi_extra=calls("faults.clear"))
@@ -180,5 +182,5 @@ def _with_hits(fault_id: str, fault: Fault) -> FaultHits:
         id=fault_id,
         fired=fault.fired,
         fault=fault.to_json(),
-        hits=[JournalEntry.model_validate(entry_json(each)) for each in fault.hits],
+        hits=[JournalEntry.model_validate(entry_json(hit)) for hit in fault.hits],
     )

@@ -7,7 +7,16 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from minibroker.cluster.errors import collected_warnings
-from minibroker.control.models import About, Body, Place, Timeout, Warned, by_place, describes, warned
+from minibroker.control.models import (
+    Body,
+    Place,
+    ResponseBody,
+    Timeout,
+    WithWarnings,
+    by_partition,
+    describes,
+    warnings_field,
+)
 from minibroker.control.parameters import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
@@ -18,7 +27,7 @@ from minibroker.operations.wording import Int64
 from minibroker_storage.data_directory.names import TopicPartition
 
 
-class GroupIds(About):
+class GroupIds(ResponseBody):
     """The ids of some consumer groups."""
 
     groups: list[str]
@@ -30,14 +39,14 @@ class Assigned(Place):
 
 
 @describes(MemberDescription)
-class Member(About):
+class Member(ResponseBody):
     """A member of a group."""
 
     partitions: list[Assigned] | None = Field(description="Null while the member waits, or if it is not a consumer.")
 
 
 @describes(GroupDescription, is_stable="state")
-class Group(About):
+class Group(ResponseBody):
     """The state of a group at one moment."""
 
     is_stable: bool
@@ -50,7 +59,7 @@ class Committed(Place):
     offset: Int64
 
 
-class CommittedOffsets(About):
+class CommittedOffsets(ResponseBody):
     """The committed offsets of a group."""
 
     partitions: list[Committed]
@@ -62,7 +71,7 @@ class PartitionLag(Place):
     lag: Int64
 
 
-class Lag(Warned):
+class Lag(WithWarnings):
     """The lag of a group."""
 
     total: Int64
@@ -70,7 +79,7 @@ class Lag(Warned):
 
 
 @describes(InFlightRecords)
-class InFlight(About):
+class InFlight(ResponseBody):
     """Consecutive offsets that were delivered to a share group and have the same state."""
 
 
@@ -82,7 +91,7 @@ class SharePartition(Place):
     in_flight: list[InFlight]
 
 
-class SharePartitionList(About):
+class SharePartitionList(ResponseBody):
     """The partitions that a share group reads."""
 
     partitions: list[SharePartition]
@@ -107,14 +116,14 @@ class CatchingUp(Body):
 router = APIRouter(tags=["Groups"], route_class=NamesRoute)
 
 _GROUPS: Final = 1_000
-_MOST_GROUPS: Final = 10_000
+_MAX_GROUPS: Final = 10_000
 
 
 @router.get("/groups", openapi_extra=calls("groups"))
 async def list_groups(
     on_broker: OnBroker,
     after: Annotated[str | None, Query(description="Skips this id and all ids sorted before it.")] = None,
-    limit: Annotated[int, Query(ge=1, le=_MOST_GROUPS, description="The maximum number of ids.")] = _GROUPS,
+    limit: Annotated[int, Query(ge=1, le=_MAX_GROUPS, description="The maximum number of ids.")] = _GROUPS,
 ) -> GroupIds:
     """List the ids of consumer groups. To continue, pass `next_after` as `after`."""
     groups, next_after = page_of(await on_broker(lambda broker: broker.groups()), after or "", limit)
@@ -132,8 +141,8 @@ async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
     """Return the lag of a group in each partition with a committed offset or an assigned member."""
     with collected_warnings() as warnings:
         lag = await on_broker(lambda broker: broker.group(group_id).lag())
-    partitions = by_place(lag, lambda behind: {"lag": behind})
-    return Lag.model_validate({"total": sum(lag.values()), "partitions": partitions, **warned(warnings)})
+    partitions = by_partition(lag, lambda behind: {"lag": behind})
+    return Lag.model_validate({"total": sum(lag.values()), "partitions": partitions, **warnings_field(warnings)})
 
 
 @router.get("/groups/{group_id:path}/share-partitions", openapi_extra=calls("group.share_partitions"))
@@ -141,7 +150,9 @@ async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartition
     """Return the partitions of a share group and their records in flight. Returns 409 for a group of another type."""
     described = await on_broker(lambda broker: broker.group(group_id).share_partitions())
     names = SharePartition.model_fields.keys() - Place.model_fields.keys()
-    partitions = by_place(described, lambda each: {name: getattr(each, name) for name in names})
+    partitions = by_partition(
+        described, lambda share_partition: {name: getattr(share_partition, name) for name in names}
+    )
     return SharePartitionList.model_validate({"partitions": partitions})
 
 
@@ -149,8 +160,10 @@ async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartition
 async def wait_until_stable(group_id: str, on_broker: OnBroker, options: GroupWait | None = None) -> Group:
     """Wait until every member has its assignment and every subscribed partition has an owner."""
     wait = options or GroupWait()
-    found = await on_broker(lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout))
-    return Group.model_validate(found)
+    description = await on_broker(
+        lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout)
+    )
+    return Group.model_validate(description)
 
 
 @router.post("/groups/{group_id:path}/wait-until-caught-up", openapi_extra=calls("group.wait_until_caught_up"))
@@ -161,9 +174,9 @@ async def wait_until_caught_up(
 
     On a timeout, `message` names the partitions that lag behind.
     """
-    asked = options or CatchingUp()
+    wait = options or CatchingUp()
     return _committed(
-        await on_broker(lambda broker: broker.group(group_id).wait_until_caught_up(asked.topic, timeout=asked.timeout))
+        await on_broker(lambda broker: broker.group(group_id).wait_until_caught_up(wait.topic, timeout=wait.timeout))
     )
 
 
@@ -180,4 +193,4 @@ async def describe_group(group_id: str, on_broker: OnBroker) -> Group:
 
 
 def _committed(offsets: Mapping[TopicPartition, int]) -> CommittedOffsets:
-    return CommittedOffsets.model_validate({"partitions": by_place(offsets, lambda offset: {"offset": offset})})
+    return CommittedOffsets.model_validate({"partitions": by_partition(offsets, lambda offset: {"offset": offset})})

@@ -8,14 +8,14 @@ from pydantic import Field
 
 from minibroker.config.version import __version__
 from minibroker.control.errors import UnavailableError
-from minibroker.control.metrics import exposition, scrape
-from minibroker.control.models import About
+from minibroker.control.metrics import collect_metrics, encode_metrics
+from minibroker.control.models import ResponseBody
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 
 
-class BrokerInfo(About):
+class BrokerInfo(ResponseBody):
     """The brokers as a whole."""
 
     name: Literal["minibroker"] = "minibroker"
@@ -25,7 +25,7 @@ class BrokerInfo(About):
     controller: int | None = Field(description="The node id of the controller, or null while no broker is up.")
 
 
-class Status(About):
+class Status(ResponseBody):
     """The state of the broker."""
 
     status: Literal["ok", "down"]
@@ -78,7 +78,7 @@ async def readyz(on_broker: OnBroker, response: Response) -> Status:
 )
 async def metrics(on_broker: OnBroker, accept: Annotated[str, Header()] = "") -> Response:
     """Return metrics for Prometheus. Kafka's metrics have the names that the Prometheus JMX exporter gives them."""
-    content, content_type = exposition(await on_broker(scrape), accept)
+    content, content_type = encode_metrics(await on_broker(collect_metrics), accept)
     return Response(content, headers={"Content-Type": content_type})
 
 

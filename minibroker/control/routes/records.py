@@ -11,16 +11,16 @@ from starlette.responses import Response
 from minibroker.cluster.errors import collected_warnings
 from minibroker.control.models import (
     WITH_WARNINGS,
-    About,
     Body,
     Count,
     Payload,
+    ResponseBody,
     Timeout,
-    Warned,
+    WithWarnings,
     describes,
     done,
-    list_answer,
-    warned,
+    list_response,
+    warnings_field,
 )
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
@@ -70,17 +70,17 @@ class NewRecords(Body):
 
 
 @describes(producing.RecordMetadata)
-class RecordMetadata(About):
+class RecordMetadata(ResponseBody):
     """The partition and the offset of a new record."""
 
 
-class ProducedRecords(Warned):
+class ProducedRecords(WithWarnings):
     """The appended records, in order."""
 
     records: list[RecordMetadata]
 
 
-class Header(About):
+class Header(ResponseBody):
     """A header of a record."""
 
     name: str
@@ -88,7 +88,7 @@ class Header(About):
 
 
 @describes(ConsumerRecord)
-class Record(About):
+class Record(ResponseBody):
     """A record as a consumer receives it, with details of its storage."""
 
     key: ReadPayload
@@ -96,7 +96,7 @@ class Record(About):
     headers: list[Header]
 
 
-class RecordList(About):
+class RecordList(ResponseBody):
     """Records of a topic, ordered by partition."""
 
     records: list[Record]
@@ -116,7 +116,7 @@ class _Conditions(Body):
         value, key = (
             payload_of(getattr(self, name), name) if name in self.model_fields_set else ANY for name in ("value", "key")
         )
-        headers = self.headers and {name: payload_of(each, f"header {name!r}") for name, each in self.headers.items()}
+        headers = self.headers and {name: payload_of(value, f"header {name!r}") for name, value in self.headers.items()}
         return value, {"key": key, "headers": headers, "partition": self.partition}
 
 
@@ -158,9 +158,9 @@ class Absence(_Conditions):
 router = APIRouter(tags=["Records"])
 
 _RECORDS: Final = 10_000
-_MOST_RECORDS: Final = 100_000
+_MAX_RECORDS: Final = 100_000
 _PAGE_BYTES: Final = 16 << 20
-_ENCODED_AT_ONCE: Final = 50
+_RECORDS_PER_STEP: Final = 50
 """The number of records encoded before other threads can run, which takes less than a millisecond."""
 
 Format = Annotated[
@@ -180,19 +180,19 @@ async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedR
     """Append records without a client. A missing topic is created, as for a client."""
     messages = [
         Message(
-            payload_of(each.value, "value"),
-            payload_of(each.key, "key"),
-            headers_of(each.headers),
-            each.timestamp,
-            each.partition,
+            payload_of(new_record.value, "value"),
+            payload_of(new_record.key, "key"),
+            headers_of(new_record.headers),
+            new_record.timestamp,
+            new_record.partition,
         )
-        for each in new.records
+        for new_record in new.records
     ]
     with collected_warnings() as warnings:
         places = await on_broker(
             lambda broker: broker.produce(topic, *messages, message_format=new.message_format, codec=new.codec)
         )
-    return ProducedRecords.model_validate({"records": places, **warned(warnings)})
+    return ProducedRecords.model_validate({"records": places, **warnings_field(warnings)})
 
 
 @router.get("/topics/{topic}/records", response_model=RecordPart, openapi_extra=calls("records"))
@@ -202,14 +202,14 @@ async def read_records(
     partition: Annotated[int | None, Query(description="Read only this partition.")] = None,
     start: Annotated[int, Query(description="The first offset to read.")] = 0,
     isolation: Isolation = "read_committed",
-    limit: Annotated[int, Query(ge=1, le=_MOST_RECORDS, description="The maximum number of records.")] = _RECORDS,
+    limit: Annotated[int, Query(ge=1, le=_MAX_RECORDS, description="The maximum number of records.")] = _RECORDS,
     form: Format = "text",
 ) -> Response:
     """Return some records of a topic as consumers read them, with at most 16 MiB of keys and values.
 
     To continue, request each partition of `next_offsets` with its offset as `start`.
     """
-    found, next_offsets = await on_broker(
+    page, next_offsets = await on_broker(
         lambda broker: read_page(
             broker.services,
             topic,
@@ -220,23 +220,25 @@ async def read_records(
             max_bytes=_PAGE_BYTES,
         )
     )
-    return await _answer(RecordPart(records=[], next_offsets=next_offsets), found, form)
+    return await _answer(RecordPart(records=[], next_offsets=next_offsets), page, form)
 
 
 @router.post("/topics/{topic}/records/wait", response_model=RecordList, openapi_extra=calls("wait_for"))
 async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> Response:
     """Wait until a topic has a number of committed records, and return all of its committed records."""
     matching = None if wait.matching is None else _matcher(wait.matching)
-    found = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
-    return await _answer(RecordList(records=[]), found, form)
+    matches = await on_broker(
+        lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout)
+    )
+    return await _answer(RecordList(records=[]), matches, form)
 
 
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
 async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form: Format = "text") -> Record:
     """Wait for a matching record and return it. On a timeout, `message` compares it with the existing records."""
-    value, others = expectation.given()
-    found = await on_broker(lambda broker: broker.expect(topic, value, **others, timeout=expectation.timeout))
-    return _shown(found, form)
+    value, conditions = expectation.given()
+    match = await on_broker(lambda broker: broker.expect(topic, value, **conditions, timeout=expectation.timeout))
+    return _shown(match, form)
 
 
 @router.post(
@@ -253,9 +255,9 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
     Returns 200 with a warning if the topic does not exist but a topic with a similar name does.
     """
     absent = ruled_out or Absence()
-    value, others = absent.given()
+    value, conditions = absent.given()
     with collected_warnings() as warnings:
-        await on_broker(lambda broker: broker.expect_none(topic, value, **others, within=absent.within))
+        await on_broker(lambda broker: broker.expect_none(topic, value, **conditions, within=absent.within))
     return done(warnings)
 
 
@@ -270,13 +272,13 @@ def _shown(record: ConsumerRecord, form: Form) -> Record:
 async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
     """Return a list of records with their bytes in one of the forms. Other threads can run in between."""
     shown_records: list[bytes] = []
-    for number, each in enumerate(records, 1):
-        shown_records.append(_shown(each, form).model_dump_json().encode())
-        if not number % _ENCODED_AT_ONCE:
+    for number, consumer_record in enumerate(records, 1):
+        shown_records.append(_shown(consumer_record, form).model_dump_json().encode())
+        if not number % _RECORDS_PER_STEP:
             await asyncio.sleep(0)
-    return list_answer(about, "records", shown_records)
+    return list_response(about, "records", shown_records)
 
 
 def _matcher(matching: Matching) -> RecordMatcher:
-    value, others = matching.given()
-    return record(value, **others, offset=matching.offset, timestamp=matching.timestamp)
+    value, conditions = matching.given()
+    return record(value, **conditions, offset=matching.offset, timestamp=matching.timestamp)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from minibroker.cluster.errors import ConflictError, OperationError
 from minibroker.cluster.routing.slices import Steps
-from minibroker.control.models import About, Body, Count, Timeout, list_answer
+from minibroker.control.models import Body, Count, ResponseBody, Timeout, list_response
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
@@ -24,14 +24,14 @@ class JournalSize(Body):
     capacity: int = Field(default=10_000, ge=1, le=1_000_000, description="The number of newest requests to keep.")
 
 
-class JournalInfo(About):
+class JournalInfo(ResponseBody):
     """The state of the journal."""
 
     is_kept: bool
     count: UInt64 = Field(description="The number of requests since the journal was started.")
 
 
-class JournalEntry(About):
+class JournalEntry(ResponseBody):
     """One request and its response."""
 
     number: UInt64
@@ -53,7 +53,7 @@ class JournalEntry(About):
     failure: str | None = Field(description="Why the request closed the connection.")
 
 
-class JournalEntries(About):
+class JournalEntries(ResponseBody):
     """Client requests and their responses, oldest first."""
 
     count: UInt64 = Field(description="The number of all requests, including filtered and dropped ones.")
@@ -75,7 +75,7 @@ class RequestWait(Body):
 router = APIRouter(tags=["Requests"])
 
 _NEWEST = 1000
-_MOST = 10_000
+_MAX_LISTED = 10_000
 _Pattern = Annotated[str | None, Query(description="A name, with * and ? as wildcards.")]
 
 
@@ -117,7 +117,7 @@ async def list_requests(
     error: Annotated[str | None, Query(description="The name or number of an error in the response.")] = None,
     after: Annotated[int, Query(description="Skips requests up to this number.")] = 0,
     limit: Annotated[
-        int, Query(ge=1, le=_MOST, description="The maximum number of matching requests, newest first.")
+        int, Query(ge=1, le=_MAX_LISTED, description="The maximum number of matching requests, newest first.")
     ] = _NEWEST,
 ) -> Response:
     """List the client requests and responses that match all filters. Returns 409 if no journal is kept."""
@@ -125,7 +125,7 @@ async def list_requests(
 
     async def work(broker: AsyncOperations) -> Response:
         journal = _journal(broker)
-        steps = _fitting(journal, journal.find(**filters, error=_error(error), after=after), limit)
+        steps = _newest_entries(journal, journal.find(**filters, error=_error(error), after=after), limit)
         return await in_slices(broker.services, steps)
 
     return await on_broker(work)
@@ -143,7 +143,7 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
 
     async def work(broker: AsyncOperations) -> Response:
         journal = _journal(broker)
-        found = await broker.wait_for_requests(
+        entries = await broker.wait_for_requests(
             wait.count,
             api=wait.api,
             client_id=wait.client_id,
@@ -152,23 +152,23 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
             error=_error(wait.error),
             timeout=wait.timeout,
         )
-        return await in_slices(broker.services, _entries(journal, found))
+        return await in_slices(broker.services, _entries(journal, entries))
 
     return await on_broker(work)
 
 
-def _fitting(journal: Journal, found: Steps[list[Entry]], limit: int) -> Steps[Response]:
+def _newest_entries(journal: Journal, find_entries: Steps[list[Entry]], limit: int) -> Steps[Response]:
     """Return the newest of the matching entries."""
-    return (yield from _entries(journal, (yield from found)[-limit:]))
+    return (yield from _entries(journal, (yield from find_entries)[-limit:]))
 
 
 def _entries(journal: Journal, entries: list[Entry]) -> Steps[Response]:
     """Return `JournalEntries` as a response. Each entry is encoded in a separate step that frees its objects."""
     requests: list[bytes] = []
-    for each in entries:
-        requests.append(JournalEntry.model_validate(entry_json(each)).model_dump_json().encode())
+    for entry in entries:
+        requests.append(JournalEntry.model_validate(entry_json(entry)).model_dump_json().encode())
         yield
-    return list_answer(JournalEntries(count=journal.count, requests=[]), "requests", requests)
+    return list_response(JournalEntries(count=journal.count, requests=[]), "requests", requests)
 
 
 def _journal(broker: AsyncOperations) -> Journal:
@@ -190,12 +190,12 @@ def _error(error: str | int | None) -> str | int | None:
     """
     if error is None:
         return None
-    found = int(error) if isinstance(error, str) and error.lstrip("-").isdecimal() else error
+    name_or_number = int(error) if isinstance(error, str) and error.lstrip("-").isdecimal() else error
     try:
-        return error_code(found).name
+        return error_code(name_or_number).name
     except ValueError as unknown:
         raise OperationError(str(unknown)) from None
 
 
 def _snake_case(name: str) -> str:
-    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)

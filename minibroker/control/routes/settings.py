@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from minibroker.cluster.errors import collected_warnings
-from minibroker.control.models import WITH_WARNINGS, About, Body, done
+from minibroker.control.models import WITH_WARNINGS, Body, ResponseBody, done
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
@@ -30,7 +30,7 @@ class Configuration(Body):
     configs: Changes
 
 
-class TopicConfiguration(About):
+class TopicConfiguration(ResponseBody):
     """The configuration of a topic, including the broker's defaults."""
 
     configs: dict[str, str | None]
@@ -65,7 +65,7 @@ Name = Annotated[str, BeforeValidator(lambda member: member.name)]
 """The name of an enum member."""
 
 
-class Rule(About):
+class Rule(ResponseBody):
     """An access rule."""
 
     resource_type: Name
@@ -77,20 +77,20 @@ class Rule(About):
     permission: Name = Field(validation_alias="permission_type")
 
 
-class RuleList(About):
+class RuleList(ResponseBody):
     """Access rules in the order in which they were created."""
 
     acls: list[Rule]
 
 
-class Metric(About):
+class Metric(ResponseBody):
     """A metric of a client."""
 
     name: str
     value: float
 
 
-class Push(About):
+class Push(ResponseBody):
     """The metrics that a client has sent in one request."""
 
     client_instance_id: str
@@ -101,7 +101,7 @@ class Push(About):
     metrics: Annotated[list[Metric], BeforeValidator(lambda read: read())]
 
 
-class Telemetry(About):
+class Telemetry(ResponseBody):
     """The latest metrics of clients."""
 
     pushes: list[Push]
@@ -146,8 +146,8 @@ async def list_acls(on_broker: OnBroker) -> RuleList:
 @router.post("/acls", status_code=201, openapi_extra=calls("allow", "deny"))
 async def create_acls(new: NewRule, on_broker: OnBroker) -> RuleList:
     """Allow or deny operations. The response has a rule for each operation."""
-    about = new.model_dump(include={"topic", "group", "transactional_id", "cluster", "prefixed", "host"})
-    resource = Resource(**{name: each for name, each in about.items() if each is not None})  # type: ignore[typeddict-item]  # the names are those of the model
+    given_fields = new.model_dump(include={"topic", "group", "transactional_id", "cluster", "prefixed", "host"})
+    resource = Resource(**{name: value for name, value in given_fields.items() if value is not None})  # type: ignore[typeddict-item]  # the names are those of the model
 
     async def work(broker: AsyncOperations) -> list[AclBinding]:
         make = broker.allow if new.permission == "allow" else broker.deny

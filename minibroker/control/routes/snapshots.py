@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from minibroker.cluster.errors import ConflictError, NotFoundError
-from minibroker.control.models import About, Body
+from minibroker.control.models import Body, ResponseBody
 from minibroker.control.parameters import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
@@ -43,14 +43,14 @@ class NewSnapshot(Body):
     )
 
 
-class Snapshot(About):
+class Snapshot(ResponseBody):
     """A snapshot."""
 
     name: str
     directory: str
 
 
-class Snapshots(About):
+class Snapshots(ResponseBody):
     """All snapshots."""
 
     snapshots: list[Snapshot]
@@ -100,10 +100,10 @@ class SnapshotShelf:
         Raises:
             NotFoundError: There is no such snapshot.
         """
-        found = self._taken.get(name)
-        if found is None:
+        snapshot = self._taken.get(name)
+        if snapshot is None:
             raise NotFoundError(f"there is no snapshot {name!r}; snapshots: {', '.join(self.all()) or 'none'}")
-        return found
+        return snapshot
 
     def remove(self, name: str) -> None:
         """Remove the snapshot with this name, and delete it if it is temporary.
@@ -116,7 +116,7 @@ class SnapshotShelf:
 
     def all(self) -> dict[str, snapshots.Snapshot]:
         """Return the complete snapshots by name."""
-        return {name: each for name, each in self._taken.items() if each is not None}
+        return {name: snapshot for name, snapshot in self._taken.items() if snapshot is not None}
 
     def clear(self) -> None:
         """Remove all snapshots."""
@@ -146,7 +146,9 @@ async def reset(on_broker: OnBroker, how: Reset | None = None) -> None:
 @router.get("/snapshots", openapi_extra=calls("snapshot"))
 async def list_snapshots(shelf: Shelf) -> Snapshots:
     """List the snapshots that were taken over HTTP."""
-    return Snapshots(snapshots=[Snapshot(name=name, directory=each.directory) for name, each in shelf.all().items()])
+    return Snapshots(
+        snapshots=[Snapshot(name=name, directory=snapshot.directory) for name, snapshot in shelf.all().items()]
+    )
 
 
 @router.post("/snapshots", status_code=201, openapi_extra=calls("snapshot"))

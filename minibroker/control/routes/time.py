@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from pydantic import Field
 
-from minibroker.control.models import About, Body
+from minibroker.control.models import Body, ResponseBody
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
@@ -12,7 +12,7 @@ from minibroker.operations.wording import Int64
 _HUNDRED_YEARS = 3_155_760_000
 
 
-class Clock(About):
+class Clock(ResponseBody):
     """The broker's time."""
 
     now_ms: Int64 = Field(description="Milliseconds since the epoch.")
@@ -24,7 +24,7 @@ class Advance(Body):
     seconds: float = Field(ge=0, le=_HUNDRED_YEARS, allow_inf_nan=False)
 
 
-class Retained(About):
+class Retained(ResponseBody):
     """The result of retention."""
 
     deleted_segments: int

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from minibroker.cluster.errors import OperationError
-from minibroker.control.models import About, Body, describes
+from minibroker.control.models import Body, ResponseBody, describes
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
@@ -32,11 +32,11 @@ class NewTopic(Body):
 
 
 @describes(TopicDescription)
-class Topic(About):
+class Topic(ResponseBody):
     """A topic."""
 
 
-class TopicList(About):
+class TopicList(ResponseBody):
     """Some topics, sorted by name."""
 
     topics: list[Topic]
@@ -45,7 +45,7 @@ class TopicList(About):
 
 router = APIRouter(tags=["Topics"])
 
-_MOST: Final = 1_000
+_MAX_LISTED: Final = 1_000
 """The number of topics described in one turn of the broker's event loop."""
 
 
@@ -53,11 +53,11 @@ _MOST: Final = 1_000
 async def list_topics(
     on_broker: OnBroker,
     after: Annotated[str | None, Query(description="Skips this name and all names sorted before it.")] = None,
-    limit: Annotated[int, Query(ge=1, le=_MOST, description="The maximum number of topics.")] = _MOST,
+    limit: Annotated[int, Query(ge=1, le=_MAX_LISTED, description="The maximum number of topics.")] = _MAX_LISTED,
 ) -> TopicList:
     """List topics by name. To continue, pass `next_after` as `after`."""
-    found, next_after = await on_broker.get(lambda broker: topics_page(broker.services, after or "", limit))
-    return TopicList.model_validate({"topics": found, "next_after": next_after})
+    topics, next_after = await on_broker.get(lambda broker: topics_page(broker.services, after or "", limit))
+    return TopicList.model_validate({"topics": topics, "next_after": next_after})
 
 
 @router.post("/topics", status_code=201, openapi_extra=calls("create_topic", "fresh_topic"))

@@ -29,7 +29,7 @@ OK: Final = HTTPStatus.OK
 READERS: Final = frozenset({"GET", "HEAD"})
 
 
-class Question(NamedTuple):
+class AdminRequest(NamedTuple):
     """A request: its method, path without query, and body."""
 
     method: str
@@ -42,12 +42,12 @@ def refusal(status: HTTPStatus, message: str) -> Answer:
     return status, {"message": message, "code": int(status)}
 
 
-def not_found(question: Question) -> Answer:
+def not_found(question: AdminRequest) -> Answer:
     """Return 404 for a route that does not exist here."""
     return refusal(HTTPStatus.NOT_FOUND, f"{question.method} {question.path} is not served by minibroker")
 
 
-def answer_as_confluent(services: "Services", question: Question) -> Answer:
+def answer_as_confluent(services: "Services", question: AdminRequest) -> Answer:
     """Answer a request to cp-server. No login is required."""
     if question.method not in READERS:
         return not_found(question)
@@ -55,29 +55,33 @@ def answer_as_confluent(services: "Services", question: Question) -> Answer:
     path = question.path.rstrip("/").removeprefix("/kafka")
     if path == "/v1/metadata/id":
         return OK, {"id": cluster.cluster_id, "scope": {"path": [], "clusters": {"kafka-cluster": cluster.cluster_id}}}
-    found = _cluster(services)
+    kafka_cluster = _cluster(services)
     if path == "/v3/clusters":
-        return OK, {"kind": "KafkaClusterList", "metadata": {"self": "/v3/clusters", "next": None}, "data": [found]}
+        return OK, {
+            "kind": "KafkaClusterList",
+            "metadata": {"self": "/v3/clusters", "next": None},
+            "data": [kafka_cluster],
+        }
     if path == f"/v3/clusters/{cluster.cluster_id}":
-        return OK, found
+        return OK, kafka_cluster
     return not_found(question)
 
 
 def _cluster(services: "Services") -> dict[str, object]:
     cluster = services.core.cluster
-    own = f"/v3/clusters/{cluster.cluster_id}"
-    controller = None if cluster.controller is None else {"related": f"{own}/brokers/{cluster.controller.id}"}
-    related = {name: {"related": f"{own}/{name}"} for name in ("brokers", "topics")}
+    path = f"/v3/clusters/{cluster.cluster_id}"
+    controller = None if cluster.controller is None else {"related": f"{path}/brokers/{cluster.controller.id}"}
+    related = {name: {"related": f"{path}/{name}"} for name in ("brokers", "topics")}
     return {
         "kind": "KafkaCluster",
-        "metadata": {"self": own, "resource_name": f"crn:///kafka={cluster.cluster_id}"},
+        "metadata": {"self": path, "resource_name": f"crn:///kafka={cluster.cluster_id}"},
         "cluster_id": cluster.cluster_id,
         "controller": controller,
         **related,
     }
 
 
-def answer_as_absent(_services: "Services", _question: Question) -> Answer:
+def answer_as_absent(_services: "Services", _question: AdminRequest) -> Answer:
     """Return 404 with the reason."""
     return refusal(HTTPStatus.NOT_FOUND, "minibroker has no schema registry and no HTTP proxy; this port is only open")
 
@@ -88,17 +92,17 @@ _MECHANISMS: Final = (_DEFAULT_MECHANISM, "SCRAM-SHA-512")
 _BROKER: Final = re.compile(r"/v1/brokers/(\d{1,9})", re.ASCII)
 
 
-def answer_as_redpanda(services: "Services", question: Question) -> Answer:
+def answer_as_redpanda(services: "Services", question: AdminRequest) -> Answer:
     """Answer a request to Redpanda. No login is required, as in Redpanda by default."""
     path = question.path.rstrip("/")
     if path == _USERS or path.startswith(f"{_USERS}/"):
         return _users(services, question, unquote(path.removeprefix(_USERS).removeprefix("/")))
-    asked = _BROKER.fullmatch(path)
-    node = services.core.cluster.nodes.get(int(asked[1])) if asked else None
+    broker_path = _BROKER.fullmatch(path)
+    node = services.core.cluster.nodes.get(int(broker_path[1])) if broker_path else None
     if question.method in READERS and node is not None:
         return OK, _broker(node)
-    work = _READS.get(path) if question.method in READERS else None
-    return not_found(question) if work is None else work(services)
+    read = _READS.get(path) if question.method in READERS else None
+    return not_found(question) if read is None else read(services)
 
 
 def _ready(services: "Services") -> Answer:
@@ -143,7 +147,7 @@ def _health(services: "Services") -> Answer:
     }
 
 
-def _users(services: "Services", question: Question, name: str) -> Answer:
+def _users(services: "Services", question: AdminRequest, name: str) -> Answer:
     stored = services.security.scram
     if question.method in READERS and not name:
         return OK, stored.users()
@@ -158,13 +162,13 @@ def _users(services: "Services", question: Question, name: str) -> Answer:
     return not_found(question)
 
 
-def _store(services: "Services", question: Question, name: str | None) -> Answer:
+def _store(services: "Services", question: AdminRequest, name: str | None) -> Answer:
     """Add a user, or change the password of an existing user."""
     try:
-        given: Any = parse_json(question.body, "the body")
+        content: Any = parse_json(question.body, "the body")
     except ValueError as error:
         return refusal(HTTPStatus.BAD_REQUEST, str(error))
-    fields = cast("dict[str, object]", given) if isinstance(given, dict) else {}
+    fields = cast("dict[str, object]", content) if isinstance(content, dict) else {}
     user, secret = name or fields.get("username"), fields.get("password")
     mechanism = fields.get("algorithm", _DEFAULT_MECHANISM)
     if not isinstance(user, str) or not user or not isinstance(secret, str) or not secret:

@@ -13,7 +13,7 @@ import h11
 from minibroker.config.addresses import is_loopback, parse_address
 from minibroker.config.names import suggestion
 from minibroker.control.vendors import apis
-from minibroker.control.vendors.apis import Answer, Question, refusal
+from minibroker.control.vendors.apis import AdminRequest, Answer, refusal
 from minibroker.control.web_pages import refusal_of
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-MOST_CONNECTIONS: Final = 100
+MAX_CONNECTIONS: Final = 100
 """The connection limit of a port. A further connection closes the oldest one."""
 _LARGEST_HEAD: Final = 16_384
 _LARGEST_BODY: Final = 65_536
-_KINDS: Final[dict[str, Callable[["Services", Question], Answer]]] = {
+_KINDS: Final[dict[str, Callable[["Services", AdminRequest], Answer]]] = {
     "redpanda": apis.answer_as_redpanda,
     "confluent": apis.answer_as_confluent,
     "absent": apis.answer_as_absent,
@@ -35,7 +35,7 @@ _KINDS: Final[dict[str, Callable[["Services", Question], Answer]]] = {
 class _Port(NamedTuple):
     """A requested port."""
 
-    answer: Callable[["Services", Question], Answer]
+    answer: Callable[["Services", AdminRequest], Answer]
     host: str
     number: int
 
@@ -47,8 +47,8 @@ class AdminPorts:
         ValueError: A port has another form.
     """
 
-    def __init__(self, given: Sequence[str]) -> None:
-        self._given = [_parsed(each) for each in given]
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._given = [_parse_port(text) for text in texts]
         self._servers: list[asyncio.Server] = []
         self._connections: deque[_Connection] = deque()
 
@@ -80,27 +80,29 @@ class AdminPorts:
         """Close the ports and their connections."""
         for server in self._servers:
             server.close()
-        for each in list(self._connections):
-            each.abort()
+        for connection in list(self._connections):
+            connection.abort()
 
 
-def _parsed(text: str) -> _Port:
+def _parse_port(text: str) -> _Port:
     kind, equals, address = text.partition("=")
     if not equals:
         raise ValueError(f"--admin-api: {text!r} is not KIND=HOST:PORT")
     if kind not in _KINDS:
-        known = ", ".join(_KINDS)
-        raise ValueError(f"--admin-api: {kind!r} is not one of {known}{suggestion(kind, _KINDS)}")
+        kinds = ", ".join(_KINDS)
+        raise ValueError(f"--admin-api: {kind!r} is not one of {kinds}{suggestion(kind, _KINDS)}")
     return _Port(_KINDS[kind], *parse_address(address, "--admin-api"))
 
 
 class _Connection(asyncio.Protocol):
     """A client's connection."""
 
-    def __init__(self, answer: Callable[[Question], Answer], kept: "deque[_Connection]", own_host: str | None) -> None:
+    def __init__(
+        self, answer: Callable[[AdminRequest], Answer], connections: "deque[_Connection]", own_host: str | None
+    ) -> None:
         self._answer = answer
         self._own_host = own_host
-        self._kept = kept
+        self._kept = connections
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
         self._head: h11.Request | None = None
         self._body = bytearray()
@@ -110,7 +112,7 @@ class _Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._kept.append(self)
-        if len(self._kept) > MOST_CONNECTIONS:
+        if len(self._kept) > MAX_CONNECTIONS:
             self._kept.popleft().abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio passes it
@@ -125,7 +127,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             self._http.receive_data(data)
-            while self._take(self._http.next_event()):
+            while self._process(self._http.next_event()):
                 pass
         except h11.RemoteProtocolError as error:
             self._refuse(error.error_status_hint, str(error))
@@ -133,7 +135,7 @@ class _Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         return False
 
-    def _take(self, event: object) -> bool:
+    def _process(self, event: object) -> bool:
         """Process one event, and return whether another one can follow."""
         if isinstance(event, h11.Request):
             self._head, self._body = event, bytearray()
@@ -154,7 +156,7 @@ class _Connection(asyncio.Protocol):
             if reason is not None:
                 self._respond(*refusal(HTTPStatus.FORBIDDEN, reason))
             else:
-                self._respond(*self._safe_answer(Question(method, target.partition("?")[0], bytes(self._body))))
+                self._respond(*self._safe_answer(AdminRequest(method, target.partition("?")[0], bytes(self._body))))
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 self._close()
                 return False
@@ -163,7 +165,7 @@ class _Connection(asyncio.Protocol):
             return False
         return True
 
-    def _safe_answer(self, question: Question) -> Answer:
+    def _safe_answer(self, question: AdminRequest) -> Answer:
         try:
             return self._answer(question)
         except Exception as error:

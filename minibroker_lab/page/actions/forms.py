@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _REF: Final = "#/components/schemas/"
 _RECORDS: Final = "records"
-_PLACES: Final = {
+_PATH_MEANINGS: Final = {
     "topic": "The name of the topic.",
     "partition": "The number of the partition, from 0.",
     "group_id": "The id of the group.",
@@ -65,7 +65,7 @@ def forms(document: Mapping[str, Any]) -> dict[str, Form]:
         for path, item in document["paths"].items()
         for method, operation in item.items()
     }
-    return {each.name: _form(each, document, *operations[each.name]) for each in ACTIONS}
+    return {action.name: _form(action, document, *operations[action.name]) for action in ACTIONS}
 
 
 def _form(action: Action, document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Form:
@@ -73,15 +73,24 @@ def _form(action: Action, document: Mapping[str, Any], method: str, path: str, o
     fields = (*_parameters(action, operation), *_body_fields(action, document, body))
     meaning = " ".join(operation["description"].split())
     return Form(
-        action, method, path, meaning, body is not None, tuple(sorted(fields, key=lambda each: not each.is_needed))
+        action, method, path, meaning, body is not None, tuple(sorted(fields, key=lambda field: not field.is_needed))
     )
 
 
 def _parameters(action: Action, operation: Mapping[str, Any]) -> Iterator[Field]:
-    for each in operation.get("parameters", ()):
-        if each["name"] not in action.hidden and each["in"] in {"path", "query"}:
-            meaning = _PLACES[each["name"]] if each["in"] == "path" else each.get("description", "")
-            yield _field(action, each["name"], each["in"], each["schema"], meaning, is_needed=each["required"])
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] not in action.hidden and parameter["in"] in {"path", "query"}:
+            meaning = (
+                _PATH_MEANINGS[parameter["name"]] if parameter["in"] == "path" else parameter.get("description", "")
+            )
+            yield _field(
+                action,
+                parameter["name"],
+                parameter["in"],
+                parameter["schema"],
+                meaning,
+                is_needed=parameter["required"],
+            )
 
 
 def _body(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -89,7 +98,7 @@ def _body(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Mapping[
     if "requestBody" not in operation:
         return None
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
-    return _resolved(document, schema)
+    return _resolve(document, schema)
 
 
 def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str, Any] | None) -> Iterator[Field]:
@@ -97,19 +106,21 @@ def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str,
     properties: Mapping[str, Any] = {} if body is None else body["properties"]
     for name, schema in properties.items():
         if name == _RECORDS:
-            record = _resolved(document, schema["items"])
-            for inner, its_schema in record["properties"].items():
-                yield _field(action, inner, "record", its_schema, its_schema.get("description", ""), is_needed=False)
+            record = _resolve(document, schema["items"])
+            for record_field, field_schema in record["properties"].items():
+                yield _field(
+                    action, record_field, "record", field_schema, field_schema.get("description", ""), is_needed=False
+                )
         elif name not in action.hidden:
             yield _field(action, name, "body", schema, schema.get("description", ""), is_needed=name in needed)
 
 
-def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema that a reference points to, also when the schema may be null."""
-    for each in schema.get("anyOf", (schema,)):
-        if "$ref" in each:
-            found: Mapping[str, Any] = document["components"]["schemas"][each["$ref"].removeprefix(_REF)]
-            return found
+    for option in schema.get("anyOf", (schema,)):
+        if "$ref" in option:
+            resolved: Mapping[str, Any] = document["components"]["schemas"][option["$ref"].removeprefix(_REF)]
+            return resolved
     return schema
 
 
@@ -134,13 +145,13 @@ def _kind(name: str, schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return "choice"
     types: set[str] = set()
-    for each in schema.get("anyOf", (schema,)):
-        found = each.get("type", "string")
-        types |= {found} if isinstance(found, str) else set(found)
+    for option in schema.get("anyOf", (schema,)):
+        option_type = option.get("type", "string")
+        types |= {option_type} if isinstance(option_type, str) else set(option_type)
     if types == {"string", "integer"}:
         return "name"
     kinds = {"boolean": "switch", "integer": "integer", "number": "number"}
-    return next((kinds[each] for each in kinds if each in types), "text")
+    return next((kinds[schema_type] for schema_type in kinds if schema_type in types), "text")
 
 
 class Action(NamedTuple):

@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 TOKEN: Final = "MINIBROKER_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
 
 
-def curl_line(asked: ControlRequest, base: str, *, needs_token: bool) -> str:
+def curl_line(request: ControlRequest, base: str, *, needs_token: bool) -> str:
     """Return the curl command that sends a request to a control plane.
 
     Args:
-        asked: The request.
+        request: The request.
         base: The URL of the control plane.
         needs_token: Whether the control plane requires a token.
     """
     words = ["curl", "-sS"]
-    if asked.method != "GET":
-        words += ["-X", asked.method]
-    words.append(shlex.quote(base + asked.path))
+    if request.method != "GET":
+        words += ["-X", request.method]
+    words.append(shlex.quote(base + request.path))
     if needs_token:
         words += ["-H", f'"Authorization: Bearer ${TOKEN}"']
-    if asked.body is not None:
-        body = json.dumps(asked.body, ensure_ascii=False)
+    if request.body is not None:
+        body = json.dumps(request.body, ensure_ascii=False)
         words += ["-H", "'Content-Type: application/json'", "-d", shlex.quote(body)]
     return " ".join(words)
 
@@ -57,7 +57,7 @@ def _produce(values: Mapping[str, Any]) -> str:
 def _records(values: Mapping[str, Any]) -> str:
     named = {**values}
     limit = named.pop("limit", None)
-    return _call("broker.records", named.pop("topic"), **named) + ("" if limit is None else f"[:{_written(limit)}]")
+    return _call("broker.records", named.pop("topic"), **named) + ("" if limit is None else f"[:{_literal(limit)}]")
 
 
 def _create_topic(values: Mapping[str, Any]) -> str:
@@ -70,18 +70,18 @@ def _move_leader(values: Mapping[str, Any]) -> str:
 
 
 def _snapshot(values: Mapping[str, Any]) -> str:
-    given = (values["directory"],) if "directory" in values else ()
-    return _call("broker.snapshot", *given)
+    arguments = (values["directory"],) if "directory" in values else ()
+    return _call("broker.snapshot", *arguments)
 
 
 _PYTHON: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "produce": _produce,
     "read_records": _records,
     "create_topic": _create_topic,
-    "rebalance": lambda values: f"broker.group({_written(values['group_id'])}).rebalance()",
+    "rebalance": lambda values: f"broker.group({_literal(values['group_id'])}).rebalance()",
     "move_leader": _move_leader,
-    "stop_broker": lambda values: f"broker.brokers[{_written(values['node_id'])}].stop()",
-    "start_broker": lambda values: f"broker.brokers[{_written(values['node_id'])}].start()",
+    "stop_broker": lambda values: f"broker.brokers[{_literal(values['node_id'])}].stop()",
+    "start_broker": lambda values: f"broker.brokers[{_literal(values['node_id'])}].start()",
     "advance_clock": lambda values: _call("broker.clock.advance", values["seconds"]),
     "add_fault": lambda values: _call("broker.faults.add", **values),
     "clear_faults": lambda _: _call("broker.faults.clear"),
@@ -90,18 +90,18 @@ _PYTHON: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
 }
 
 
-def _call(name: str, *given: Any, **named: Any) -> str:
-    words = [*map(_written, given), *(f"{key}={_written(value)}" for key, value in named.items())]
+def _call(name: str, *arguments: Any, **named: Any) -> str:
+    words = [*map(_literal, arguments), *(f"{key}={_literal(value)}" for key, value in named.items())]
     return f"{name}({', '.join(words)})"
 
 
-def _written(value: Any) -> str:
+def _literal(value: Any) -> str:
     """Return a value as a Python literal, in double quotes if that needs no escapes."""
     if isinstance(value, dict):
         pairs = cast("Mapping[str, Any]", value).items()
-        return f"{{{', '.join(f'{_written(key)}: {_written(each)}' for key, each in pairs)}}}"
+        return f"{{{', '.join(f'{_literal(key)}: {_literal(element)}' for key, element in pairs)}}}"
     if isinstance(value, list | tuple):
-        parts = ", ".join(map(_written, cast("Sequence[Any]", value)))
-        return f"[{parts}]" if isinstance(value, list) else f"({parts})"
+        elements = ", ".join(map(_literal, cast("Sequence[Any]", value)))
+        return f"[{elements}]" if isinstance(value, list) else f"({elements})"
     text = repr(value)
     return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text

@@ -29,7 +29,7 @@ class ControlRequest(NamedTuple):
     values: dict[str, Any]
 
 
-def control_request(form: Form, given: Mapping[str, str]) -> ControlRequest:
+def control_request(form: Form, texts: Mapping[str, str]) -> ControlRequest:
     """Return the request for a user's input.
 
     A text that is not a number is sent as text, and the control plane reports the error.
@@ -37,13 +37,13 @@ def control_request(form: Form, given: Mapping[str, str]) -> ControlRequest:
     Raises:
         OperationError: A required field is empty, a field does not exist, or a line is not a pair.
     """
-    names = [each.name for each in form.fields]
-    for name in given:
+    names = [form_field.name for form_field in form.fields]
+    for name in texts:
         if name not in names:
             raise OperationError(f"{name}: there is no such field{suggestion(name, names)}")
     values: dict[str, Any] = {}
     for field in form.fields:
-        text = given.get(field.name, "")
+        text = texts.get(field.name, "")
         if field.is_needed and not text:
             raise OperationError(f"{field.name}: a value is needed")
         if text and text != field.default and (field.kind != "switch" or text == "true"):
@@ -52,22 +52,22 @@ def control_request(form: Form, given: Mapping[str, str]) -> ControlRequest:
     for field in form.fields:
         if field.place == "path":
             safe = "/" if field.name in {"group_id", "name"} else ""
-            path = path.replace(f"{{{field.name}}}", quote(given[field.name], safe=safe))
-    query = _placed(form, values, "query")
+            path = path.replace(f"{{{field.name}}}", quote(texts[field.name], safe=safe))
+    query = _values_in(form, values, "query")
     return ControlRequest(form.method, f"{path}?{urlencode(query)}" if query else path, _body(form, values), values)
 
 
 def _body(form: Form, values: Mapping[str, Any]) -> dict[str, Any] | None:
     if not form.has_body:
         return None
-    body = _placed(form, values, "body")
-    if any(each.place == "record" for each in form.fields):
-        return {"records": [_placed(form, values, "record")], **body}
+    body = _values_in(form, values, "body")
+    if any(field.place == "record" for field in form.fields):
+        return {"records": [_values_in(form, values, "record")], **body}
     return body
 
 
-def _placed(form: Form, values: Mapping[str, Any], place: str) -> dict[str, Any]:
-    return {each.name: values[each.name] for each in form.fields if each.place == place and each.name in values}
+def _values_in(form: Form, values: Mapping[str, Any], place: str) -> dict[str, Any]:
+    return {field.name: values[field.name] for field in form.fields if field.place == place and field.name in values}
 
 
 def _value(field: Field, text: str) -> Any:
@@ -91,9 +91,9 @@ def _pairs(name: str, text: str) -> dict[str, str] | list[list[str]]:
     """Return the pairs as an object, or as a list of pairs if a name occurs twice."""
     pairs: list[list[str]] = []
     for line in filter(str.strip, text.splitlines()):
-        left, equals, right = line.partition("=")
-        if not equals or not left.strip():
+        name_part, equals, value_part = line.partition("=")
+        if not equals or not name_part.strip():
             raise OperationError(f"{name}: {line!r} is not NAME=VALUE")
-        pairs.append([left.strip(), right.strip()])
-    found = {pair[0]: pair[1] for pair in pairs}
-    return found if len(found) == len(pairs) else pairs
+        pairs.append([name_part.strip(), value_part.strip()])
+    pairs_by_name = {pair[0]: pair[1] for pair in pairs}
+    return pairs_by_name if len(pairs_by_name) == len(pairs) else pairs

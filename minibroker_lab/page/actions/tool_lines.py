@@ -76,8 +76,8 @@ def _produce(values: Mapping[str, Any], servers: str) -> ToolLine:
 
 def _pairs(values: Mapping[str, Any], name: str) -> list[tuple[str, str]]:
     """Return the pairs of a field, which is an object or a list of pairs."""
-    found: dict[str, str] | list[list[str]] = values.get(name, {})
-    return list(found.items()) if isinstance(found, dict) else [(pair[0], pair[1]) for pair in found]
+    pairs: dict[str, str] | list[list[str]] = values.get(name, {})
+    return list(pairs.items()) if isinstance(pairs, dict) else [(pair[0], pair[1]) for pair in pairs]
 
 
 def _read_records(values: Mapping[str, Any], servers: str) -> ToolLine:
@@ -101,7 +101,7 @@ def _move_leader(values: Mapping[str, Any], servers: str, replicas: Sequence[int
     if not replicas:
         return ToolLine(None, "The broker does not know this partition.")
     topic, partition, node = values["topic"], values["partition"], values["node_id"]
-    order = [node, *(each for each in replicas if each != node)]
+    order = [node, *(replica for replica in replicas if replica != node)]
     plan = json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": partition, "replicas": order}]})
     server = ["--bootstrap-server", servers]
     move = ["kafka-reassign-partitions.sh", *server, "--reassignment-json-file", "/dev/stdin", "--execute"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HEADER_FIELDS: Final = 13
 _CLOSED: Final = Limits(fields=10_000, record_fields=0)
-_MARKS: Final = {each: each for each in ("high_watermark", "last_stable_offset", "log_start_offset")} | {
+_MARKS: Final = {name: name for name in ("high_watermark", "last_stable_offset", "log_start_offset")} | {
     "low_watermark": "log_start_offset"  # The field is in DeleteRecords responses.
 }
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
@@ -55,22 +55,22 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
     tree = request_fields(memoryview(exchange.request_frame), _LIMITS) if is_produce else response
     if tree is None:
         return []
-    answers = {} if not is_produce or response is None else _base_offsets(response, topics)
-    found: list[dict[str, Any]] = []
-    for topic, part in _parts(tree, names, topics):
-        batches = [each for each in part.find("records").children or () if each.type == BATCH]
+    base_offsets = {} if not is_produce or response is None else _base_offsets(response, topics)
+    sets: list[dict[str, Any]] = []
+    for topic, partition_node in _parts(tree, names, topics):
+        batches = [child for child in partition_node.find("records").children or () if child.type == BATCH]
         if not batches or not batches[-1].children or len(batches[-1].children) < _HEADER_FIELDS:
             continue
-        partition = part.find(names[3]).value
+        partition = partition_node.find(names[3]).value
         base = batches[0].find("base_offset").value
         shift: int | None = 0
         if is_produce:
-            answer = answers.get((topic, partition), -1)
-            shift = None if answer < 0 else answer - base
+            base_offset = base_offsets.get((topic, partition), -1)
+            shift = None if base_offset < 0 else base_offset - base
         last = batches[-1].find("base_offset").value + batches[-1].find("last_offset_delta").value
-        node = part.find("records")
-        known = shift is not None
-        found.append(
+        node = partition_node.find("records")
+        is_known = shift is not None
+        sets.append(
             {
                 "direction": direction,
                 "start": node.start,
@@ -78,11 +78,11 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
                 "topic": topic,
                 "partition": partition,
                 "shift": shift,
-                "first": base + (shift or 0) if known else None,
-                "last": last + (shift or 0) if known else None,
+                "first": base + (shift or 0) if is_known else None,
+                "last": last + (shift or 0) if is_known else None,
             }
         )
-    return found
+    return sets
 
 
 def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
@@ -95,31 +95,31 @@ def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[
         return
     frame = memoryview(exchange.response_frame)
     response = response_fields(exchange.api_key, exchange.version, frame, _CLOSED)
-    brought: dict[tuple[str, int], int] = {}
+    record_counts: dict[tuple[str, int], int] = {}
     if exchange.api_key == ApiKey.PRODUCE:
         request = request_fields(memoryview(exchange.request_frame), _CLOSED)
-        for topic, part in _parts(request, _SETS["request", int(ApiKey.PRODUCE)], topics):
-            data = records_of(part, exchange.request_frame)[1]
+        for topic, partition_node in _parts(request, _SETS["request", int(ApiKey.PRODUCE)], topics):
+            data = records_of(partition_node, exchange.request_frame)[1]
             if len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2:
-                brought[topic, part.find("index").value] = read_header(data).last_offset_delta + 1
+                record_counts[topic, partition_node.find("index").value] = read_header(data).last_offset_delta + 1
     names = _MARKED[exchange.api_key]
-    for topic, part in _parts(response, names, topics):
-        if part.find("error_code").value:
+    for topic, partition_node in _parts(response, names, topics):
+        if partition_node.find("error_code").value:
             continue
-        place = topic, part.find(names[3]).value
-        children = part.children or ()
-        marks = {_MARKS[each.name]: each.value for each in children if each.name in _MARKS and each.value >= 0}
-        if place in brought and part.find("base_offset").value >= 0:
-            marks["end"] = part.find("base_offset").value + brought[place]
-        yield place, marks
+        partition = topic, partition_node.find(names[3]).value
+        children = partition_node.children or ()
+        marks = {_MARKS[child.name]: child.value for child in children if child.name in _MARKS and child.value >= 0}
+        if partition in record_counts and partition_node.find("base_offset").value >= 0:
+            marks["end"] = partition_node.find("base_offset").value + record_counts[partition]
+        yield partition, marks
 
 
 def _base_offsets(response: Node, topics: KnownTopics) -> dict[tuple[str, int], int]:
     names = _SETS["response", int(ApiKey.PRODUCE)]
     return {
-        (topic, part.find("index").value): part.find("base_offset").value
-        for topic, part in _parts(response, names, topics)
-        if not part.find("error_code").value
+        (topic, partition_node.find("index").value): partition_node.find("base_offset").value
+        for topic, partition_node in _parts(response, names, topics)
+        if not partition_node.find("error_code").value
     }
 
 
@@ -130,9 +130,11 @@ def _parts(tree: Node, names: tuple[str, str, str, str], topics: KnownTopics) ->
             name = _name(topic, names[1], topics) if topic.type == STRUCT else None
             if name is None:
                 continue
-            for part in topic.find(names[2]).children or ():
-                if part.type == STRUCT and {"index", "partition_index"} & {each.name for each in part.children or ()}:
-                    yield name, part
+            for partition_node in topic.find(names[2]).children or ():
+                if partition_node.type == STRUCT and {"index", "partition_index"} & {
+                    child.name for child in partition_node.children or ()
+                }:
+                    yield name, partition_node
     except KeyError:
         return
 
@@ -142,6 +144,6 @@ def _name(topic: Node, field: str, topics: KnownTopics) -> str | None:
         if child.name == field:
             return str(child.value)
         if child.name == "topic_id":
-            known = topics.with_id(bytes(child.value))
-            return None if known is None else known.name
+            known_topic = topics.with_id(bytes(child.value))
+            return None if known_topic is None else known_topic.name
     return None

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from minibroker_lab.page.follow.sightings import Sighting, Target
     from minibroker_lab.page.recorder import Recorder
 
-MOST: Final = 200
+MAX_SIGHTINGS: Final = 200
 """The number of sightings kept of each kind, oldest first."""
-_MOST_SEARCHES: Final = 16
+_MAX_SEARCHES: Final = 16
 
 
 class Search:
@@ -36,19 +36,19 @@ class Search:
         self.counts: dict[str, int] = {}
 
     def _look(self, exchange: Exchange) -> None:
-        for each in sightings(exchange, self._target):
-            self._keep(each)
+        for sighting in sightings(exchange, self._target):
+            self._keep(sighting)
 
     def _keep(self, sighting: Sighting) -> None:
         kind = sighting.kind
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        found = self.found.setdefault(kind, [])
+        sightings = self.found.setdefault(kind, [])
         if kind == "committed":
             group = sighting.facts["group"], not sighting.error
-            if any((each.facts["group"], not each.error) == group for each in found):
+            if any((earlier.facts["group"], not earlier.error) == group for earlier in sightings):
                 return
-        if len(found) < MOST:
-            found.append(sighting)
+        if len(sightings) < MAX_SIGHTINGS:
+            sightings.append(sighting)
 
 
 class Searches:
@@ -63,8 +63,8 @@ class Searches:
         search = self._kept.get(target)
         if search is None:
             search = self._kept[target] = Search(self._recorder, target)
-            while len(self._kept) > _MOST_SEARCHES:
+            while len(self._kept) > _MAX_SEARCHES:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(target)
-        await search.reader.go_on()
+        await search.reader.read_new()
         return search

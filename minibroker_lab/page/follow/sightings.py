@@ -72,7 +72,7 @@ class Sighting(NamedTuple):
 def sightings(exchange: Exchange, target: Target) -> Iterator[Sighting]:
     """Yield all sightings of the record in an exchange. Unreadable frames yield none."""
     reader = _READERS.get(exchange.api_key)
-    if reader is None or exchange.kind is not Kind.REQUEST or not _is_about(exchange, target):
+    if reader is None or exchange.kind is not Kind.REQUEST or not _names_target(exchange, target):
         return
     try:
         yield from reader(_Frames(exchange), target)
@@ -80,7 +80,7 @@ def sightings(exchange: Exchange, target: Target) -> Iterator[Sighting]:
         return
 
 
-def _is_about(exchange: Exchange, target: Target) -> bool:
+def _names_target(exchange: Exchange, target: Target) -> bool:
     """Return whether the frames name the topic or, for EndTxn, the producer. This excludes most exchanges."""
     if exchange.api_key == ApiKey.END_TXN:
         return target.batch is not None and target.batch[2].to_bytes(8, "big", signed=True) in exchange.request_frame
@@ -108,8 +108,8 @@ class _Frames:
     def sighting(self, kind: str, direction: str, node: Node, **given: Any) -> Sighting:
         """Return a sighting at a node of the request or the response."""
         client_id = self.request.find("header", "client_id").value
-        place, error = given.pop("place", None), given.pop("error", None)
-        return Sighting(kind, self.exchange, client_id, direction, node.start, node.end, place, error, given)
+        position, error = given.pop("place", None), given.pop("error", None)
+        return Sighting(kind, self.exchange, client_id, direction, node.start, node.end, position, error, given)
 
 
 def _parts(tree: Node | None, target: Target, names: tuple[str, str, str, str]) -> Iterator[Node]:
@@ -124,14 +124,14 @@ def _parts(tree: Node | None, target: Target, names: tuple[str, str, str, str]) 
         return
     topics, name, partitions, index = names
     for topic in tree.find("body", topics).children or ():
-        if topic.type != STRUCT or not _names(topic, name, target):
+        if topic.type != STRUCT or not _is_topic(topic, name, target):
             continue
-        for part in topic.find(partitions).children or ():
-            if part.type == STRUCT and part.find(index).value == target.partition:
-                yield part
+        for partition_node in topic.find(partitions).children or ():
+            if partition_node.type == STRUCT and partition_node.find(index).value == target.partition:
+                yield partition_node
 
 
-def _names(topic: Node, name: str, target: Target) -> bool:
+def _is_topic(topic: Node, name: str, target: Target) -> bool:
     for child in topic.children or ():
         if child.name == name:
             return bool(child.value == target.topic)
@@ -158,7 +158,7 @@ def records_of(part: Node, frame: bytes | bytearray) -> tuple[int, memoryview, b
     return start, memoryview(frame)[start : start + max(size, 0)], len(frame) - start >= size
 
 
-def _shifted(place: RecordPlace | None, by: int) -> RecordPlace | None:
+def _shift(place: RecordPlace | None, by: int) -> RecordPlace | None:
     if place is None:
         return None
     shift = 0 if place.is_inside else by
@@ -177,34 +177,36 @@ _PRODUCED: Final = ("responses", "name", "partition_responses", "index")
 
 
 def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for part in _parts(frames.request, target, _PRODUCE):
-        answer = next(_parts(frames.response, target, _PRODUCED), None)
-        start, data, is_whole = records_of(part, frames.exchange.request_frame)
-        error = None if answer is None else _error(answer.find("error_code").value)
+    for partition_node in _parts(frames.request, target, _PRODUCE):
+        response_node = next(_parts(frames.response, target, _PRODUCED), None)
+        start, data, is_whole = records_of(partition_node, frames.exchange.request_frame)
+        error = None if response_node is None else _error(response_node.find("error_code").value)
         is_same = _is_same_batch(data, target)
         if error:
             if is_same:
-                yield frames.sighting("refused", "request", part, error=error)
+                yield frames.sighting("refused", "request", partition_node, error=error)
             continue
-        if answer is not None and answer.find("base_offset").value >= 0:
-            number = target.offset - answer.find("base_offset").value
+        if response_node is not None and response_node.find("base_offset").value >= 0:
+            number = target.offset - response_node.find("base_offset").value
         elif is_same and target.batch is not None:
             number = target.offset - target.batch[0]
         else:
             continue
-        if number < 0 or not _may_hold(data, number):
+        if number < 0 or not _can_contain(data, number):
             continue
         place = _in_set(data, number)
         if place is not None or not is_whole or _is_v2(data):
-            given = {"number": number, "base_offset": target.offset - number, **_batch_facts(data)}
-            yield frames.sighting("produced", "request", part, error=error, place=_shifted(place, start), **given)
+            facts = {"number": number, "base_offset": target.offset - number, **_batch_facts(data)}
+            yield frames.sighting(
+                "produced", "request", partition_node, error=error, place=_shift(place, start), **facts
+            )
 
 
 def _is_v2(data: memoryview) -> bool:
     return len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2
 
 
-def _may_hold(data: memoryview, number: int) -> bool:
+def _can_contain(data: memoryview, number: int) -> bool:
     """Return whether the set can contain this many records according to its first batch.
 
     In v2 there is only one batch.
@@ -249,81 +251,88 @@ _SHARED: Final = ("topics", "name", "partitions", "partition_index")
 
 
 def _fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for part in _parts(frames.response, target, _FETCHED):
-        found = _carried(frames, part, target)
-        if found is None:
+    for partition_node in _parts(frames.response, target, _FETCHED):
+        kind_and_place = _find_record(frames, partition_node, target)
+        if kind_and_place is None:
             continue
-        kind, place = found
+        kind, place = kind_and_place
         body = frames.request.find("body")
-        asked = next(_parts(frames.request, target, _FETCH), None)
+        request_node = next(_parts(frames.request, target, _FETCH), None)
         facts = {
-            "fetch_offset": None if asked is None else asked.find("fetch_offset").value,
-            "read_committed": any(each.name == "isolation_level" and each.value for each in body.children or ()),
-            "listed_as_aborted": _is_listed_as_aborted(part, target),
-            "replica": next((each.value for each in body.children or () if each.name == "replica_id"), -1),
+            "fetch_offset": None if request_node is None else request_node.find("fetch_offset").value,
+            "read_committed": any(field.name == "isolation_level" and field.value for field in body.children or ()),
+            "listed_as_aborted": _is_listed_as_aborted(partition_node, target),
+            "replica": next((field.value for field in body.children or () if field.name == "replica_id"), -1),
         }
-        yield frames.sighting(kind, "response", part, place=place, error="", **facts)
+        yield frames.sighting(kind, "response", partition_node, place=place, error="", **facts)
 
 
 def _share_fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
     body = frames.request.find("body")
-    for part in _parts(frames.response, target, _FETCHED):
-        found = _carried(frames, part, target)
-        if found is not None:
+    for partition_node in _parts(frames.response, target, _FETCHED):
+        kind_and_place = _find_record(frames, partition_node, target)
+        if kind_and_place is not None:
             count = next(
-                (each.find("delivery_count").value for each in _ranges(part, "acquired_records", target)), None
+                (
+                    acquired.find("delivery_count").value
+                    for acquired in _ranges(partition_node, "acquired_records", target)
+                ),
+                None,
             )
             facts = {"group": body.find("group_id").value, "delivery_count": count}
-            yield frames.sighting(found[0], "response", part, place=found[1], error="", **facts)
+            yield frames.sighting(
+                kind_and_place[0], "response", partition_node, place=kind_and_place[1], error="", **facts
+            )
     yield from _acknowledge(frames, target)
 
 
-def _carried(frames: _Frames, part: Node, target: Target) -> tuple[str, RecordPlace | None] | None:
+def _find_record(frames: _Frames, part: Node, target: Target) -> tuple[str, RecordPlace | None] | None:
     """Return "fetched" and the record's position, or "cut" and None if an unrecorded part can contain the record."""
     start, data, is_whole = records_of(part, frames.exchange.response_frame)
-    at = 0
-    while len(data) - at > MAGIC_AT:
-        base = int.from_bytes(data[at : at + 8], "big", signed=True)
-        is_v2 = data[at + MAGIC_AT] == MAGIC_V2
+    position = 0
+    while len(data) - position > MAGIC_AT:
+        base = int.from_bytes(data[position : position + 8], "big", signed=True)
+        is_v2 = data[position + MAGIC_AT] == MAGIC_V2
         if is_v2 and base > target.offset:
             return None
-        size = LOG_OVERHEAD + int.from_bytes(data[at + LENGTH_AT : at + LOG_OVERHEAD], "big", signed=True)
-        if size > len(data) - at or size <= LOG_OVERHEAD:
+        size = LOG_OVERHEAD + int.from_bytes(data[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)
+        if size > len(data) - position or size <= LOG_OVERHEAD:
             break
-        last = read_header(data[at:]).last_offset if is_v2 else base
+        last = read_header(data[position:]).last_offset if is_v2 else base
         if last >= target.offset:
-            return _opened(data[at : at + size], start + at, target)
-        at += size
+            return _open_batch(data[position : position + size], start + position, target)
+        position += size
     return None if is_whole else ("cut", None)
 
 
-def _opened(entry: memoryview, at: int, target: Target) -> tuple[str, RecordPlace | None] | None:
+def _open_batch(entry: memoryview, at: int, target: Target) -> tuple[str, RecordPlace | None] | None:
     try:
         place = record_in_batch(entry, target.offset)
     except DecodeError:  # The batch is too large to decompress.
         return "fetched", None
-    return None if place is None else ("fetched", _shifted(place, at))
+    return None if place is None else ("fetched", _shift(place, at))
 
 
 def _is_listed_as_aborted(part: Node, target: Target) -> bool:
     if target.batch is None or target.batch[2] < 0:
         return False
-    for listed in part.children or ():
-        if listed.name == "aborted_transactions":
-            elements = [each for each in listed.children or () if each.type == STRUCT]
+    for field in part.children or ():
+        if field.name == "aborted_transactions":
+            elements = [element for element in field.children or () if element.type == STRUCT]
             return any(
-                each.find("producer_id").value == target.batch[2] and each.find("first_offset").value <= target.offset
-                for each in elements
+                element.find("producer_id").value == target.batch[2]
+                and element.find("first_offset").value <= target.offset
+                for element in elements
             )
     return False
 
 
 def _ranges(part: Node, name: str, target: Target) -> Iterator[Node]:
     """Yield the elements of an array whose range from `first_offset` to `last_offset` includes the record."""
-    for each in part.find(name).children or ():
-        is_range = each.type == STRUCT
-        if is_range and each.find("first_offset").value <= target.offset <= each.find("last_offset").value:
-            yield each
+    for element in part.find(name).children or ():
+        is_range = element.type == STRUCT
+        if is_range and element.find("first_offset").value <= target.offset <= element.find("last_offset").value:
+            yield element
 
 
 _ACKNOWLEDGEMENTS: Final = ("gap", "accept", "release", "reject", "renew")
@@ -331,20 +340,20 @@ _ACKNOWLEDGEMENTS: Final = ("gap", "accept", "release", "reject", "renew")
 
 def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
     group = frames.request.find("body", "group_id").value
-    for part in _parts(frames.request, target, _SHARED):
-        for each in _ranges(part, "acknowledgement_batches", target):
-            children = each.find("acknowledge_types").children or ()
+    for partition_node in _parts(frames.request, target, _SHARED):
+        for batch in _ranges(partition_node, "acknowledgement_batches", target):
+            children = batch.find("acknowledge_types").children or ()
             types: list[int] = [int(child.value) for child in children if child.type == "INT8"]
-            number: int = target.offset - each.find("first_offset").value
+            number: int = target.offset - batch.find("first_offset").value
             if not types:
                 continue
             kind = types[number] if number < len(types) else types[0]
             word = _ACKNOWLEDGEMENTS[kind] if 0 <= kind < len(_ACKNOWLEDGEMENTS) else str(kind)
-            answer = next(_parts(frames.response, target, _FETCHED), None)
+            response_node = next(_parts(frames.response, target, _FETCHED), None)
             name = "acknowledge_error_code" if frames.exchange.api_key == ApiKey.SHARE_FETCH else "error_code"
-            code = 0 if answer is None else answer.find(name).value
+            code = 0 if response_node is None else response_node.find(name).value
             error = None if frames.response is None else _error(code)
-            yield frames.sighting("acknowledged", "request", each, error=error, group=group, type=word)
+            yield frames.sighting("acknowledged", "request", batch, error=error, group=group, type=word)
 
 
 # Offsets, transactions and DeleteRecords
@@ -354,28 +363,30 @@ _OFFSETS: Final = ("topics", "name", "partitions", "partition_index")
 
 def _commit(frames: _Frames, target: Target) -> Iterator[Sighting]:
     body = frames.request.find("body")
-    for part in _parts(frames.request, target, _OFFSETS):
-        committed = part.find("committed_offset").value
+    for partition_node in _parts(frames.request, target, _OFFSETS):
+        committed = partition_node.find("committed_offset").value
         if committed <= target.offset:
             continue
-        answer = next(_parts(frames.response, target, _OFFSETS), None)
+        response_node = next(_parts(frames.response, target, _OFFSETS), None)
         facts = {
             "group": body.find("group_id").value,
             "committed": committed,
-            "member": next((each.value for each in body.children or () if each.name == "member_id"), ""),
+            "member": next((field.value for field in body.children or () if field.name == "member_id"), ""),
             "is_transactional": frames.exchange.api_key == ApiKey.TXN_OFFSET_COMMIT,
         }
-        error = None if answer is None else _error(answer.find("error_code").value)
-        yield frames.sighting("committed", "request", part, error=error, **facts)
+        error = None if response_node is None else _error(response_node.find("error_code").value)
+        yield frames.sighting("committed", "request", partition_node, error=error, **facts)
 
 
 def _delete(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for part in _parts(frames.request, target, _OFFSETS):
-        offset = part.find("offset").value
-        answer = next(_parts(frames.response, target, _OFFSETS), None)
-        error = None if answer is None else _error(answer.find("error_code").value)
-        if offset > target.offset or (offset == -1 and answer and answer.find("low_watermark").value > target.offset):
-            yield frames.sighting("deleted", "request", part, error=error, offset=offset)
+    for partition_node in _parts(frames.request, target, _OFFSETS):
+        offset = partition_node.find("offset").value
+        response_node = next(_parts(frames.response, target, _OFFSETS), None)
+        error = None if response_node is None else _error(response_node.find("error_code").value)
+        if offset > target.offset or (
+            offset == -1 and response_node and response_node.find("low_watermark").value > target.offset
+        ):
+            yield frames.sighting("deleted", "request", partition_node, error=error, offset=offset)
 
 
 def _end(frames: _Frames, target: Target) -> Iterator[Sighting]:
@@ -383,8 +394,8 @@ def _end(frames: _Frames, target: Target) -> Iterator[Sighting]:
     producer = body.find("producer_id").value, body.find("producer_epoch").value
     if target.batch is None or producer != (target.batch[2], target.batch[3]):
         return
-    answer = frames.response
-    error = None if answer is None else _error(answer.find("body", "error_code").value)
+    response = frames.response
+    error = None if response is None else _error(response.find("body", "error_code").value)
     facts = {"committed": bool(body.find("committed").value), "id": body.find("transactional_id").value}
     yield frames.sighting("ended", "request", body.find("committed"), error=error, **facts)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from minibroker_lab.page.follow.sightings import Sighting, Target
     from minibroker_storage.views.record_view import RecordView
 
-_MOST_SHOWN: Final = 50
+_MAX_ITEMS: Final = 50
 
 
 def stage(name: str, title: str, state: str, text: str, items: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -67,8 +67,12 @@ def _item(sighting: Sighting, text: str) -> dict[str, Any]:
     }
 
 
-def _who(sighting: Sighting) -> str:
+def _client_text(sighting: Sighting) -> str:
     return f"{sighting.client_id or 'a client without an id'} at {sighting.exchange.client}"
+
+
+def _error_text(sighting: Sighting) -> str:
+    return f", and got {sighting.error}" if sighting.error else ""
 
 
 def _bytes_text(sighting: Sighting) -> str:
@@ -89,12 +93,15 @@ def not_kept_text(search: Search) -> str:
     return f"Of what came before, requests 1 to {last} are no longer kept." if last else ""
 
 
-def produced(search: Search, target: Target, view: RecordView | None, gap: str) -> dict[str, Any]:
+def produce_stage(search: Search, target: Target, view: RecordView | None, gap: str) -> dict[str, Any]:
     """Return the stage of the Produce request."""
     title = "Produce"
-    brought = search.found.get("produced", [])
-    refused = [_item(each, f"{_who(each)} sent it, and got {each.error}.") for each in search.found.get("refused", [])]
-    if not brought:
+    sightings = search.found.get("produced", [])
+    refused = [
+        _item(sighting, f"{_client_text(sighting)} sent it, and got {sighting.error}.")
+        for sighting in search.found.get("refused", [])
+    ]
+    if not sightings:
         if view is not None and view.state == "ahead":
             text = f"No record has this offset yet: the log ends at {view.log_end_offset}."
             return stage("produced", title, "waiting", text, refused)
@@ -106,23 +113,24 @@ def produced(search: Search, target: Target, view: RecordView | None, gap: str) 
             " written it itself: Python's produce(), the control plane, or records to start with."
         )
         return stage("produced", title, "unknown", f"The request is not here. {gap}" if gap else text, refused)
-    first = brought[0]
+    first = sightings[0]
     facts = first.facts
     batch = ""
     if "records" in facts:
         codec = "" if facts["codec"] == "none" else f" under {facts['codec']}"
         batch = f", record {facts['number'] + 1} of {facts['records']} in its batch{codec}"
-    text = f"{_who(first)} sent it{batch}. The response gave the batch the base offset {facts['base_offset']}."
+    text = f"{_client_text(first)} sent it{batch}. The response gave the batch the base offset {facts['base_offset']}."
     if first.error is None:
-        text = f"{_who(first)} sent it{batch}. No response says so: the batch in the log is the same."
+        text = f"{_client_text(first)} sent it{batch}. No response says so: the batch in the log is the same."
     items = [*refused, _item(first, f"Produce v{first.exchange.version}: the record is {_bytes_text(first)}.")]
     items += [
-        _item(each, "The same batch again: its sequence was known, so nothing was appended.") for each in brought[1:]
+        _item(sighting, "The same batch again: its sequence was known, so nothing was appended.")
+        for sighting in sightings[1:]
     ]
     return stage("produced", title, "done", text, items)
 
 
-def stored(target: Target, view: RecordView | None) -> dict[str, Any]:
+def log_stage(target: Target, view: RecordView | None) -> dict[str, Any]:
     """Return the stage of the log."""
     title = "Log"
     if view is None:
@@ -136,11 +144,10 @@ def stored(target: Target, view: RecordView | None) -> dict[str, Any]:
     if view.state == "gap" or batch is None:
         text = "The log has this offset, and no record has it any more."
         if batch is not None:
-            held = batch.base_offset <= target.offset <= batch.last_offset
-            where = "Its batch is still there" if held else "The next batch is"
-            text += (
-                f" {where}: offsets {batch.base_offset} to {batch.last_offset} at byte {batch.position} of {view.file}."
-            )
+            is_in_batch = batch.base_offset <= target.offset <= batch.last_offset
+            where = "Its batch is still there" if is_in_batch else "The next batch is"
+            offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
+            text += f" {where}: {offsets} at byte {batch.position} of {view.file}."
         return stage("stored", title, "none", text)
     end = batch.position + batch.size
     parts = [{"start": batch.position, "end": end, "kind": "batch"}]
@@ -152,8 +159,8 @@ def stored(target: Target, view: RecordView | None) -> dict[str, Any]:
     if place is None:
         item_text = f"The batch cannot be opened: {view.fault}."
     elif place.is_inside:
-        where = f"bytes {place.start} to {place.end - 1} of the decompressed ones"
-        item_text = f"The batch is compressed: the record is at {where}."
+        place_text = f"bytes {place.start} to {place.end - 1} of the decompressed ones"
+        item_text = f"The batch is compressed: the record is at {place_text}."
         link = log_link(target.topic, target.partition, target.offset, inside=f"{place.start}-{place.end}")
     else:
         start = batch.position + place.start
@@ -164,23 +171,23 @@ def stored(target: Target, view: RecordView | None) -> dict[str, Any]:
     return stage("stored", title, "done", text, [{"text": item_text, "link": link, "bar": bar}])
 
 
-def indexed(target: Target, view: RecordView | None) -> dict[str, Any] | None:
+def index_stage(target: Target, view: RecordView | None) -> dict[str, Any] | None:
     """Return the stage of the indexes, or None if the record is not in the log."""
     if view is None or view.state != "here" or view.batch is None:
         return None
     entry, batch = view.offset_entry, view.batch
     items: list[dict[str, Any]] = []
-    passed = f"{view.scanned} batches" if view.scanned != 1 else "1 batch"
+    scanned = f"{view.scanned} batches" if view.scanned != 1 else "1 batch"
     every = f"about every {view.index_interval_bytes} bytes (index.interval.bytes)"
     if entry is None:
         text = (
             f"No entry leads to it. The broker adds one {every}, and before this batch the file has {batch.position}"
-            f" bytes. A look-up begins at byte 0 and passes over {passed}."
+            f" bytes. A look-up begins at byte 0 and passes over {scanned}."
         )
     else:
         text = (
             f"Entry {entry.slot + 1} of {entry.entries} covers it: offset {entry.key} is in the batch at byte"
-            f" {entry.target}. A look-up begins there and passes over {passed}, {view.scanned_bytes} bytes."
+            f" {entry.target}. A look-up begins there and passes over {scanned}, {view.scanned_bytes} bytes."
         )
         items.append(
             {
@@ -199,29 +206,35 @@ def indexed(target: Target, view: RecordView | None) -> dict[str, Any] | None:
             {
                 "text": (
                     f"{times.file}, bytes {times.start} to {times.end - 1}: a look-up of the record's time begins at"
-                    f" offset {times.target}, whose time is {moment(times.key)}."
+                    f" offset {times.target}, whose time is {time_text(times.key)}."
                 )
             }
         )
     return stage("indexed", "Index", "none" if entry is None else "done", text, items)
 
 
-def decided(search: Search, target: Target, view: RecordView | None) -> dict[str, Any] | None:
+def transaction_stage(search: Search, target: Target, view: RecordView | None) -> dict[str, Any] | None:
     """Return the stage of the transaction, or None if the record is not in a transaction."""
-    brought = search.found.get("produced", [])
+    sightings = search.found.get("produced", [])
     batch = None if view is None or view.state != "here" else view.batch
-    is_transactional = batch.is_transactional if batch else bool(brought and brought[0].facts.get("is_transactional"))
+    is_transactional = (
+        batch.is_transactional if batch else bool(sightings and sightings[0].facts.get("is_transactional"))
+    )
     if not is_transactional or (batch is not None and batch.is_control):
         return None
-    after = brought[0].exchange.number if brought else 0
-    ends = [each for each in search.found.get("ended", []) if brought and each.exchange.number > after]
+    produce_number = sightings[0].exchange.number if sightings else 0
+    ends = [
+        sighting
+        for sighting in search.found.get("ended", [])
+        if sightings and sighting.exchange.number > produce_number
+    ]
     items = [
         _item(
-            each,
-            f"EndTxn v{each.exchange.version} of {each.facts['id']} asks for a"
-            f" {'commit' if each.facts['committed'] else 'abort'}{f', and got {each.error}' if each.error else ''}.",
+            sighting,
+            f"EndTxn v{sighting.exchange.version} of {sighting.facts['id']} asks for a"
+            f" {'commit' if sighting.facts['committed'] else 'abort'}{_error_text(sighting)}.",
         )
-        for each in ends[:1]
+        for sighting in ends[:1]
     ]
     title = "Transaction"
     marker = None if view is None else view.marker
@@ -255,7 +268,7 @@ def decided(search: Search, target: Target, view: RecordView | None) -> dict[str
 def read(search: Search, target: Target, gap: str) -> dict[str, Any]:
     """Return the stage of the fetches."""
     fetched = search.found.get("fetched", [])
-    items = [_item(each, _fetch_text(each, target)) for each in fetched[:_MOST_SHOWN]]
+    items = [_item(sighting, _fetch_text(sighting, target)) for sighting in fetched[:_MAX_ITEMS]]
     cut = search.counts.get("cut", 0)
     more = ""
     if cut:
@@ -264,66 +277,68 @@ def read(search: Search, target: Target, gap: str) -> dict[str, Any]:
         text = f"No response that is kept has carried it.{more} {gap}".strip()
         return stage("read", "Fetch", "unknown" if gap or cut else "waiting", text)
     total = search.counts["fetched"]
-    clients = len({(each.client_id, each.exchange.client) for each in fetched})
-    many = "1 response has" if total == 1 else f"{total} responses have"
-    text = f"{many} carried it, to {clients} {'connection' if clients == 1 else 'connections'}.{more}"
+    clients = len({(sighting.client_id, sighting.exchange.client) for sighting in fetched})
+    responses = "1 response has" if total == 1 else f"{total} responses have"
+    text = f"{responses} carried it, to {clients} {'connection' if clients == 1 else 'connections'}.{more}"
     if total > len(items):
         text += f" The first {len(items)} are shown."
     return stage("read", "Fetch", "done", text, items)
 
 
 def _fetch_text(sighting: Sighting, target: Target) -> str:
-    facts = sighting.facts
+    facts, client = sighting.facts, _client_text(sighting)
     if "delivery_count" in facts:
         count = facts["delivery_count"]
-        taken = "is in the batch, but not acquired" if count is None else f"is acquired, delivery {count}"
-        return f"ShareFetch of group {facts['group']}, {_who(sighting)}: the record {taken}, {_bytes_text(sighting)}."
-    text = f"Fetch v{sighting.exchange.version} by {_who(sighting)}: the record is {_bytes_text(sighting)}."
-    asked = facts["fetch_offset"]
-    if asked is not None and asked > target.offset:
-        text += f" The client asked from {asked}, so it passes the record over: batches are sent whole."
+        delivery = "is in the batch, but not acquired" if count is None else f"is acquired, delivery {count}"
+        return f"ShareFetch of group {facts['group']}, {client}: the record {delivery}, {_bytes_text(sighting)}."
+    text = f"Fetch v{sighting.exchange.version} by {client}: the record is {_bytes_text(sighting)}."
+    fetch_offset = facts["fetch_offset"]
+    if fetch_offset is not None and fetch_offset > target.offset:
+        text += f" The client asked from {fetch_offset}, so it passes the record over: batches are sent whole."
     if facts["listed_as_aborted"] and facts["read_committed"]:
         text += " The response lists its transaction as aborted, so the client leaves it out."
     return text
 
 
-def acknowledged(search: Search) -> dict[str, Any] | None:
+def acknowledgement_stage(search: Search) -> dict[str, Any] | None:
     """Return the stage of the share groups' acknowledgements, or None if there are none."""
-    found = search.found.get("acknowledged", [])
-    if not found:
+    sightings = search.found.get("acknowledged", [])
+    if not sightings:
         return None
     items = [
         _item(
-            each, f"Group {each.facts['group']}: {each.facts['type']}{f', and got {each.error}' if each.error else ''}."
+            sighting,
+            f"Group {sighting.facts['group']}: {sighting.facts['type']}{_error_text(sighting)}.",
         )
-        for each in found[:_MOST_SHOWN]
+        for sighting in sightings[:_MAX_ITEMS]
     ]
-    many = "once" if search.counts["acknowledged"] == 1 else f"{search.counts['acknowledged']} times"
-    return stage("acknowledged", "Acknowledgement", "done", f"Share groups have acknowledged it {many}.", items)
+    times = "once" if search.counts["acknowledged"] == 1 else f"{search.counts['acknowledged']} times"
+    return stage("acknowledged", "Acknowledgement", "done", f"Share groups have acknowledged it {times}.", items)
 
 
 def committed(search: Search, target: Target, commits: CommitsView, gap: str) -> dict[str, Any]:
     """Return the stage of the committed offsets."""
     title = "Committed offset"
     sightings = search.found.get("committed", [])
-    known = {each.group: each for each in commits.groups}
-    groups = list(dict.fromkeys([*(each.facts["group"] for each in sightings), *known]))
+    commits_by_group = {commits_of_group.group: commits_of_group for commits_of_group in commits.groups}
+    groups = list(dict.fromkeys([*(sighting.facts["group"] for sighting in sightings), *commits_by_group]))
     items: list[dict[str, Any]] = []
-    passed = 0
-    for group in groups[:_MOST_SHOWN]:
-        items += [_item(each, _commit_text(each)) for each in sightings if each.facts["group"] == group]
-        record = known.get(group)
+    passed_count = 0
+    for group in groups[:_MAX_ITEMS]:
+        items += [_item(sighting, _commit_text(sighting)) for sighting in sightings if sighting.facts["group"] == group]
+        record = commits_by_group.get(group)
         if record is not None:
             items += _commit_record_items(record, target)
-            passed += record.passed is not None and record.passed.state == "committed"
+            passed_count += record.passed is not None and record.passed.state == "committed"
     if not groups:
         text = f"No group has committed an offset of this partition. {gap}".strip()
         return stage("committed", title, "unknown" if gap else "waiting", text)
     if not commits.is_whole:
         gap = "The logs of the coordinator are too long to be read as a whole."
-    names = "1 group" if passed == 1 else f"{passed} groups"
-    if passed:
-        text = f"{names} {'has' if passed == 1 else 'have'} committed an offset beyond {target.offset}. {gap}".strip()
+    names = "1 group" if passed_count == 1 else f"{passed_count} groups"
+    if passed_count:
+        have = "has" if passed_count == 1 else "have"
+        text = f"{names} {have} committed an offset beyond {target.offset}. {gap}".strip()
         return stage("committed", title, "done", text, items)
     text = f"No group's committed offset that counts is beyond {target.offset}. {gap}".strip()
     return stage("committed", title, "waiting", text, items)
@@ -332,10 +347,10 @@ def committed(search: Search, target: Target, commits: CommitsView, gap: str) ->
 def _commit_text(sighting: Sighting) -> str:
     facts = sighting.facts
     name = "TxnOffsetCommit" if facts["is_transactional"] else "OffsetCommit"
-    outcome = f", and got {sighting.error}" if sighting.error else ""
+    place = f"at bytes {sighting.start} to {sighting.end - 1}"
     return (
         f"{name} v{sighting.exchange.version} of group {facts['group']} was the first to pass it: offset"
-        f" {facts['committed']}, the next one to read, at bytes {sighting.start} to {sighting.end - 1}{outcome}."
+        f" {facts['committed']}, the next one to read, {place}{_error_text(sighting)}."
     )
 
 
@@ -373,7 +388,7 @@ def _state_text(record: CommitRecord) -> str:
     return ""
 
 
-def removed(
+def removal_stage(
     search: Search, target: Target, view: RecordView | None, events: Sequence[BrokerEvent], newer: int | None
 ) -> dict[str, Any]:
     """Return the stage of the record's removal.
@@ -387,24 +402,24 @@ def removed(
     """
     title = "Removal"
     deletes = [
-        _item(each, f"DeleteRecords up to offset {each.facts['offset']}.")
-        for each in search.found.get("deleted", [])
-        if not each.error
+        _item(item, f"DeleteRecords up to offset {item.facts['offset']}.")
+        for item in search.found.get("deleted", [])
+        if not item.error
     ]
     if view is None:
         return stage("removed", title, "bad", "The topic was deleted, and its records with it.", deletes)
     if view.state == "below":
         shortened = [
-            {"text": each.text, "time": each.time_ms}
-            for each in events
-            if each.kind == "retention"
-            and each.facts["before"]["start"] <= target.offset < each.facts["after"]["start"]
+            {"text": item.text, "time": item.time_ms}
+            for item in events
+            if item.kind == "retention"
+            and item.facts["before"]["start"] <= target.offset < item.facts["after"]["start"]
         ]
         if deletes:
             return stage("removed", title, "bad", "A client has deleted the records up to here.", deletes)
         text = "Retention has removed it." if shortened else "It was removed, and nothing that is kept says by what."
         return stage("removed", title, "bad" if shortened else "unknown", text, shortened)
-    cleanings = [{"text": each.text, "time": each.time_ms} for each in events if each.kind == "cleaning"]
+    cleanings = [{"text": item.text, "time": item.time_ms} for item in events if item.kind == "cleaning"]
     if view.state == "gap":
         items = cleanings[-1:]
         if newer is not None:
@@ -422,10 +437,10 @@ def removed(
         return stage("removed", title, "bad", text, items)
     if view.state != "here":
         return stage("removed", title, "none", "It is not there yet.")
-    return _still_there(target, view, title)
+    return _not_removed_stage(target, view, title)
 
 
-def _still_there(target: Target, view: RecordView, title: str) -> dict[str, Any]:
+def _not_removed_stage(target: Target, view: RecordView, title: str) -> dict[str, Any]:
     if not view.is_compacted:
         return stage("removed", title, "none", "It is there until retention or DeleteRecords removes it.")
     if view.newer is not None and view.newer != target.offset:
@@ -436,7 +451,7 @@ def _still_there(target: Target, view: RecordView, title: str) -> dict[str, Any]
     return stage("removed", title, "none", f"Compaction keeps it: no newer record has its key{certain}.")
 
 
-def moment(time_ms: int) -> str:
+def time_text(time_ms: int) -> str:
     """Return a time in readable form, in UTC."""
     try:
         return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from minibroker_lab.page.recorder import Recorder
     from minibroker_protocol.fields.record_places import RecordPlace
 
-_MOST_TEXT: Final = 400
+_MAX_TEXT: Final = 400
 
 
 async def story(
@@ -35,19 +35,19 @@ async def story(
     async def look(broker: AsyncOperations) -> tuple[bytes | None, RecordView | None]:
         core = broker.services.core
         core.writes.commit()
-        found = core.topics.get(topic)
-        if found is None or partition >= len(found.partitions):
+        known_topic = core.topics.get(topic)
+        if known_topic is None or partition >= len(known_topic.partitions):
             return None, None
-        return found.id, record_view(found.partitions[partition].log, offset)
+        return known_topic.id, record_view(known_topic.partitions[partition].log, offset)
 
     async def look_for_commits(broker: AsyncOperations) -> CommitsView:
         return await commits_of(broker.services, topic, partition, offset)
 
     async def look_for_newer(broker: AsyncOperations) -> int | None:
-        found = broker.services.core.topics.get(topic)
-        if found is None or place is None or place.key is None:
+        known_topic = broker.services.core.topics.get(topic)
+        if known_topic is None or place is None or place.key is None:
             return None
-        return newest_with_key(found.partitions[partition].log, place.key, offset)[0]
+        return newest_with_key(known_topic.partitions[partition].log, place.key, offset)[0]
 
     try:
         topic_id, view = await remote(look)
@@ -60,15 +60,15 @@ async def story(
         raise OperationError(f"{topic}-{partition}: {error}") from None
     gap = stages.not_kept_text(search)
     events = recorder.events.of(topic, partition)
-    found = (
-        stages.produced(search, target, view, gap),
-        stages.stored(target, view),
-        stages.indexed(target, view),
-        stages.decided(search, target, view),
+    all_stages = (
+        stages.produce_stage(search, target, view, gap),
+        stages.log_stage(target, view),
+        stages.index_stage(target, view),
+        stages.transaction_stage(search, target, view),
         stages.read(search, target, gap),
-        stages.acknowledged(search),
+        stages.acknowledgement_stage(search),
         stages.committed(search, target, commits, gap),
-        stages.removed(search, target, view, events, newer),
+        stages.removal_stage(search, target, view, events, newer),
     )
     return {
         "topic": topic,
@@ -76,7 +76,7 @@ async def story(
         "offset": offset,
         "log": None if view is None else _bounds(view),
         "record": None if place is None else _record_json(place) | {"source": source},
-        "stages": [each for each in found if each is not None],
+        "stages": [stage for stage in all_stages if stage is not None],
         "requests": {"first": search.began_with, "last": recorder.last},
     }
 
@@ -101,9 +101,9 @@ def _copy(view: RecordView | None, search: Search) -> tuple[RecordPlace | None, 
     if view is not None and view.place is not None:
         return view.place, "the log"
     for kind in ("produced", "fetched"):
-        for each in search.found.get(kind, []):
-            if each.place is not None:
-                return each.place, f"{each.direction} {each.exchange.number}"
+        for sighting in search.found.get(kind, []):
+            if sighting.place is not None:
+                return sighting.place, f"{sighting.direction} {sighting.exchange.number}"
     return None, ""
 
 
@@ -116,5 +116,7 @@ def _text(data: bytes | None) -> dict[str, Any] | None:
     """Return the first bytes as {"text"} or {"hex"} and the full size as "size", or None for null."""
     if data is None:
         return None
-    shown = bytes_json(data[:_MOST_TEXT])
-    return {"size": len(data)} | ({"text": shown} if isinstance(shown, str) else {"hex": data[:_MOST_TEXT].hex()})
+    text_or_base64 = bytes_json(data[:_MAX_TEXT])
+    return {"size": len(data)} | (
+        {"text": text_or_base64} if isinstance(text_or_base64, str) else {"hex": data[:_MAX_TEXT].hex()}
+    )

@@ -5,40 +5,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.operations.wording import counted
-from minibroker_lab.page.lessons.deliveries import begun, read_twice
+from minibroker_lab.page.lessons.deliveries import consumer_starts, find_repeated_read
+from minibroker_lab.page.lessons.evidence import join_numbers, last_of, no_records_text, request_link
 from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
-from minibroker_lab.page.lessons.look import last, listed, nothing_in, request_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minibroker_lab.page.lessons.look import Look
+    from minibroker_lab.page.lessons.evidence import Evidence
     from minibroker_lab.trace.reading import Reading
 
 
-def _shared(look: Look) -> Finding:
+def _check_shared(evidence: Evidence) -> Finding:
     newest = "No JoinGroup has been answered."
-    for each in look.readings("JoinGroup"):
-        if each.response is not None and each.response.members:
-            count, generation = len(each.response.members), each.response.generation_id
-            group = f"group {each.request.group_id!r} has {counted(count, 'member')} in generation {generation}"
-            newest = f"{request_link(each.exchange)}: {group}."
+    for reading in evidence.readings("JoinGroup"):
+        if reading.response is not None and reading.response.members:
+            count, generation = len(reading.response.members), reading.response.generation_id
+            group = f"group {reading.request.group_id!r} has {counted(count, 'member')} in generation {generation}"
+            newest = f"{request_link(reading.exchange)}: {group}."
             if count > 1:
                 return reached(newest)
-    asked = {each.request.group_id for each in look.readings("ConsumerGroupHeartbeat")}
-    for view in (each for each in look.facts.groups if each.type == "consumer" and each.group_id in asked):
-        reading = [each for each in view.members if any(topic == "orders" for topic, _ in each.partitions or ())]
-        newest = f"Group {view.group_id!r} has {counted(len(reading), 'member')} in epoch {view.generation}."
-        if len(reading) > 1:
+    group_ids = {reading.request.group_id for reading in evidence.readings("ConsumerGroupHeartbeat")}
+    for view in (group for group in evidence.facts.groups if group.type == "consumer" and group.group_id in group_ids):
+        readers = [member for member in view.members if any(topic == "orders" for topic, _ in member.partitions or ())]
+        newest = f"Group {view.group_id!r} has {counted(len(readers), 'member')} in epoch {view.generation}."
+        if len(readers) > 1:
             return reached(newest)
     return not_yet(newest)
 
 
-def _interrupted(look: Look) -> Finding:
+def _check_interrupted(evidence: Evidence) -> Finding:
     count = 0
-    for each in look.readings("Heartbeat"):
-        if "REBALANCE_IN_PROGRESS" in each.errors:
-            link = request_link(each.exchange, "Heartbeat")
+    for reading in evidence.readings("Heartbeat"):
+        if "REBALANCE_IN_PROGRESS" in reading.errors:
+            link = request_link(reading.exchange, "Heartbeat")
             return reached(f"{link} got REBALANCE_IN_PROGRESS, so its member joined again.")
         count += 1
     if not count:
@@ -46,14 +46,14 @@ def _interrupted(look: Look) -> Finding:
     return not_yet(f"{counted(count, 'heartbeat')}, and no REBALANCE_IN_PROGRESS in a response.")
 
 
-def _new_protocol(look: Look) -> Finding:
+def _check_new_protocol(evidence: Evidence) -> Finding:
     newest = "No ConsumerGroupHeartbeat has come."
-    for each in look.readings("ConsumerGroupHeartbeat"):
-        link = request_link(each.exchange)
-        if each.response is not None and not each.errors and each.response.member_epoch > 0:
-            member = f"a member of {each.request.group_id!r}"
-            return reached(f"{link}: {member} has reached epoch {each.response.member_epoch}.")
-        newest = f"{link}, the last ConsumerGroupHeartbeat, got {', '.join(each.errors) or 'no epoch yet'}."
+    for reading in evidence.readings("ConsumerGroupHeartbeat"):
+        link = request_link(reading.exchange)
+        if reading.response is not None and not reading.errors and reading.response.member_epoch > 0:
+            member = f"a member of {reading.request.group_id!r}"
+            return reached(f"{link}: {member} has reached epoch {reading.response.member_epoch}.")
+        newest = f"{link}, the last ConsumerGroupHeartbeat, got {', '.join(reading.errors) or 'no epoch yet'}."
     return not_yet(newest)
 
 
@@ -62,19 +62,19 @@ GROUPS: Final = (
         "shared",
         "Have two consumers of one group share the partitions of `orders`.",
         "Start a consumer that goes on polling, wait five seconds, and start it once more in another terminal.",
-        _shared,
+        _check_shared,
     ),
     Goal(
         "interrupted",
         "See a member learn of the rebalance.",
         "Let the first consumer run for a while before the second one joins. Its next heartbeat brings the news.",
-        _interrupted,
+        _check_interrupted,
     ),
     Goal(
         "new-protocol",
         "Join a group with the protocol of KIP-848.",
         "Set `group.protocol` to `consumer`.",
-        _new_protocol,
+        _check_new_protocol,
     ),
 )
 
@@ -84,62 +84,66 @@ def _partitions(topics: Any) -> Iterator[Any]:
         yield from topic.partitions
 
 
-def _found(each: Reading) -> set[int]:
+def _committed_offsets(reading: Reading) -> set[int]:
     """Return the committed offsets in an OffsetFetch response."""
-    if each.response is None:
+    if reading.response is None:
         return set()
-    listed = [*_partitions(getattr(each.response, "topics", ()))]
-    for group in getattr(each.response, "groups", None) or ():
-        listed += _partitions(group.topics)
-    return {part.committed_offset for part in listed if part.committed_offset >= 0}
+    join_numbers = [*_partitions(getattr(reading.response, "topics", ()))]
+    for group in getattr(reading.response, "groups", None) or ():
+        join_numbers += _partitions(group.topics)
+    return {part.committed_offset for part in join_numbers if part.committed_offset >= 0}
 
 
-def _stored(look: Look) -> Finding:
-    commits = {each.request.group_id: each.exchange for each in look.readings("OffsetCommit") if not each.errors}
-    for group in look.facts.groups:
+def _check_stored(evidence: Evidence) -> Finding:
+    commits = {
+        reading.request.group_id: reading.exchange
+        for reading in evidence.readings("OffsetCommit")
+        if not reading.errors
+    }
+    for group in evidence.facts.groups:
         commit = commits.get(group.group_id)
         for offset in group.offsets:
             if commit is not None and offset.committed is not None and offset.topic == "orders":
                 return reached(f"{request_link(commit)}: {group.group_id!r} goes on at offset {offset.committed}.")
-    newest = last(look.readings("OffsetCommit"))
+    newest = last_of(evidence.readings("OffsetCommit"))
     if newest is None:
         return not_yet("No OffsetCommit has come.")
-    got = f"got {newest.errors[0]}" if newest.errors else "names no offset of `orders`"
-    return not_yet(f"{request_link(newest.exchange)}, the last OffsetCommit, {got}.")
+    result = f"got {newest.errors[0]}" if newest.errors else "names no offset of `orders`"
+    return not_yet(f"{request_link(newest.exchange)}, the last OffsetCommit, {result}.")
 
 
-def _resumed(look: Look) -> Finding:
+def _check_resumed(evidence: Evidence) -> Finding:
     newest = "No OffsetFetch has come."
-    for each in look.readings("OffsetFetch"):
-        asked, found = request_link(each.exchange, "OffsetFetch"), _found(each)
-        for fetch in _fetches_from(look, found, each.exchange.number):
-            return reached(f"{asked} returned the offset that {request_link(fetch.exchange, 'Fetch')} began with.")
-        offset = f"returned the offset {listed(found)}" if found else "found no committed offset"
-        newest = f"{asked} {offset}, and no Fetch has gone on from a committed one."
+    for reading in evidence.readings("OffsetFetch"):
+        link, offsets = request_link(reading.exchange, "OffsetFetch"), _committed_offsets(reading)
+        for fetch in _fetches_from(evidence, offsets, reading.exchange.number):
+            return reached(f"{link} returned the offset that {request_link(fetch.exchange, 'Fetch')} began with.")
+        offset = f"returned the offset {join_numbers(offsets)}" if offsets else "found no committed offset"
+        newest = f"{link} {offset}, and no Fetch has gone on from a committed one."
     return not_yet(newest)
 
 
-def _fetches_from(look: Look, offsets: set[int], behind: int) -> Iterator[Reading]:
-    for each in look.readings("Fetch"):
-        if each.exchange.number > behind:
-            starts = {part.fetch_offset for part in _partitions(each.request.topics)}
+def _fetches_from(evidence: Evidence, offsets: set[int], after: int) -> Iterator[Reading]:
+    for reading in evidence.readings("Fetch"):
+        if reading.exchange.number > after:
+            starts = {part.fetch_offset for part in _partitions(reading.request.topics)}
             if starts & offsets - {0}:
-                yield each
+                yield reading
 
 
-def _repeated(look: Look) -> Finding:
-    found = read_twice(look)
-    if found is None:
-        offsets = [each.got.offset for each in begun(look)]
+def _check_repeated(evidence: Evidence) -> Finding:
+    consumers = find_repeated_read(evidence)
+    if consumers is None:
+        offsets = [consumer.delivery.offset for consumer in consumer_starts(evidence)]
         if not offsets:
             return not_yet("No consumer of a group has got records.")
-        began = f"{counted(len(offsets), 'consumer')} of a group got records, beginning at {listed(offsets)}"
+        began = f"{counted(len(offsets), 'consumer')} of a group got records, beginning at {join_numbers(offsets)}"
         return not_yet(f"{began}: none came twice without a commit in between.")
-    first, second = found
+    first, second = consumers
     return reached(
-        f"{request_link(first.got.exchange, 'Response')} and {request_link(second.got.exchange, 'Response')} "
-        f"to two consumers both begin with offset {first.got.offset}, "
-        f"which no member of {first.asked.group!r} had committed in between."
+        f"{request_link(first.delivery.exchange, 'Response')} and {request_link(second.delivery.exchange, 'Response')} "
+        f"to two consumers both begin with offset {first.delivery.offset}, "
+        f"which no member of {first.offset_fetch.group!r} had committed in between."
     )
 
 
@@ -148,62 +152,62 @@ OFFSETS: Final = (
         "stored",
         "Read ten records of `orders` in a group, and commit.",
         "Set `enable.auto.commit` to false, and call commit when you have processed the records.",
-        _stored,
+        _check_stored,
     ),
     Goal(
         "resumed",
         "Start another consumer of the group, which goes on after them.",
         "Close the first consumer. The second one asks for the committed offset with OffsetFetch.",
-        _resumed,
+        _check_resumed,
     ),
     Goal(
         "repeated",
         "Read records, end without a commit, and start again: the same records come a second time.",
         "Set `enable.auto.commit` to false, since most consumers commit when they close. "
         "Read, close the consumer, and start another one.",
-        _repeated,
+        _check_repeated,
     ),
 )
 
 
-def _moved(look: Look) -> Finding:
-    for each in look.logs("orders"):
-        if each.leader_epoch > each.mark.leader_epoch:
-            return reached(f"{each.link()} is in leader epoch {each.leader_epoch}.")
-    for each in look.logs("orders"):
-        return not_yet(f"{each.link()} has records, and is still in leader epoch {each.leader_epoch}.")
-    return not_yet(nothing_in("orders"))
+def _check_moved(evidence: Evidence) -> Finding:
+    for log in evidence.logs("orders"):
+        if log.leader_epoch > log.mark.leader_epoch:
+            return reached(f"{log.link()} is in leader epoch {log.leader_epoch}.")
+    for log in evidence.logs("orders"):
+        return not_yet(f"{log.link()} has records, and is still in leader epoch {log.leader_epoch}.")
+    return not_yet(no_records_text("orders"))
 
 
-def _refused(look: Look) -> Finding:
+def _check_refused(evidence: Evidence) -> Finding:
     count = 0
-    for each in look.all_readings("Produce", "Fetch"):
-        if {"NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"} & set(each.errors):
-            link = request_link(each.exchange)
-            return reached(f"{link}, {each.api}, got {each.errors[0]}: the client asked the old leader.")
+    for reading in evidence.all_readings("Produce", "Fetch"):
+        if {"NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"} & set(reading.errors):
+            link = request_link(reading.exchange)
+            return reached(f"{link}, {reading.api}, got {reading.errors[0]}: the client asked the old leader.")
         count += 1
     if not count:
         return not_yet("No Produce or Fetch has come.")
     return not_yet(f"{counted(count, 'Produce or Fetch request')}, and none to a broker that is not the leader.")
 
 
-def _went_on(look: Look) -> Finding:
-    newest = nothing_in("orders")
-    for each in look.logs("orders"):
-        epochs = {batch.leader_epoch for batch in each.batches}
+def _check_went_on(evidence: Evidence) -> Finding:
+    newest = no_records_text("orders")
+    for log in evidence.logs("orders"):
+        epochs = {batch.leader_epoch for batch in log.batches}
         if len(epochs) > 1:
-            return reached(f"{each.link()} has records of the leader epochs {listed(epochs)}.")
-        newest = f"{each.link()} has records of leader epoch {listed(epochs)} alone, and is in {each.leader_epoch}."
+            return reached(f"{log.link()} has records of the leader epochs {join_numbers(epochs)}.")
+        newest = f"{log.link()} has records of leader epoch {join_numbers(epochs)} alone, and is in {log.leader_epoch}."
     return not_yet(newest)
 
 
-def _recovered(look: Look) -> Finding:
-    if not look.facts.was_killed:
+def _check_recovered(evidence: Evidence) -> Finding:
+    if not evidence.facts.was_killed:
         return not_yet("No run before this one was killed.")
-    for each in look.logs("orders"):
-        end = each.log.log_end_offset
-        return reached(f"The last run was killed, and {each.link()} has its records up to offset {end - 1} again.")
-    return not_yet(f"The last run was killed. {nothing_in('orders')}")
+    for log in evidence.logs("orders"):
+        end = log.log.log_end_offset
+        return reached(f"The last run was killed, and {log.link()} has its records up to offset {end - 1} again.")
+    return not_yet(f"The last run was killed. {no_records_text('orders')}")
 
 
 FAILURE: Final = (
@@ -211,24 +215,24 @@ FAILURE: Final = (
         "moved",
         "Write to `orders`, and move the leader of its partition to another broker.",
         "Choose Move a leader in the view Do.",
-        _moved,
+        _check_moved,
     ),
     Goal(
         "refused",
         "See a client ask the old leader.",
         "Keep one producer open while the leader moves. Its next Produce goes to the leader that it knows.",
-        _refused,
+        _check_refused,
     ),
     Goal(
         "went-on",
         "Have one log with records of two leader epochs.",
         "Let the same producer write again. It asks for the new leader by itself.",
-        _went_on,
+        _check_went_on,
     ),
     Goal(
         "recovered",
         "Kill the lab with `kill -9`, and start it again. `orders` has its records.",
         "Start it again with the same command: `--data-dir` names the directory of its logs.",
-        _recovered,
+        _check_recovered,
     ),
 )

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from minibroker.server.inspection.exchanges import Exchange
-    from minibroker_lab.page.lessons.look import Look
+    from minibroker_lab.page.lessons.evidence import Evidence
 
 _NO_OFFSET = -1
 
 
-class _Asked(NamedTuple):
+class _OffsetFetch(NamedTuple):
     """A member's OffsetFetch for one partition. `offset` is -1 if the group has no committed offset."""
 
     number: int
@@ -24,7 +24,7 @@ class _Asked(NamedTuple):
     offset: int
 
 
-class _Got(NamedTuple):
+class _Delivery(NamedTuple):
     """A response with records, starting at `offset`."""
 
     exchange: Exchange
@@ -33,87 +33,91 @@ class _Got(NamedTuple):
     offset: int
 
 
-class Begun(NamedTuple):
+class ConsumerStart(NamedTuple):
     """A consumer's OffsetFetch and the first response with records after it."""
 
-    asked: _Asked
-    got: _Got
+    offset_fetch: _OffsetFetch
+    delivery: _Delivery
 
 
-def read_twice(look: Look) -> tuple[Begun, Begun] | None:
+def find_repeated_read(evidence: Evidence) -> tuple[ConsumerStart, ConsumerStart] | None:
     """Return two consumers of a group that started with the same record without a commit in between, or None."""
-    commits = list(_commits(look))
-    for first, second in combinations(begun(look), 2):
-        where = first.asked.group, first.asked.partition
+    commits = list(_commits(evidence))
+    for first, second in combinations(consumer_starts(evidence), 2):
+        group_partition = first.offset_fetch.group, first.offset_fetch.partition
         is_repeated = (
-            where == (second.asked.group, second.asked.partition)
-            and first.got.offset == second.got.offset
-            and first.got.exchange.client != second.got.exchange.client
+            group_partition == (second.offset_fetch.group, second.offset_fetch.partition)
+            and first.delivery.offset == second.delivery.offset
+            and first.delivery.exchange.client != second.delivery.exchange.client
         )
         if is_repeated and not any(
-            (group, partition) == where
-            and first.asked.number < number < second.got.exchange.number
-            and offset > first.got.offset
+            (group, partition) == group_partition
+            and first.offset_fetch.number < number < second.delivery.exchange.number
+            and offset > first.delivery.offset
             for number, group, partition, offset in commits
         ):
             return first, second
     return None
 
 
-def begun(look: Look) -> Iterator[Begun]:
+def consumer_starts(evidence: Evidence) -> Iterator[ConsumerStart]:
     """Yield the consumers of groups.
 
     Each sends OffsetFetch and receives records from that offset before the next consumer sends OffsetFetch.
     """
-    got = list(_got(look))
-    following: dict[tuple[str, int], int] = {}
-    found: list[Begun] = []
-    for asked in reversed(list(_asked(look))):
-        where = asked.group, asked.partition
-        end = following.get(where)
-        following[where] = asked.number
-        for each in got:
+    deliveries = list(_deliveries(evidence))
+    next_numbers: dict[tuple[str, int], int] = {}
+    starts: list[ConsumerStart] = []
+    for offset_fetch in reversed(list(_offset_fetches(evidence))):
+        group_partition = offset_fetch.group, offset_fetch.partition
+        end = next_numbers.get(group_partition)
+        next_numbers[group_partition] = offset_fetch.number
+        for delivery in deliveries:
             if (
-                asked.number < each.exchange.number
-                and (end is None or each.exchange.number < end)
-                and (each.client_id, each.partition) == (asked.client_id, asked.partition)
+                offset_fetch.number < delivery.exchange.number
+                and (end is None or delivery.exchange.number < end)
+                and (delivery.client_id, delivery.partition) == (offset_fetch.client_id, offset_fetch.partition)
             ):
-                if asked.offset in {_NO_OFFSET, each.offset}:
-                    found.append(Begun(asked, each))
+                if offset_fetch.offset in {_NO_OFFSET, delivery.offset}:
+                    starts.append(ConsumerStart(offset_fetch, delivery))
                 break
-    yield from reversed(found)
+    yield from reversed(starts)
 
 
-def _asked(look: Look) -> Iterator[_Asked]:
-    for each in look.readings("OffsetFetch"):
-        if each.response is None:
+def _offset_fetches(evidence: Evidence) -> Iterator[_OffsetFetch]:
+    for reading in evidence.readings("OffsetFetch"):
+        if reading.response is None:
             continue
-        groups = getattr(each.response, "groups", None) or ()
-        listed = [(group.group_id, group.topics) for group in groups] or [(each.request.group_id, each.response.topics)]
-        for group, topics in listed:
-            for part in look.partitions(topics):
-                yield _Asked(each.exchange.number, each.client_id, group, part.partition_index, part.committed_offset)
+        groups = getattr(reading.response, "groups", None) or ()
+        topics_by_group = [(group.group_id, group.topics) for group in groups] or [
+            (reading.request.group_id, reading.response.topics)
+        ]
+        for group, topics in topics_by_group:
+            for part in evidence.partitions(topics):
+                yield _OffsetFetch(
+                    reading.exchange.number, reading.client_id, group, part.partition_index, part.committed_offset
+                )
 
 
-def _commits(look: Look) -> Iterator[tuple[int, str, int, int]]:
+def _commits(evidence: Evidence) -> Iterator[tuple[int, str, int, int]]:
     """Yield the request number, group, partition and offset of each commit."""
-    for each in look.readings("OffsetCommit"):
-        if each.response is not None and not each.errors:
-            for part in look.partitions(each.request.topics):
-                yield each.exchange.number, each.request.group_id, part.partition_index, part.committed_offset
+    for reading in evidence.readings("OffsetCommit"):
+        if reading.response is not None and not reading.errors:
+            for part in evidence.partitions(reading.request.topics):
+                yield reading.exchange.number, reading.request.group_id, part.partition_index, part.committed_offset
 
 
-def _got(look: Look) -> Iterator[_Got]:
+def _deliveries(evidence: Evidence) -> Iterator[_Delivery]:
     """Yield the Fetch responses with records.
 
     In a fetch session, a request names only the partitions that have changed.
     """
-    places: dict[tuple[str, int], int] = {}
-    for each in look.readings("Fetch"):
-        client = each.exchange.client
-        for part in look.partitions(each.request.topics):
-            places[client, part.partition] = part.fetch_offset
-        for part in look.partitions(each.response.responses) if each.response is not None else ():
-            offset = places.get((client, part.partition_index))
+    fetch_offsets: dict[tuple[str, int], int] = {}
+    for reading in evidence.readings("Fetch"):
+        client = reading.exchange.client
+        for part in evidence.partitions(reading.request.topics):
+            fetch_offsets[client, part.partition] = part.fetch_offset
+        for part in evidence.partitions(reading.response.responses) if reading.response is not None else ():
+            offset = fetch_offsets.get((client, part.partition_index))
             if offset is not None and part.records:
-                yield _Got(each.exchange, each.client_id, part.partition_index, offset)
+                yield _Delivery(reading.exchange, reading.client_id, part.partition_index, offset)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker_lab.page.lessons.look import Look
+    from minibroker_lab.page.lessons.evidence import Evidence
 
 
 class Finding(NamedTuple):
@@ -45,7 +45,7 @@ class Goal(NamedTuple):
     name: str
     task: str
     hint: str
-    look_for: Callable[[Look], Finding]
+    check: Callable[[Evidence], Finding]
 
 
 class Lesson(NamedTuple):

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from minibroker_lab.page.lessons.look import Behind, Facts, LogMark, Look, Seen
+from minibroker_lab.page.lessons.evidence import Activity, ActivityMark, Evidence, Facts, LogMark
 from minibroker_storage.data_directory.names import LESSONS_FILE
 from minibroker_storage.files import write_atomically
 
@@ -33,17 +33,17 @@ class Progress:
         self._path = Path(data_dir) / LESSONS_FILE
         self._reached: dict[str, str] = {}
         self._so_far: dict[str, str] = {}
-        self._marks: dict[int, dict[str, LogMark]] = {}
-        self._behind: dict[int, Behind] = {}
+        self._log_marks: dict[int, dict[str, LogMark]] = {}
+        self._activity_marks: dict[int, ActivityMark] = {}
         self._load()
 
     def _load(self) -> None:
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-            reached = {str(goal): str(sentence) for goal, sentence in found["reached"].items()}
-            self._marks = {
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            reached = {str(goal): str(sentence) for goal, sentence in content["reached"].items()}
+            self._log_marks = {
                 int(number): {key: LogMark(*map(int, mark)) for key, mark in marks.items()}
-                for number, marks in found.get("begun_again", {}).items()
+                for number, marks in content.get("begun_again", {}).items()
             }
             self._reached = reached
         except FileNotFoundError:
@@ -65,40 +65,42 @@ class Progress:
 
     def marks_of(self, lesson: Lesson) -> Mapping[str, LogMark]:
         """Return the marks of the logs from the lesson's restart, or an empty mapping if it was not restarted."""
-        return self._marks.get(lesson.number, {})
+        return self._log_marks.get(lesson.number, {})
 
-    def update(self, lesson: Lesson, seen: Seen, facts: Facts) -> None:
+    def update(self, lesson: Lesson, activity: Activity, facts: Facts) -> None:
         """Check the open goals of a lesson, given the facts after its marks."""
-        behind = self._behind.get(lesson.number)
-        look = Look(seen, facts) if behind is None else Look(seen, facts._replace(was_killed=False), behind)
-        before = len(self._reached)
+        mark = self._activity_marks.get(lesson.number)
+        evidence = (
+            Evidence(activity, facts) if mark is None else Evidence(activity, facts._replace(was_killed=False), mark)
+        )
+        count = len(self._reached)
         for goal in lesson.goals:
             key = f"{lesson.number}/{goal.name}"
             if key not in self._reached:
-                found = goal.look_for(look)
+                finding = goal.check(evidence)
                 self._so_far.pop(key, None)
-                (self._reached if found.is_reached else self._so_far)[key] = found.sentence
-        if len(self._reached) > before:
+                (self._reached if finding.is_reached else self._so_far)[key] = finding.sentence
+        if len(self._reached) > count:
             self._save()
 
-    def begin_again(self, lesson: Lesson, behind: Behind, facts: Facts) -> None:
+    def begin_again(self, lesson: Lesson, mark: ActivityMark, facts: Facts) -> None:
         """Reset the goals of a lesson.
 
         Only requests, events and records after these numbers and facts count from now on.
         """
         for goal in lesson.goals:
             self._reached.pop(f"{lesson.number}/{goal.name}", None)
-        self._behind[lesson.number] = behind
-        self._marks[lesson.number] = {
-            each.key: LogMark(each.log.log_end_offset, each.leader_epoch) for each in facts.logs
+        self._activity_marks[lesson.number] = mark
+        self._log_marks[lesson.number] = {
+            log.key: LogMark(log.log.log_end_offset, log.leader_epoch) for log in facts.logs
         }
         self._save()
 
     def _save(self) -> None:
         try:
             reached = {goal: _REQUEST_LINK.sub(r"\1", sentence) for goal, sentence in self._reached.items()}
-            found = {"version": 1, "reached": reached, "begun_again": self._marks}
-            write_atomically(str(self._path), json.dumps(found, indent=1).encode())
+            content = {"version": 1, "reached": reached, "begun_again": self._log_marks}
+            write_atomically(str(self._path), json.dumps(content, indent=1).encode())
         except OSError as error:  # The lesson continues without the file.
             _logger.warning("%s cannot be written: %s", self._path, error)
 

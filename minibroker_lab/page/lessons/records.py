@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import counted
+from minibroker_lab.page.lessons.evidence import field_values, last_of, no_records_text, request_link, request_tree
 from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
-from minibroker_lab.page.lessons.look import fields, last, nothing_in, request_link, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minibroker_lab.page.lessons.look import Look
+    from minibroker_lab.page.lessons.evidence import Evidence
     from minibroker_storage.views.snapshot import BatchView
 
 _SEGMENTS: Final = 3
@@ -21,26 +21,26 @@ _NO_PRODUCER: Final = -1
 _READ_COMMITTED: Final = 1
 
 
-def _segmented(look: Look) -> Finding:
-    most = 0
-    for each in look.logs("orders"):
-        segments = {batch.segment for batch in each.batches}
+def _check_segments(evidence: Evidence) -> Finding:
+    segment_count = 0
+    for log in evidence.logs("orders"):
+        segments = {batch.segment for batch in log.batches}
         if len(segments) >= _SEGMENTS:
-            return reached(f"{each.link()} has {len(segments)} segments; each is named after its first offset.")
-        most = max(most, len(segments))
-    newest = last(look.readings("Produce"))
+            return reached(f"{log.link()} has {len(segments)} segments; each is named after its first offset.")
+        segment_count = max(segment_count, len(segments))
+    newest = last_of(evidence.readings("Produce"))
     if newest is not None and newest.errors:
         return not_yet(f"{request_link(newest.exchange)}, the last Produce, got {newest.errors[0]}.")
-    return not_yet(f"`orders` has {counted(most, 'segment')}." if most else nothing_in("orders"))
+    return not_yet(f"`orders` has {counted(segment_count, 'segment')}." if segment_count else no_records_text("orders"))
 
 
-def _by_time(look: Look) -> Finding:
+def _check_by_time(evidence: Evidence) -> Finding:
     newest = "No ListOffsets has come."
-    for each in look.readings("ListOffsets"):
-        link = request_link(each.exchange)
-        asked = [part.timestamp for part in look.partitions(each.request.topics)]
-        found = [part.offset for part in look.partitions(each.response.topics)] if each.response else []
-        for timestamp, offset in zip(asked, found, strict=False):
+    for reading in evidence.readings("ListOffsets"):
+        link = request_link(reading.exchange)
+        timestamps = [part.timestamp for part in evidence.partitions(reading.request.topics)]
+        offsets = [part.offset for part in evidence.partitions(reading.response.topics)] if reading.response else []
+        for timestamp, offset in zip(timestamps, offsets, strict=False):
             if timestamp >= 0 <= offset:
                 return reached(f"{link}: the first record since {timestamp} ms is at offset {offset}.")
             newest = f"{link}, the last ListOffsets, asks for " + (
@@ -49,15 +49,15 @@ def _by_time(look: Look) -> Finding:
     return not_yet(newest)
 
 
-def _inside(look: Look) -> Finding:
-    batches = {each.partition: each.earlier + each.batches for each in look.logs("orders")}
+def _check_inside(evidence: Evidence) -> Finding:
+    batches = {log.partition: log.earlier + log.batches for log in evidence.logs("orders")}
     if not batches:
-        return not_yet(nothing_in("orders"))
+        return not_yet(no_records_text("orders"))
     newest = "No Fetch has come."
-    for each in look.readings("Fetch"):
-        for part in look.partitions(each.request.topics):
-            link = request_link(each.exchange)
-            batch = _around(batches.get(part.partition, ()), part.fetch_offset)
+    for reading in evidence.readings("Fetch"):
+        for part in evidence.partitions(reading.request.topics):
+            link = request_link(reading.exchange)
+            batch = _batch_around(batches.get(part.partition, ()), part.fetch_offset)
             if batch is not None:
                 return reached(
                     f"{link} asked for offset {part.fetch_offset}. The response begins "
@@ -67,8 +67,8 @@ def _inside(look: Look) -> Finding:
     return not_yet(newest)
 
 
-def _around(batches: tuple[BatchView, ...], offset: int) -> BatchView | None:
-    return next((each for each in batches if each.base_offset < offset <= each.last_offset), None)
+def _batch_around(batches: tuple[BatchView, ...], offset: int) -> BatchView | None:
+    return next((batch for batch in batches if batch.base_offset < offset <= batch.last_offset), None)
 
 
 FINDING: Final = (
@@ -76,100 +76,100 @@ FINDING: Final = (
         "segments",
         "Fill `orders` until it has three segments. 300 records of 100 bytes will do, if you flush every ten.",
         "If the log stays empty, look for RECORD_LIST_TOO_LARGE among the requests: a batch is larger than a segment.",
-        _segmented,
+        _check_segments,
     ),
     Goal(
         "by-time",
         "Look for the first record at or after a time (ListOffsets).",
         "Most clients call it `offsets_for_times`, or much like it. The time is in milliseconds since 1970.",
-        _by_time,
+        _check_by_time,
     ),
     Goal(
         "inside",
         "Fetch from an offset in the middle of a batch.",
         "Assign the partition at an offset such as 25, and poll.",
-        _inside,
+        _check_inside,
     ),
 )
 
-_Sent = tuple[int, int, int]
+_BatchSequence = tuple[int, int, int]
 
 
-def _sent(look: Look) -> Iterator[tuple[_Sent, int]]:
+def _sent_batches(evidence: Evidence) -> Iterator[tuple[_BatchSequence, int]]:
     """Yield the producer id, epoch and first sequence, and the checksum of each batch sent by clients."""
-    for each in look.readings("Produce"):
-        root = fields(each.exchange)
-        numbers = (values(root, name) for name in ("producer_id", "producer_epoch", "base_sequence", "crc"))
+    for reading in evidence.readings("Produce"):
+        root = request_tree(reading.exchange)
+        numbers = (field_values(root, name) for name in ("producer_id", "producer_epoch", "base_sequence", "crc"))
         for producer, epoch, sequence, crc in zip(*numbers, strict=False):
             yield (producer, epoch, sequence), crc
 
 
-def _numbered(look: Look) -> Finding:
+def _check_numbered(evidence: Evidence) -> Finding:
     count = 0
-    for each in look.logs("orders"):
-        for batch in each.batches:
+    for log in evidence.logs("orders"):
+        for batch in log.batches:
             if batch.producer_id != _NO_PRODUCER and not batch.is_control:
-                place, producer = each.link(batch.base_offset), f"producer {batch.producer_id}"
-                return reached(f"{place}: {producer} wrote sequence {batch.base_sequence} at this offset.")
+                link, producer = log.link(batch.base_offset), f"producer {batch.producer_id}"
+                return reached(f"{link}: {producer} wrote sequence {batch.base_sequence} at this offset.")
             count += 1
     if not count:
-        return not_yet(nothing_in("orders"))
+        return not_yet(no_records_text("orders"))
     return not_yet(f"`orders` has {counted(count, 'batch', 'batches')}, and no producer id in any.")
 
 
-def _kept_once(look: Look) -> Finding:
-    counts = Counter(sent for sent, _ in _sent(look) if sent[0] != _NO_PRODUCER)
-    duplicates = _duplicates(look)
-    newest = _all_new(len(counts), "with")
+def _check_kept_once(evidence: Evidence) -> Finding:
+    counts = Counter(sent for sent, _ in _sent_batches(evidence) if sent[0] != _NO_PRODUCER)
+    duplicates = _duplicates(evidence)
+    newest = _no_repetition_text(len(counts), "with")
     for (producer, epoch, sequence), count in counts.items():
-        kept = [
-            (each.link(batch.base_offset), batch.base_offset)
-            for each in look.logs("orders")
-            for batch in each.batches
+        stored_batches = [
+            (log.link(batch.base_offset), batch.base_offset)
+            for log in evidence.logs("orders")
+            for batch in log.batches
             if (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (producer, epoch, sequence)
         ]
         if count > 1:
             came = f"Sequence {sequence} of producer {producer} came {count} times"
-            if len(kept) == 1 and kept[0][1] in duplicates:
-                return reached(f"{came}, and {kept[0][0]} has it once.")
+            if len(stored_batches) == 1 and stored_batches[0][1] in duplicates:
+                return reached(f"{came}, and {stored_batches[0][0]} has it once.")
             newest = f"{came}, but the broker had not written it before the last time."
     return not_yet(newest)
 
 
-def _duplicates(look: Look) -> set[int]:
+def _duplicates(evidence: Evidence) -> set[int]:
     """Return the base offsets in responses to batches that were already in the log.
 
     Such a response contains the timestamp of the batch, which is otherwise -1 (`UnifiedLog.append`, a duplicate).
     """
     return {
         part.base_offset
-        for each in look.readings("Produce")
-        for topic in (each.response.responses if each.response is not None else ())
+        for reading in evidence.readings("Produce")
+        for topic in (reading.response.responses if reading.response is not None else ())
         for part in topic.partition_responses
         if part.log_append_time_ms >= 0
     }
 
 
-def _kept_twice(look: Look) -> Finding:
-    counts = Counter(crc for (producer, _, _), crc in _sent(look) if producer == _NO_PRODUCER)
-    kept = Counter(
-        (each.link(), batch.size, batch.max_timestamp)
-        for each in look.logs("orders")
-        for batch in each.batches
+def _check_kept_twice(evidence: Evidence) -> Finding:
+    counts = Counter(crc for (producer, _, _), crc in _sent_batches(evidence) if producer == _NO_PRODUCER)
+    stored_batches = Counter(
+        (log.link(), batch.size, batch.max_timestamp)
+        for log in evidence.logs("orders")
+        for batch in log.batches
         if batch.producer_id == _NO_PRODUCER
     )
-    twice = [place for (place, _, _), count in kept.items() if count > 1]
+    twice = [link for (link, _, _), count in stored_batches.items() if count > 1]
     if any(count > 1 for count in counts.values()):
         if not twice:
             return not_yet("A batch without a producer id came twice, and `orders` has it once.")
-        place = twice[0]
+        link = twice[0]
         return reached(
-            f"The same batch came twice, and {place} has it twice: nothing tells the broker that it is the same."
+            f"The same batch came twice, and {link} has it twice: nothing tells the broker that it is the same."
         )
-    return not_yet(_all_new(len(counts), "without"))
+    return not_yet(_no_repetition_text(len(counts), "without"))
 
 
-def _all_new(count: int, kind: str) -> str:
+def _no_repetition_text(count: int, kind: str) -> str:
     if not count:
         return f"No batch {kind} a producer id has come."
     return f"{counted(count, 'batch has', 'batches have')} come {kind} a producer id, and none twice."
@@ -180,54 +180,54 @@ IDEMPOTENCE: Final = (
         "numbered",
         "Write to `orders` with an idempotent producer (`enable.idempotence`, which is off by default in librdkafka).",
         "Set `enable.idempotence` to true.",
-        _numbered,
+        _check_numbered,
     ),
     Goal(
         "once",
         "Lose the response of one Produce, so that the client sends the batch again. The log must have it once.",
         "Install a fault that drops the connection after the broker has written: see the text.",
-        _kept_once,
+        _check_kept_once,
     ),
     Goal(
         "twice",
         "Do the same without idempotence. The log has the batch twice.",
         "Set `enable.idempotence` to false, and install the fault again.",
-        _kept_twice,
+        _check_kept_twice,
     ),
 )
 
 
-def _committed(look: Look) -> Finding:
-    markers = sum(batch.control_type == "COMMIT" for each in look.logs("orders") for batch in each.batches)
+def _check_committed(evidence: Evidence) -> Finding:
+    markers = sum(batch.control_type == "COMMIT" for log in evidence.logs("orders") for batch in log.batches)
     newest = "No EndTxn has come."
-    for each in look.readings("EndTxn"):
-        link, producer = request_link(each.exchange), repr(each.request.transactional_id)
-        if each.request.committed and each.response is not None and not each.errors and markers:
+    for reading in evidence.readings("EndTxn"):
+        link, producer = request_link(reading.exchange), repr(reading.request.transactional_id)
+        if reading.request.committed and reading.response is not None and not reading.errors and markers:
             return reached(f"{link} of {producer} committed; the log has {counted(markers, 'commit marker')}.")
-        if each.errors:
-            newest = f"{link}, the last EndTxn, got {each.errors[0]}."
-        elif each.request.committed:
+        if reading.errors:
+            newest = f"{link}, the last EndTxn, got {reading.errors[0]}."
+        elif reading.request.committed:
             newest = f"{link} of {producer} committed, but not to `orders`."
         else:
             newest = f"{link} of {producer}, the last EndTxn, aborted."
     return not_yet(newest)
 
 
-def _skipped(look: Look) -> Finding:
+def _check_skipped(evidence: Evidence) -> Finding:
     levels: set[int] = set()
-    for each in look.readings("Fetch"):
-        levels.add(each.request.isolation_level)
-        if each.request.isolation_level != _READ_COMMITTED or each.response is None:
+    for reading in evidence.readings("Fetch"):
+        levels.add(reading.request.isolation_level)
+        if reading.request.isolation_level != _READ_COMMITTED or reading.response is None:
             continue
-        for part in look.partitions(each.response.responses):
+        for part in evidence.partitions(reading.response.responses):
             if part.aborted_transactions:
                 first = part.aborted_transactions[0]
                 return reached(
-                    f"{request_link(each.exchange, 'Response')} names the aborted transaction of producer "
+                    f"{request_link(reading.exchange, 'Response')} names the aborted transaction of producer "
                     f"{first.producer_id} from offset {first.first_offset} on, "
                     "and your consumer skipped exactly its records."
                 )
-    aborts = sum(batch.control_type == "ABORT" for each in look.logs("orders") for batch in each.batches)
+    aborts = sum(batch.control_type == "ABORT" for log in evidence.logs("orders") for batch in log.batches)
     in_log = f"`orders` has {counted(aborts, 'abort marker')}"
     if not levels:
         return not_yet(f"{in_log}, and no Fetch has come.")
@@ -236,17 +236,17 @@ def _skipped(look: Look) -> Finding:
     return not_yet(f"{in_log}, and no read_committed consumer has come to one.")
 
 
-def _fenced(look: Look) -> Finding:
+def _check_fenced(evidence: Evidence) -> Finding:
     for api in ("AddPartitionsToTxn", "Produce", "EndTxn", "InitProducerId"):
-        for each in look.readings(api):
-            if _FENCED & set(each.errors):
-                return reached(f"{request_link(each.exchange)}, {api}, got {each.errors[0]}.")
+        for reading in evidence.readings(api):
+            if _FENCED & set(reading.errors):
+                return reached(f"{request_link(reading.exchange)}, {api}, got {reading.errors[0]}.")
     newest = "No InitProducerId of a transactional producer has come."
-    for each in look.readings("InitProducerId"):
-        if each.request.transactional_id is not None and each.response is not None and not each.errors:
+    for reading in evidence.readings("InitProducerId"):
+        if reading.request.transactional_id is not None and reading.response is not None and not reading.errors:
             newest = (
-                f"{request_link(each.exchange)} gave {each.request.transactional_id!r} the epoch "
-                f"{each.response.producer_epoch}, and no producer of an older epoch has gone on."
+                f"{request_link(reading.exchange)} gave {reading.request.transactional_id!r} the epoch "
+                f"{reading.response.producer_epoch}, and no producer of an older epoch has gone on."
             )
     return not_yet(newest)
 
@@ -256,50 +256,50 @@ TRANSACTIONS: Final = (
         "committed",
         "Commit a transaction that writes to `orders`.",
         "Set `transactional.id`, then call init_transactions, begin_transaction, produce and commit_transaction.",
-        _committed,
+        _check_committed,
     ),
     Goal(
         "skipped",
         "Write and flush in a transaction, abort it, and read `orders` with a consumer that does not see its records.",
         "Set `isolation.level` to `read_committed` in the consumer. Call flush before you abort, or the client drops "
         "the records that it has not sent yet.",
-        _skipped,
+        _check_skipped,
     ),
     Goal(
         "fenced",
         "Start a second producer with the same transactional id, and go on with the first one.",
         "The second init_transactions raises the epoch. The next call of the first producer fails.",
-        _fenced,
+        _check_fenced,
     ),
 )
 
 
-def _expired(look: Look) -> Finding:
-    for each in look.events:
-        if (each.kind, each.topic) == ("retention", "orders") and each.facts["after"]["start"] > 0:
-            place = f"[orders-{each.partition}](/logs/orders/{each.partition})"
-            return reached(f"{place} begins at offset {each.facts['after']['start']} now. {each.text}")
-    for log in look.logs("orders"):
+def _check_expired(evidence: Evidence) -> Finding:
+    for event in evidence.events:
+        if (event.kind, event.topic) == ("retention", "orders") and event.facts["after"]["start"] > 0:
+            link = f"[orders-{event.partition}](/logs/orders/{event.partition})"
+            return reached(f"{link} begins at offset {event.facts['after']['start']} now. {event.text}")
+    for log in evidence.logs("orders"):
         start, end = log.log.log_start_offset, log.log.log_end_offset
         return not_yet(f"Retention has deleted nothing of {log.link()}: it has the offsets {start} to {end - 1}.")
-    return not_yet(nothing_in("orders"))
+    return not_yet(no_records_text("orders"))
 
 
-def _compacted(look: Look) -> Finding:
-    for each in look.logs("prices"):
-        records = sum(batch.records or 0 for batch in each.batches)
-        offsets = each.log.log_end_offset - each.first_offset
+def _check_compacted(evidence: Evidence) -> Finding:
+    for log in evidence.logs("prices"):
+        records = sum(batch.records or 0 for batch in log.batches)
+        offsets = log.log.log_end_offset - log.first_offset
         if records < offsets:
-            return reached(f"{each.link()} has {counted(records, 'record')} left of {offsets} offsets.")
-        return not_yet(f"{each.link()} has {counted(records, 'record')} at {counted(offsets, 'offset')}: all are left.")
-    return not_yet(nothing_in("prices"))
+            return reached(f"{log.link()} has {counted(records, 'record')} left of {offsets} offsets.")
+        return not_yet(f"{log.link()} has {counted(records, 'record')} at {counted(offsets, 'offset')}: all are left.")
+    return not_yet(no_records_text("prices"))
 
 
-def _tombstone(look: Look) -> Finding:
-    logs = {each.partition: each for each in look.logs("prices")}
+def _check_tombstone(evidence: Evidence) -> Finding:
+    logs = {log.partition: log for log in evidence.logs("prices")}
     written: set[bytes] = set()
     newest = "No tombstone has come to `prices`."
-    for key, has_value, partition, offset in _priced(look):
+    for key, has_value, partition, offset in _keyed_records(evidence):
         name = repr(key.decode(errors="replace"))
         if has_value:
             written.add(key)
@@ -315,18 +315,20 @@ def _tombstone(look: Look) -> Finding:
     return not_yet(newest)
 
 
-def _priced(look: Look) -> Iterator[tuple[bytes, bool, int, int]]:
+def _keyed_records(evidence: Evidence) -> Iterator[tuple[bytes, bool, int, int]]:
     """Yield each keyed record produced to `prices`: its key, whether it has a value, its partition and its offset."""
-    for each in look.readings("Produce"):
-        sets = look.record_sets(each.exchange)
-        if any(one["first"] is None for one in sets):  # The request was rejected or has no response.
+    for reading in evidence.readings("Produce"):
+        sets = evidence.record_sets(reading.exchange)
+        if any(record_set["first"] is None for record_set in sets):  # The request was rejected or has no response.
             continue
-        places = [(one, offset) for one in sets for offset in range(one["first"], one["last"] + 1)]
-        records = (node for node in fields(each.exchange).all_nodes() if node.type == "RECORD")
-        for (one, offset), record in zip(places, records, strict=False):
+        places = [
+            (record_set, offset) for record_set in sets for offset in range(record_set["first"], record_set["last"] + 1)
+        ]
+        records = (node for node in request_tree(reading.exchange).all_nodes() if node.type == "RECORD")
+        for (record_set, offset), record in zip(places, records, strict=False):
             key, value = (record.find(name).value for name in ("key", "value"))
-            if one["topic"] == "prices" and key is not None:
-                yield bytes(key), value is not None, one["partition"], offset
+            if record_set["topic"] == "prices" and key is not None:
+                yield bytes(key), value is not None, record_set["partition"], offset
 
 
 RETENTION: Final = (
@@ -334,18 +336,18 @@ RETENTION: Final = (
         "expired",
         "Have the broker delete old segments of `orders`.",
         "Write to `orders`, and turn the clock forward: see the text. The lab has made it with `retention.ms=60000`.",
-        _expired,
+        _check_expired,
     ),
     Goal(
         "compacted",
         "Have a compacted topic `prices` keep the newest record of each key.",
         "Write several values with the same key, and have the broker compact the topic: see the text.",
-        _compacted,
+        _check_compacted,
     ),
     Goal(
         "tombstone",
         "Delete a key of `prices` with a tombstone, and have the topic compacted.",
         "Produce a record with a key that has a value, and no value this time.",
-        _tombstone,
+        _check_tombstone,
     ),
 )

@@ -5,35 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import counted
+from minibroker_lab.page.lessons.evidence import join_numbers, last_of, no_records_text, request_link
 from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
-from minibroker_lab.page.lessons.look import last, listed, nothing_in, request_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minibroker_lab.page.lessons.look import Look
+    from minibroker_lab.page.lessons.evidence import Evidence
     from minibroker_lab.trace.reading import Reading
 
-_MANY: Final = 10
-_LONG_MS: Final = 500
-_AT_ONCE_MS: Final = 20
+_MIN_RECORDS: Final = 10
+_MIN_WAIT_MS: Final = 500
+_IMMEDIATE_MS: Final = 20
 
 
-def _negotiated(look: Look) -> Finding:
-    for each in look.readings("ApiVersions"):
-        if each.client_id != "by-hand" and each.response is not None:
-            count = len(each.response.api_keys)
-            asked = f"{request_link(each.exchange)} is that of {each.client_id!r}"
-            return reached(f"{asked}: it asked with version {each.exchange.version} and learned of {count} APIs.")
-    by_hand = last(look.all_readings("ApiVersions"))
+def _check_negotiated(evidence: Evidence) -> Finding:
+    for reading in evidence.readings("ApiVersions"):
+        if reading.client_id != "by-hand" and reading.response is not None:
+            count = len(reading.response.api_keys)
+            link = f"{request_link(reading.exchange)} is that of {reading.client_id!r}"
+            return reached(f"{link}: it asked with version {reading.exchange.version} and learned of {count} APIs.")
+    by_hand = last_of(evidence.all_readings("ApiVersions"))
     return not_yet("No ApiVersions has come." if by_hand is None else "Only `by-hand` has asked for versions.")
 
 
-def _by_hand(look: Look) -> Finding:
-    for each in look.readings("ApiVersions"):
-        if each.client_id == "by-hand" and each.exchange.version == 0 and not each.errors:
-            return reached(f"{request_link(each.exchange)} is yours: {each.exchange.bytes_in} bytes.")
-    newest = max(look.all_readings("ApiVersions", "unreadable"), key=lambda each: each.exchange.number, default=None)
+def _check_by_hand(evidence: Evidence) -> Finding:
+    for reading in evidence.readings("ApiVersions"):
+        if reading.client_id == "by-hand" and reading.exchange.version == 0 and not reading.errors:
+            return reached(f"{request_link(reading.exchange)} is yours: {reading.exchange.bytes_in} bytes.")
+    newest = max(
+        evidence.all_readings("ApiVersions", "unreadable"), key=lambda reading: reading.exchange.number, default=None
+    )
     if newest is None:
         return not_yet("No ApiVersions has come.")
     link = request_link(newest.exchange)
@@ -42,16 +44,16 @@ def _by_hand(look: Look) -> Finding:
     return not_yet(f"{link} has version {newest.exchange.version} and the client id {newest.client_id!r}.")
 
 
-def _unsupported(look: Look) -> Finding:
+def _check_unsupported(evidence: Evidence) -> Finding:
     versions: set[int] = set()
-    for each in look.all_readings("ApiVersions"):
-        if "UNSUPPORTED_VERSION" in each.errors:
-            link, version = request_link(each.exchange), each.exchange.version
+    for reading in evidence.all_readings("ApiVersions"):
+        if "UNSUPPORTED_VERSION" in reading.errors:
+            link, version = request_link(reading.exchange), reading.exchange.version
             return reached(f"{link} asked with version {version}. The response is in version 0.")
-        versions.add(each.exchange.version)
+        versions.add(reading.exchange.version)
     if not versions:
         return not_yet("No ApiVersions has come.")
-    return not_yet(f"ApiVersions has come with version {listed(versions)}, which the broker has.")
+    return not_yet(f"ApiVersions has come with version {join_numbers(versions)}, which the broker has.")
 
 
 A_REQUEST_IS_BYTES: Final = (
@@ -59,45 +61,45 @@ A_REQUEST_IS_BYTES: Final = (
         "negotiated",
         "Connect any Kafka client, so that it asks for the versions of the broker.",
         "Ask a client for the list of topics. It sends ApiVersions before anything else.",
-        _negotiated,
+        _check_negotiated,
     ),
     Goal(
         "by-hand",
         "Send an ApiVersions request in version 0 by hand, with the client id `by-hand`.",
         "The frame: length (4 bytes), API key 18 and version 0 (2 each), correlation id (4), length of the id (2), id.",
-        _by_hand,
+        _check_by_hand,
     ),
     Goal(
         "unsupported",
         "Ask with a version that the broker does not have, and read the error.",
         "Put 99 into your frame as the version: `00 63` in bytes 7 and 8. The response is in version 0.",
-        _unsupported,
+        _check_unsupported,
     ),
 )
 
 
-def _lingered(look: Look) -> Finding:
+def _check_lingered(evidence: Evidence) -> Finding:
     largest = 0
-    for each in look.logs("orders"):
-        for batch in each.batches:
-            if (batch.records or 0) >= _MANY:
-                place = each.link(batch.base_offset)
-                return reached(f"{place} has a batch of {batch.records} records in {batch.size} bytes.")
+    for log in evidence.logs("orders"):
+        for batch in log.batches:
+            if (batch.records or 0) >= _MIN_RECORDS:
+                link = log.link(batch.base_offset)
+                return reached(f"{link} has a batch of {batch.records} records in {batch.size} bytes.")
             largest = max(largest, batch.records or 0)
     if not largest:
-        return not_yet(nothing_in("orders"))
+        return not_yet(no_records_text("orders"))
     return not_yet(f"The largest batch in `orders` has {counted(largest, 'record')}.")
 
 
-def _compressed(look: Look) -> Finding:
-    batches = [(each, batch) for each in look.logs("orders") for batch in each.batches]
-    compressed = [(each, batch) for each, batch in batches if batch.codec != "none"]
-    for each, batch in compressed:
-        if (batch.records or 0) >= _MANY:
-            place = each.link(batch.base_offset)
-            return reached(f"{place}: {batch.records} records in {batch.size} bytes with {batch.codec}.")
+def _check_compressed(evidence: Evidence) -> Finding:
+    batches = [(log, batch) for log in evidence.logs("orders") for batch in log.batches]
+    compressed = [(log, batch) for log, batch in batches if batch.codec != "none"]
+    for log, batch in compressed:
+        if (batch.records or 0) >= _MIN_RECORDS:
+            link = log.link(batch.base_offset)
+            return reached(f"{link}: {batch.records} records in {batch.size} bytes with {batch.codec}.")
     if not batches:
-        return not_yet(nothing_in("orders"))
+        return not_yet(no_records_text("orders"))
     share = f"Compressed batches in `orders`: {len(compressed)} of {len(batches)}"
     if not compressed:
         return not_yet(f"{share}.")
@@ -105,13 +107,13 @@ def _compressed(look: Look) -> Finding:
     return not_yet(f"{share}; the last one has {counted(newest.records or 0, 'record')} with {newest.codec}.")
 
 
-def _unacknowledged(look: Look) -> Finding:
+def _check_unacknowledged(evidence: Evidence) -> Finding:
     newest = None
-    for each in look.readings("Produce"):
-        if each.request.acks == 0:
-            link = request_link(each.exchange)
+    for reading in evidence.readings("Produce"):
+        if reading.request.acks == 0:
+            link = request_link(reading.exchange)
             return reached(f"{link} has no response: the client cannot know whether it was written.")
-        newest = each
+        newest = reading
     if newest is None:
         return not_yet("No Produce has come.")
     return not_yet(f"{request_link(newest.exchange)}, the last Produce, has acks={newest.request.acks}.")
@@ -122,46 +124,46 @@ PRODUCING: Final = (
         "lingered",
         "Write a batch of at least ten records to the topic `orders`.",
         "Set `linger.ms` to 1000 and send ten records without waiting in between.",
-        _lingered,
+        _check_lingered,
     ),
     Goal(
         "compressed",
         "Write such a batch compressed.",
         "Set `compression.type` to `zstd`, and give the records similar values.",
-        _compressed,
+        _check_compressed,
     ),
     Goal(
         "unacknowledged",
         "Write a record without waiting for the broker.",
         "Set `acks` to 0.",
-        _unacknowledged,
+        _check_unacknowledged,
     ),
 )
 
 
-def _waited(look: Look) -> Finding:
+def _check_waited(evidence: Evidence) -> Finding:
     longest = None
-    for each in look.readings("Fetch"):
-        exchange = each.exchange
+    for reading in evidence.readings("Fetch"):
+        exchange = reading.exchange
         if exchange.ended_ms is None:
             continue
         waited = exchange.ended_ms - exchange.began_ms
-        if waited >= _LONG_MS:
-            link, most = request_link(exchange), each.request.max_wait_ms
-            return reached(f"{link} waited for {waited:.0f} ms; it may wait for {most}.")
+        if waited >= _MIN_WAIT_MS:
+            link, max_wait_ms = request_link(exchange), reading.request.max_wait_ms
+            return reached(f"{link} waited for {waited:.0f} ms; it may wait for {max_wait_ms}.")
         longest = max(longest or 0, waited)
     if longest is None:
         return not_yet("No Fetch has been answered.")
     return not_yet(f"The longest Fetch took {longest:.0f} ms.")
 
 
-def _in_session(look: Look) -> Finding:
+def _check_in_session(evidence: Evidence) -> Finding:
     newest = None
-    for each in look.readings("Fetch"):
-        if each.request.session_epoch > 0 and not each.request.topics:
-            link = request_link(each.exchange)
-            return reached(f"{link} names no partition: session {each.request.session_id} has them.")
-        newest = each
+    for reading in evidence.readings("Fetch"):
+        if reading.request.session_epoch > 0 and not reading.request.topics:
+            link = request_link(reading.exchange)
+            return reached(f"{link} names no partition: session {reading.request.session_id} has them.")
+        newest = reading
     if newest is None:
         return not_yet("No Fetch has come.")
     link, client = request_link(newest.exchange), newest.client_id
@@ -171,38 +173,38 @@ def _in_session(look: Look) -> Finding:
     return not_yet(f"{link}, the last Fetch, is that of {client!r} and names {counted(count, 'partition')}.")
 
 
-def _woken(look: Look) -> Finding:
+def _check_woken(evidence: Evidence) -> Finding:
     newest = "No Fetch has been answered."
-    for each, has_news in _at_the_end(look):
-        exchange = each.exchange
-        waited, most = (exchange.ended_ms or 0) - exchange.began_ms, each.request.max_wait_ms
+    for reading, has_news in _fetches_at_end(evidence):
+        exchange = reading.exchange
+        waited, max_wait_ms = (exchange.ended_ms or 0) - exchange.began_ms, reading.request.max_wait_ms
         link = request_link(exchange)
-        if has_news and most >= _LONG_MS and waited > _AT_ONCE_MS:
-            return reached(f"{link} was answered after {waited:.0f} of {most} ms, when its record came.")
-        brought = "with a new record" if has_news else "without a new record"
-        newest = f"{link}, the last Fetch, was answered after {waited:.0f} of {most} ms {brought}."
+        if has_news and max_wait_ms >= _MIN_WAIT_MS and waited > _IMMEDIATE_MS:
+            return reached(f"{link} was answered after {waited:.0f} of {max_wait_ms} ms, when its record came.")
+        outcome = "with a new record" if has_news else "without a new record"
+        newest = f"{link}, the last Fetch, was answered after {waited:.0f} of {max_wait_ms} ms {outcome}."
     return not_yet(newest)
 
 
-def _at_the_end(look: Look) -> Iterator[tuple[Reading, bool]]:
+def _fetches_at_end(evidence: Evidence) -> Iterator[tuple[Reading, bool]]:
     """Yield the answered Fetches, and whether each returned a record written after its consumer had reached the end.
 
     In a fetch session, a request names only the partitions that have changed.
     """
-    asked: dict[tuple[str, int], int] = {}
+    fetch_offsets: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}
-    for each in look.readings("Fetch"):
-        client, has_news = each.exchange.client, False
-        for part in look.partitions(each.request.topics):
-            asked[client, part.partition] = part.fetch_offset
-        if each.response is None or each.exchange.ended_ms is None:
+    for reading in evidence.readings("Fetch"):
+        client, has_news = reading.exchange.client, False
+        for part in evidence.partitions(reading.request.topics):
+            fetch_offsets[client, part.partition] = part.fetch_offset
+        if reading.response is None or reading.exchange.ended_ms is None:
             continue
-        for part in look.partitions(each.response.responses):
-            place = client, part.partition_index
+        for part in evidence.partitions(reading.response.responses):
+            key = client, part.partition_index
             has_records = bool(part.records)
-            has_news |= has_records and place in ends and ends[place] == asked.get(place)
-            ends[place] = part.high_watermark
-        yield each, has_news
+            has_news |= has_records and key in ends and ends[key] == fetch_offsets.get(key)
+            ends[key] = part.high_watermark
+        yield reading, has_news
 
 
 FETCHING: Final = (
@@ -210,18 +212,18 @@ FETCHING: Final = (
         "waited",
         "Let a consumer wait at the end of `orders` for at least half a second.",
         "Subscribe, poll, and write nothing. `fetch.wait.max.ms` is 500 in most clients.",
-        _waited,
+        _check_waited,
     ),
     Goal(
         "session",
         "Have the consumer ask again without naming its partitions.",
         "Keep polling, not with librdkafka. From the second Fetch on, a fetch session names only what has changed.",
-        _in_session,
+        _check_in_session,
     ),
     Goal(
         "woken",
         "Wake a waiting Fetch with a new record.",
         "Set `fetch.wait.max.ms` to 5000, keep polling, and write a record from another terminal.",
-        _woken,
+        _check_woken,
     ),
 )

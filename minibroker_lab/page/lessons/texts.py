@@ -70,17 +70,17 @@ def text_of(lesson: Lesson) -> Text:
         OSError: A page does not exist.
     """
     source = _read(f"{lesson.slug}.md").partition("\n")[2]  # The view shows the title separately.
-    before, behind = _GOALS.split(source, maxsplit=1)
+    before, after = _GOALS.split(source, maxsplit=1)
     clients = {language: _elements(_section(language, _CLIENTS)) for language in ANSWERS}
     title = f"{lesson.number}. {lesson.title}"
     answers = {language: _elements(_section(title, page)) for language, page in ANSWERS.items()}
-    return Text(_elements(before), _elements(behind), clients, answers)
+    return Text(_elements(before), _elements(after), clients, answers)
 
 
 def _section(title: str, page: str) -> str:
     for section in re.split(r"^## ", _read(page), flags=re.MULTILINE)[1:]:
-        found, _, body = section.partition("\n")
-        if found == title:
+        heading, _, body = section.partition("\n")
+        if heading == title:
             return body
     raise LookupError(f"{page} has no section {title!r}")
 

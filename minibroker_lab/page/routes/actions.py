@@ -19,10 +19,10 @@ from minibroker_protocol.error_codes import ErrorCode
 
 router = APIRouter()
 
-_MOST = 1_000
+_MAX_LISTED = 1_000
 
 
-class Filled(Body):
+class FormTexts(Body):
     """The texts that a user has typed into a form."""
 
     fields: dict[str, str] = Field(description="By the names of the fields; an empty text for a field without a value.")
@@ -37,7 +37,7 @@ async def list_actions(request: Request) -> dict[str, Any]:
                 "name": form.action.name,
                 "title": form.action.title,
                 "meaning": form.meaning,
-                "fields": [each._asdict() for each in form.fields],
+                "fields": [field._asdict() for field in form.fields],
             }
             for form in _forms(request).values()
         ]
@@ -46,7 +46,7 @@ async def list_actions(request: Request) -> dict[str, Any]:
 
 @router.post("/actions/{name}")
 async def prepare(
-    request: Request, on_broker: OnBroker, name: Annotated[str, Path()], filled: Filled
+    request: Request, on_broker: OnBroker, name: Annotated[str, Path()], filled: FormTexts
 ) -> dict[str, Any]:
     """Return the control plane request of an action, and the equivalent Python, curl and tool commands.
 
@@ -56,18 +56,22 @@ async def prepare(
     if form is None:
         raise NotFoundError(f"there is no action {name!r}")
     try:
-        found = control_request(form, filled.fields)
-        directory = _directory(request, name, found)
+        request_to_control = control_request(form, filled.fields)
+        directory = _directory(request, name, request_to_control)
     except OperationError as error:
         return {"error": str(error)}
-    servers, replicas = await on_broker(lambda broker: _facts(broker, found))
+    servers, replicas = await on_broker(lambda broker: _facts(broker, request_to_control))
     base = f"{str(request.base_url).rstrip('/')}/control"
-    tool = tool_line(name, found.values, servers, replicas)
+    tool = tool_line(name, request_to_control.values, servers, replicas)
     return {
-        "request": {"method": found.method, "path": found.path, "body": found.body},
+        "request": {
+            "method": request_to_control.method,
+            "path": request_to_control.path,
+            "body": request_to_control.body,
+        },
         "lines": {
-            "python": python_line(name, found.values, directory),
-            "curl": curl_line(found, base, needs_token=request.app.state.needs_token),
+            "python": python_line(name, request_to_control.values, directory),
+            "curl": curl_line(request_to_control, base, needs_token=request.app.state.needs_token),
             "tool": tool.line,
         },
         "no_tool": tool.reason,
@@ -79,12 +83,12 @@ async def choices(request: Request, on_broker: OnBroker) -> dict[str, Any]:
     """Return the names that forms suggest, and the state that actions change."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
-        found, _ = topics_page(broker.services, "", _MOST)
+        topics, _ = topics_page(broker.services, "", _MAX_LISTED)
         return {
-            "topics": [each.name for each in found if not each.is_internal],
-            "groups": (await broker.groups())[:_MOST],
-            "brokers": [{"node_id": each, "is_up": broker.brokers[each].is_up} for each in broker.brokers],
-            "faults": [{"fired": each.fired, "fault": each.to_json()} for each in await broker.faults.list()],
+            "topics": [topic.name for topic in topics if not topic.is_internal],
+            "groups": (await broker.groups())[:_MAX_LISTED],
+            "brokers": [{"node_id": node_id, "is_up": broker.brokers[node_id].is_up} for node_id in broker.brokers],
+            "faults": [{"fired": fault.fired, "fault": fault.to_json()} for fault in await broker.faults.list()],
             "now_ms": await broker.clock.now_ms(),
         }
 
@@ -92,8 +96,8 @@ async def choices(request: Request, on_broker: OnBroker) -> dict[str, Any]:
     return {
         **await on_broker(work),
         "snapshots": list(shelf.all()),
-        "apis": sorted(each.message for each in ApiKey),
-        "errors": [each.name for each in ErrorCode if each],
+        "apis": sorted(api_key.message for api_key in ApiKey),
+        "errors": [error.name for error in ErrorCode if error],
     }
 
 
@@ -102,15 +106,15 @@ def _forms(request: Request) -> dict[str, Form]:
     return forms(request.app.state.control.openapi())
 
 
-async def _facts(broker: AsyncOperations, found: ControlRequest) -> tuple[str, tuple[int, ...]]:
+async def _facts(broker: AsyncOperations, request: ControlRequest) -> tuple[str, tuple[int, ...]]:
     """Return the bootstrap servers and the replicas of the named partition, if there is one."""
-    topic = broker.services.core.topics.get(str(found.values.get("topic", "")))
-    index: Any = found.values.get("partition")
+    topic = broker.services.core.topics.get(str(request.values.get("topic", "")))
+    index: Any = request.values.get("partition")
     partition = topic.partition(index) if topic is not None and isinstance(index, int) else None
     return broker.bootstrap_servers, () if partition is None else partition.replicas
 
 
-def _directory(request: Request, name: str, found: ControlRequest) -> str | None:
+def _directory(request: Request, name: str, control_request: ControlRequest) -> str | None:
     """Return the directory of the named snapshot.
 
     Raises:
@@ -118,5 +122,5 @@ def _directory(request: Request, name: str, found: ControlRequest) -> str | None
     """
     if name != "restore_snapshot":
         return None
-    directory: str = request.app.state.control.state.snapshots.get(found.values["name"]).directory
+    directory: str = request.app.state.control.state.snapshots.get(control_request.values["name"]).directory
     return directory

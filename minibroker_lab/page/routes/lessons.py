@@ -7,8 +7,8 @@ from fastapi import APIRouter, Path, Query, Request
 
 from minibroker.cluster.errors import NotFoundError
 from minibroker.control.remote import OnBroker
+from minibroker_lab.page.lessons.evidence import ActivityMark, Facts, LogMark, collect_facts, recorded_activity
 from minibroker_lab.page.lessons.lesson import Lesson
-from minibroker_lab.page.lessons.look import Behind, Facts, LogMark, facts_of, seen_by
 from minibroker_lab.page.lessons.progress import Progress
 from minibroker_lab.page.lessons.texts import LESSONS, text_of
 from minibroker_lab.page.recorder import Recorder
@@ -30,12 +30,12 @@ async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecord
     return {
         "lessons": [
             {
-                "number": each.number,
-                "title": each.title,
-                "goals": len(each.goals),
-                "reached": len(progress.of(each)),
+                "number": lesson.number,
+                "title": lesson.title,
+                "goals": len(lesson.goals),
+                "reached": len(progress.of(lesson)),
             }
-            for each in LESSONS
+            for lesson in LESSONS
         ]
     }
 
@@ -44,14 +44,14 @@ async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecord
 async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
     """Return the text of a lesson as elements, and its goals."""
     lesson = _lesson(number)
-    found = text_of(lesson)
+    content = text_of(lesson)
     return {
         "number": lesson.number,
         "title": lesson.title,
-        "before": found.before,
-        "behind": found.behind,
-        "clients": found.clients,
-        "answers": found.answers if answers else None,
+        "before": content.before,
+        "behind": content.behind,
+        "clients": content.clients,
+        "answers": content.answers if answers else None,
         "goals": [{"name": goal.name, "task": goal.task, "hint": goal.hint} for goal in lesson.goals],
     }
 
@@ -74,25 +74,25 @@ async def begin_again(request: Request, number: Number, on_broker: OnBroker, rec
     lesson, progress = _lesson(number), await _progress(request, on_broker)
     facts = await _facts(on_broker, {})
     recorder.catch_up()
-    progress.begin_again(lesson, Behind(recorder.last, recorder.events.last), facts)
+    progress.begin_again(lesson, ActivityMark(recorder.last, recorder.events.last), facts)
 
 
 async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBroker, recorder: Recorder) -> None:
     """Check the open goals. Lessons with the same marks share their facts."""
-    found: list[tuple[Lesson, Mapping[str, LogMark], Facts]] = []
-    for lesson in (each for each in lessons if not progress.is_complete(each)):
+    lessons_with_facts: list[tuple[Lesson, Mapping[str, LogMark], Facts]] = []
+    for lesson in (unfinished for unfinished in lessons if not progress.is_complete(unfinished)):
         marks = progress.marks_of(lesson)
-        facts = next((facts for _, others, facts in found if others == marks), None)
-        found.append((lesson, marks, await _facts(on_broker, marks) if facts is None else facts))
-    if found:
+        facts = next((facts for _, other_marks, facts in lessons_with_facts if other_marks == marks), None)
+        lessons_with_facts.append((lesson, marks, await _facts(on_broker, marks) if facts is None else facts))
+    if lessons_with_facts:
         recorder.catch_up()
-        seen = seen_by(recorder)
-        for lesson, _, facts in found:
+        seen = recorded_activity(recorder)
+        for lesson, _, facts in lessons_with_facts:
             progress.update(lesson, seen, facts)
 
 
 async def _facts(on_broker: OnBroker, marks: Mapping[str, LogMark]) -> Facts:
-    return await on_broker(lambda broker: facts_of(broker, marks))
+    return await on_broker(lambda broker: collect_facts(broker, marks))
 
 
 def _lesson(number: int) -> Lesson:

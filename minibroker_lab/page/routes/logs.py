@@ -18,10 +18,10 @@ from minibroker_storage.views import look_ups, snapshot
 
 router = APIRouter(prefix="/logs")
 
-_MOST_ARROWS: Final = 400
-_MOST_PARTITIONS: Final = 2000
+_MAX_ARROWS: Final = 400
+_MAX_PARTITIONS: Final = 2000
 _ENTRIES_BEFORE: Final = 2
-_MOST_CHANGES: Final = 20
+_MAX_CHANGES: Final = 20
 
 Topic = Annotated[str, Path()]
 Number = Annotated[int, Path(ge=0)]
@@ -36,9 +36,12 @@ async def logs(on_broker: OnBroker) -> dict[str, Any]:
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         core = broker.services.core
         core.writes.commit()
-        partitions = [each for topic in core.topics for each in topic.partitions]
-        shown = [_summary(each) for each in partitions[:_MOST_PARTITIONS]]
-        return {"count": len(partitions), "partitions": sorted(shown, key=lambda each: (each["topic"], each["index"]))}
+        partitions = [partition for topic in core.topics for partition in topic.partitions]
+        summaries = [_summary(partition) for partition in partitions[:_MAX_PARTITIONS]]
+        return {
+            "count": len(partitions),
+            "partitions": sorted(summaries, key=lambda partition: (partition["topic"], partition["index"])),
+        }
 
     return await on_broker(work)
 
@@ -76,13 +79,15 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
     """Return the entries of a segment's indexes, or every nth entry if there are many."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
-        found = snapshot.segment_with(_partition(broker, topic, index).log, segment)
-        if found is None:
+        segment_view = snapshot.segment_with(_partition(broker, topic, index).log, segment)
+        if segment_view is None:
             raise NotFoundError(f"segment: {topic}-{index} has none with the base offset {segment}")
-        strides = [1 + each.entries // _MOST_ARROWS for each in (found.offset_index, found.time_index)]
+        strides = [
+            1 + index_view.entries // _MAX_ARROWS for index_view in (segment_view.offset_index, segment_view.time_index)
+        ]
         return {
-            "offset_entries": _dicts(snapshot.offset_entries(found, 0, strides[0])),
-            "time_entries": _dicts(snapshot.time_entries(found, 0, strides[1])),
+            "offset_entries": _dicts(snapshot.offset_entries(segment_view, 0, strides[0])),
+            "time_entries": _dicts(snapshot.time_entries(segment_view, 0, strides[1])),
             "strides": strides,
         }
 
@@ -92,8 +97,8 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
 @router.get("/{topic}/{index}/history")
 async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str, Any]:
     """Return the latest compactions, retentions and DeleteRecords of a log, with its outline before and after each."""
-    found = [each for each in recorder.events.of(topic, index) if "before" in each.facts]
-    return {"count": len(found), "changes": [each._asdict() for each in found[-_MOST_CHANGES:]]}
+    events = [event for event in recorder.events.of(topic, index) if "before" in event.facts]
+    return {"count": len(events), "changes": [event._asdict() for event in events[-_MAX_CHANGES:]]}
 
 
 @router.get("/{topic}/{index}/batch")
@@ -146,7 +151,7 @@ async def producers(topic: Topic, index: Number, on_broker: OnBroker) -> dict[st
 
 
 def _dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
-    return [asdict(each) for each in rows]
+    return [asdict(row) for row in rows]
 
 
 def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
@@ -157,12 +162,12 @@ def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
     """
     core = broker.services.core
     core.writes.commit()
-    found = core.topics.get(topic)
-    if found is None:
+    known_topic = core.topics.get(topic)
+    if known_topic is None:
         raise NotFoundError(f"topic: there is no {topic!r}")
-    if index >= len(found.partitions):
-        raise NotFoundError(f"partition: {topic!r} has {len(found.partitions)}, and no {index}")
-    return found.partitions[index]
+    if index >= len(known_topic.partitions):
+        raise NotFoundError(f"partition: {topic!r} has {len(known_topic.partitions)}, and no {index}")
+    return known_topic.partitions[index]
 
 
 def _shortly_before(log: Log, offset: int) -> int:

@@ -13,12 +13,12 @@ from minibroker.server.inspection.exchanges import Kind
 from minibroker_lab.page.detail import exchange_json, version_json
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import OnRecorder
-from minibroker_lab.page.rows import WAITING, Filter, filter_of, row_json
+from minibroker_lab.page.rows import WAITING, Filter, parse_filter, row_json
 
 router = APIRouter(prefix="/requests")
 
-_MOST_ROWS: Final = 500
-_MOST_NEWEST: Final = 100
+_MAX_ROWS: Final = 500
+_MAX_NEWEST: Final = 100
 _SLICE: Final = 100
 _GATHER_S: Final = 0.1
 """The interval, in seconds, whose changes are combined into one event of the stream."""
@@ -41,9 +41,9 @@ async def list_requests(
 
     Without a filter, the first and the last number are sufficient.
     """
-    chosen = filter_of(api, q, only_errors=errors)
+    row_filter = parse_filter(api, q, only_errors=errors)
     recorder.catch_up()
-    return {**_state(recorder), "numbers": None if chosen.is_open else await _numbers(recorder, chosen)}
+    return {**_state(recorder), "numbers": None if row_filter.accepts_all else await _numbers(recorder, row_filter)}
 
 
 @router.get("/rows")
@@ -54,9 +54,9 @@ async def rows(
 
     Numbers not yet returned by a list are left out.
     """
-    numbers = range(max(first, recorder.first), min(last, recorder.last, first + _MOST_ROWS - 1) + 1)
-    found = [each for number in numbers if (each := recorder.known(number)) is not None]
-    return {"rows": [row_json(recorder.rows.row(each)) for each in found]}
+    numbers = range(max(first, recorder.first), min(last, recorder.last, first + _MAX_ROWS - 1) + 1)
+    exchanges = [exchange for number in numbers if (exchange := recorder.known(number)) is not None]
+    return {"rows": [row_json(recorder.rows.row(exchange)) for exchange in exchanges]}
 
 
 @router.get("/apis")
@@ -69,7 +69,7 @@ async def apis(recorder: OnRecorder) -> dict[str, Any]:
 @router.get("/live")
 async def live(recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False) -> StreamingResponse:
     """Stream new and changed rows as server-sent events."""
-    events = _events(recorder, filter_of(api, q, only_errors=errors))
+    events = _events(recorder, parse_filter(api, q, only_errors=errors))
     return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -100,15 +100,15 @@ def _state(recorder: Recorder) -> dict[str, Any]:
     return {"first": recorder.first, "last": recorder.last}
 
 
-async def _numbers(recorder: Recorder, chosen: Filter) -> list[int]:
+async def _numbers(recorder: Recorder, row_filter: Filter) -> list[int]:
     return [
-        each.number
-        async for each in recorder.in_slices(recorder.first, recorder.last)
-        if chosen.may_pass(each) and chosen.passes(recorder.rows.row(each))
+        exchange.number
+        async for exchange in recorder.in_slices(recorder.first, recorder.last)
+        if row_filter.can_match(exchange) and row_filter.matches(recorder.rows.row(exchange))
     ]
 
 
-async def _events(recorder: Recorder, chosen: Filter) -> AsyncIterator[str]:
+async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
     with recorder.subscribed() as subscription:
         yield _event({**_state(recorder), "rows": []})
         waiting: set[int] = set()  # Rows sent without a response.
@@ -117,26 +117,26 @@ async def _events(recorder: Recorder, chosen: Filter) -> AsyncIterator[str]:
             if not numbers:
                 yield ":\n\n"
                 continue
-            is_flood = len(numbers) > _MOST_NEWEST
-            if chosen.is_open and is_flood:
+            is_flood = len(numbers) > _MAX_NEWEST
+            if row_filter.accepts_all and is_flood:
                 # Send the newest rows, and those that were sent before their response. A view fetches any others that
                 # it shows.
-                numbers = [*(waiting.intersection(numbers[:-_MOST_NEWEST])), *numbers[-_MOST_NEWEST:]]
-            shown: list[dict[str, Any]] = []
+                numbers = [*(waiting.intersection(numbers[:-_MAX_NEWEST])), *numbers[-_MAX_NEWEST:]]
+            rows: list[dict[str, Any]] = []
             for count, number in enumerate(numbers):
                 exchange = recorder.known(number)
                 waiting.discard(number)
-                if exchange is None or not chosen.may_pass(exchange):
+                if exchange is None or not row_filter.can_match(exchange):
                     continue
                 row = recorder.rows.row(exchange)
-                if chosen.passes(row):
-                    shown.append(row_json(row))
+                if row_filter.matches(row):
+                    rows.append(row_json(row))
                     if row.state == WAITING:
                         waiting.add(number)
                 if count % _SLICE == _SLICE - 1:
                     await asyncio.sleep(0)
-            yield _event({**_state(recorder), "rows": shown})
-            if len(waiting) > _MOST_ROWS:
+            yield _event({**_state(recorder), "rows": rows})
+            if len(waiting) > _MAX_ROWS:
                 waiting = {number for number in waiting if number >= recorder.first}
             await asyncio.sleep(_FLOOD_S if is_flood else _GATHER_S)
 

@@ -16,8 +16,8 @@ from minibroker_lab.page.routes import OnRecorder
 
 router = APIRouter()
 
-_MOST_SHARED: Final = 200
-_MOST_NEWEST: Final = 5_000
+_MAX_SHARE_PARTITIONS: Final = 200
+_MAX_NEWEST: Final = 5_000
 """The number of requests that are searched for waiting ones."""
 
 After = Annotated[str, Query(description="Leaves out those up to this name.")]
@@ -36,31 +36,31 @@ async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) 
             "replicas": asdict(await replicas.replicas_view(services)),
             "groups": asdict(await groups.group_page(services)),
             "transactions": asdict(await transactions.transaction_page(services)),
-            "sessions": [asdict(each) for each in await clients.fetch_sessions(services)],
-            "delayed": [asdict(each) for each in await clients.delayed_requests(services)],
+            "sessions": [asdict(session) for session in await clients.fetch_sessions(services)],
+            "delayed": [asdict(request) for request in await clients.delayed_requests(services)],
         }
 
-    found = await on_broker(work)
-    _name(found["delayed"], recorder)
+    state = await on_broker(work)
+    _name(state["delayed"], recorder)
     savings: FetchSavings = request.app.state.fetch_savings
     await savings.catch_up()
-    for each in found["sessions"]:
-        saved = savings.of(each["node"], each["id"])
-        each["savings"] = None if saved is None else asdict(saved)
-    return found
+    for session in state["sessions"]:
+        saved = savings.of(session["node"], session["id"])
+        session["savings"] = None if saved is None else asdict(saved)
+    return state
 
 
 def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
     """Add the API and the client id to waiting requests. A broker without a journal does not keep them."""
     recorder.catch_up()
     rows = recorder.rows
-    newest = recorder.between(recorder.last - _MOST_NEWEST, recorder.last)
-    waiting = {(each.client, each.correlation_id): each for each in newest if each.ended_ms is None}
-    for each in delayed:
-        exchange = waiting.get((each["client"], each["correlation_id"]))
-        if each["api"] is None and exchange is not None:
+    newest = recorder.between(recorder.last - _MAX_NEWEST, recorder.last)
+    waiting = {(exchange.client, exchange.correlation_id): exchange for exchange in newest if exchange.ended_ms is None}
+    for request in delayed:
+        exchange = waiting.get((request["client"], request["correlation_id"]))
+        if request["api"] is None and exchange is not None:
             row = rows.row(exchange)
-            each.update(api=row.api, client_id=row.client_id)
+            request.update(api=row.api, client_id=row.client_id)
 
 
 @router.get("/groups")
@@ -81,12 +81,12 @@ async def group(on_broker: OnBroker, group_id: Annotated[str, Path()]) -> dict[s
     """
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
-        found = await groups.group_view(broker.services, group_id)
-        in_hand = await share_partitions(broker.services, group_id) if found.type == ShareGroup.kind else {}
+        view = await groups.group_view(broker.services, group_id)
+        partitions = await share_partitions(broker.services, group_id) if view.type == ShareGroup.kind else {}
         shared = [
-            {"topic": topic, "partition": partition, "acquired": each.acquired, **asdict(each)}
-            for (topic, partition), each in sorted(in_hand.items())[:_MOST_SHARED]
+            {"topic": topic, "partition": partition, "acquired": share_partition.acquired, **asdict(share_partition)}
+            for (topic, partition), share_partition in sorted(partitions.items())[:_MAX_SHARE_PARTITIONS]
         ]
-        return {**asdict(found), "shared": shared}
+        return {**asdict(view), "shared": shared}
 
     return await on_broker(work)

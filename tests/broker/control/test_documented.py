@@ -31,7 +31,7 @@ def test_the_page_can_be_pasted_from_its_beginning() -> None:
         try:
             assert broker.stdout is not None
             ready = broker.stdout.readline()
-            url = next(each.removeprefix("control=") for each in ready.split() if each.startswith("control="))
+            url = next(word.removeprefix("control=") for word in ready.split() if word.startswith("control="))
             shell = "\n".join([address.replace("http://127.0.0.1:9900", url), *code(PAGE, "curl", "sh")])
             done = subprocess.run(
                 [tool("sh"), "-euc", shell], capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -44,7 +44,11 @@ def test_the_page_can_be_pasted_from_its_beginning() -> None:
 
 
 def test_curl_shows_the_message_of_a_failure(broker: Broker) -> None:
-    line = next(each for each in code(PAGE, "curl", "sh")[0].replace("\\\n", "").splitlines() if "/expect" in each)
+    line = next(
+        splitline
+        for splitline in code(PAGE, "curl", "sh")[0].replace("\\\n", "").splitlines()
+        if "/expect" in splitline
+    )
     command = [tool("sh"), "-euc", line.replace('"timeout": 5', '"timeout": 0')]
     environment = {**os.environ, "CONTROL": broker.control_url}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

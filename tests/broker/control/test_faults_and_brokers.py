@@ -34,7 +34,7 @@ def test_a_fault_tells_how_often_it_has_fired_and_whom_it_has_hit(control: Contr
     path = f"/faults/{added['id']}"
     assert control.get("/faults")["faults"] == [{**added, "fired": 2}]
     hits = control.get(path)["hits"]
-    assert [(each["api"], each["client_id"], each["errors"]) for each in hits] == [
+    assert [(hit["api"], hit["client_id"], hit["errors"]) for hit in hits] == [
         ("Produce", "writer", ["NOT_LEADER_OR_FOLLOWER"])
     ] * 2
     removed = control.delete(path, 200)
@@ -46,7 +46,7 @@ def test_a_fault_tells_how_often_it_has_fired_and_whom_it_has_hit(control: Contr
 def test_faults_of_python_have_ids_too_and_ids_are_not_given_twice(control: Control, broker: Broker) -> None:
     first = control.post("/faults", {"api": "Fetch", "delay_ms": 1}, 201)["id"]
     broker.faults.add(Fault(api="Produce", delay_ms=1))
-    ids = [each["id"] for each in control.get("/faults")["faults"]]
+    ids = [fault["id"] for fault in control.get("/faults")["faults"]]
     assert ids[0] == first
     assert len(set(ids)) == 2
     control.delete("/faults")
@@ -81,8 +81,8 @@ def test_requests_are_told_filtered_and_waited_for(control: Control, broker: Bro
     everything = control.get("/requests")
     assert everything["count"] >= len(everything["requests"]) > 1
     assert control.get(f"/requests?after={everything['count']}")["requests"] == []
-    assert [each["number"] for each in control.get("/requests?limit=1")["requests"]] == [
-        max(each["number"] for each in everything["requests"])
+    assert [request["number"] for request in control.get("/requests?limit=1")["requests"]] == [
+        max(request["number"] for request in everything["requests"])
     ]
     assert control.get("/requests?error=6")["requests"] == []
     control.delete("/requests")
@@ -120,7 +120,7 @@ def test_a_journal_is_begun_and_ended() -> None:
 
 def test_a_broker_that_is_stopped_refuses_clients_until_it_is_started(control: Control, broker: Broker) -> None:
     nodes = control.get("/brokers")["brokers"]
-    assert [each["address"] for each in nodes] == broker.bootstrap_servers.split(",")
+    assert [node["address"] for node in nodes] == broker.bootstrap_servers.split(",")
     second = nodes[1]["node_id"]
     host, port = nodes[1]["address"].split(":")
     stopped = control.post(f"/brokers/{second}/stop")

@@ -22,15 +22,18 @@ def test_a_group_is_waited_for_described_measured_and_pushed(control: Control, b
         assert (stable["group_id"], stable["state"], stable["is_stable"]) == (group, "Stable", True)
         (only,) = stable["members"]
         assert only["client_id"] == "reader"
-        assert only["partitions"] == [{"topic": "given", "partition": each} for each in (0, 1)]
+        assert only["partitions"] == [{"topic": "given", "partition": partition} for partition in (0, 1)]
         generation = stable["generation"]
         control.post(f"{path}/rebalance", status=204)
         control.post("/requests/wait", {"api": "SyncGroup", "group": group, "count": 2, "timeout": PATIENCE_S})
         assert control.post(f"{path}/wait-until-stable", {"timeout": PATIENCE_S})["generation"] == generation + 1
         control.post("/requests/wait", {"api": "OffsetCommit", "group": group, "count": 2, "timeout": PATIENCE_S})
     lag = control.get(f"{path}/lag")
-    assert lag == {"total": 0, "partitions": [{"topic": "given", "partition": each, "lag": 0} for each in (0, 1)]}
-    assert [each["offset"] for each in control.get(f"{path}/committed")["partitions"]] == [1, 1]
+    assert lag == {
+        "total": 0,
+        "partitions": [{"topic": "given", "partition": partition, "lag": 0} for partition in (0, 1)],
+    }
+    assert [partition["offset"] for partition in control.get(f"{path}/committed")["partitions"]] == [1, 1]
     assert control.get("/groups") == {"groups": [group], "next_after": None}
     broker.produce("given", b"three", partition=1)
     assert control.get(f"{path}/lag")["total"] == 1
@@ -118,7 +121,7 @@ def test_a_reset_leaves_the_topics_of_the_start(control: Control, broker: Broker
     assert control.get("/topics/given/records")["records"] == []
     assert broker.produce("given", b"2", partition=0)[0].offset == 1
     control.post("/reset", status=204)
-    assert [each["name"] for each in control.get("/topics")["topics"]] == ["given"]
+    assert [topic["name"] for topic in control.get("/topics")["topics"]] == ["given"]
     assert control.get("/faults") == {"faults": []}
 
 
@@ -130,7 +133,7 @@ def test_a_snapshot_brings_records_back_until_it_is_deleted(control: Control, br
     control.post("/reset", status=204)
     control.post("/snapshots/seeded/restore", status=204)
     assert [record.value for record in broker.records("given")] == [b"kept"]
-    assert [each["name"] for each in control.get("/snapshots")["snapshots"]] == ["seeded"]
+    assert [snapshot["name"] for snapshot in control.get("/snapshots")["snapshots"]] == ["seeded"]
     control.delete("/snapshots/seeded")
     assert not Path(taken["directory"]).exists()
     gone = control.ask("POST", "/snapshots/seeded/restore")

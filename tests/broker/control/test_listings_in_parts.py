@@ -6,17 +6,17 @@ from typing import Any, cast
 import pytest
 from starlette.responses import StreamingResponse
 
-from minibroker.control.models import About, list_answer
+from minibroker.control.models import ResponseBody, list_response
 
 
-class Listing(About):
+class Listing(ResponseBody):
     """A body with a list and another field."""
 
     count: int
     elements: list[int]
 
 
-class Bare(About):
+class Bare(ResponseBody):
     """A body with only a list."""
 
     elements: list[int]
@@ -26,10 +26,10 @@ class Bare(About):
 @pytest.mark.parametrize(
     "about", [Listing(count=7, elements=[]), Bare(elements=[])], ids=lambda about: type(about).__name__
 )
-async def test_a_list_is_sent_in_parts(about: About, count: int) -> None:
-    answer = list_answer(about, "elements", [b"%d" % number for number in range(count)])
+async def test_a_list_is_sent_in_parts(about: ResponseBody, count: int) -> None:
+    answer = list_response(about, "elements", [b"%d" % number for number in range(count)])
     assert isinstance(answer, StreamingResponse)
-    parts = [each async for each in cast("Any", answer.body_iterator)]
+    parts = [chunk async for chunk in cast("Any", answer.body_iterator)]
     body = b"".join(parts)
     assert json.loads(body) == {**about.model_dump(), "elements": list(range(count))}
     assert answer.headers["Content-Length"] == str(len(body))

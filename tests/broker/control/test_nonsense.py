@@ -73,9 +73,9 @@ def test_nonsense_is_refused_or_done_and_never_an_error_of_ours(control: Control
         for _ in range(3):
             filled = re.sub(r"\{\w+\}", lambda _: chance.choice(PARTS), path)
             queried = [
-                f"{each['name']}={chance.choice(PARTS)}"
-                for each in operation.get("parameters", [])
-                if each["in"] == "query" and chance.random() < 0.5
+                f"{parameter['name']}={chance.choice(PARTS)}"
+                for parameter in operation.get("parameters", [])
+                if parameter["in"] == "query" and chance.random() < 0.5
             ]
             fields = fields_of(document, operation)
             body: Any = {name: chance.choice(VALUES) for name in fields if chance.random() < 0.5}

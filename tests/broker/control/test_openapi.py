@@ -62,10 +62,12 @@ def test_everything_that_python_offers_can_be_asked_for() -> None:
 
 def test_every_route_is_documented_and_has_an_id_of_its_own() -> None:
     found = [operation for item in documented()["paths"].values() for operation in item.values()]
-    assert [each["operationId"] for each in found if not each.get("description")] == []
-    ids = [each["operationId"] for each in found]
+    assert [operation["operationId"] for operation in found if not operation.get("description")] == []
+    ids = [operation["operationId"] for operation in found]
     assert len(ids) == len(set(ids)) > 35
-    assert all({"4XX", "5XX"} <= each["responses"].keys() and "422" not in each["responses"] for each in found)
+    assert all(
+        {"4XX", "5XX"} <= operation["responses"].keys() and "422" not in operation["responses"] for operation in found
+    )
 
 
 def test_the_fields_of_a_fault_are_those_that_there_are() -> None:
@@ -79,7 +81,7 @@ def test_the_fields_of_a_fault_are_those_that_there_are() -> None:
 def test_it_is_served_and_names_no_foreign_host(control: Control) -> None:
     served = control.get("/openapi.json")
     assert served["paths"].keys() == documented()["paths"].keys()
-    assert "http" not in {each["url"].partition(":")[0] for each in served.get("servers", [])}
+    assert "http" not in {server["url"].partition(":")[0] for server in served.get("servers", [])}
     assert control.ask("GET", "/docs").problem[0] == 404
 
 

@@ -14,9 +14,9 @@ def test_topics_are_made_listed_and_deleted(control: Control) -> None:
     made = control.post("/topics", {"name": "orders", "partitions": 3, "configs": {"retention.ms": 60_000}}, 201)
     assert (made["name"], made["partitions"], made["configs"]) == ("orders", 3, {"retention.ms": "60000"})
     assert control.get("/topics/orders") == made
-    assert [each["name"] for each in control.get("/topics")["topics"]] == ["given", "orders"]
+    assert [topic["name"] for topic in control.get("/topics")["topics"]] == ["given", "orders"]
     control.delete("/topics/orders")
-    assert [each["name"] for each in control.get("/topics")["topics"]] == ["given"]
+    assert [topic["name"] for topic in control.get("/topics")["topics"]] == ["given"]
 
 
 def test_topics_are_listed_in_pages_by_name(control: Control) -> None:
@@ -26,7 +26,7 @@ def test_topics_are_listed_in_pages_by_name(control: Control) -> None:
     query = "limit=2"
     while True:
         page = control.get(f"/topics?{query}")
-        seen.append([each["name"] for each in page["topics"]])
+        seen.append([topic["name"] for topic in page["topics"]])
         if page["next_after"] is None:
             break
         query = f"limit=2&after={page['next_after']}"
@@ -97,7 +97,7 @@ def test_records_come_in_parts_and_each_of_them_once(control: Control, limit: in
 def test_large_records_come_in_smaller_parts(control: Control, broker: Broker) -> None:
     broker.produce("given", *(bytes(900_000) for _ in range(40)), partition=0)
     part = control.get("/topics/given/records")
-    assert [each["offset"] for each in part["records"]] == list(range(19))
+    assert [record["offset"] for record in part["records"]] == list(range(19))
     assert part["next_offsets"] == {"0": 19}
 
 
@@ -117,7 +117,7 @@ def test_records_keep_their_bytes_whatever_they_are(control: Control, broker: Br
         {"json": "quoted"},
         {"json": {"json": 1}},
     ]
-    places = control.post("/topics/given/records", {"records": [{"value": each, "partition": 0} for each in sent]})
+    places = control.post("/topics/given/records", {"records": [{"value": value, "partition": 0} for value in sent]})
     assert [each["offset"] for each in places["records"]] == list(range(len(sent)))
     stored = [record.value for record in broker.records("given")]
     expected = ["text\n\u00e9".encode(), b"\xff\x0f", None, b'{"id":1}', b"[1]", b"7", b'"quoted"', b'{"json":1}']
@@ -127,7 +127,7 @@ def test_records_keep_their_bytes_whatever_they_are(control: Control, broker: Br
         None if each is None else {"base64": "/w8="} if b"\xff" in each else each.decode() for each in stored
     ]
     read = control.get("/topics/given/records?format=json")["records"]
-    assert [each["value"] for each in read] == [
+    assert [record["value"] for record in read] == [
         "text\n\u00e9",
         {"base64": "/w8="},
         None,
@@ -189,7 +189,7 @@ def test_waiting_ends_when_the_record_comes(control: Control, broker: Broker) ->
     broker.produce("orders", {"state": "new", "id": 3}, headers={"h": "2"})
     broker.produce("orders", {"state": "new", "id": 4}, headers={"h": "1"})
     waiting.join()
-    assert [each["value"]["id"] for each in found[0]["records"]] == [1, 4]
+    assert [record["value"]["id"] for record in found[0]["records"]] == [1, 4]
 
 
 def test_a_record_that_does_not_come_is_a_conflict_that_compares(control: Control, broker: Broker) -> None:

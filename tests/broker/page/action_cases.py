@@ -34,12 +34,12 @@ def cleared(broker: Broker) -> None:
     """Reset a broker to the state in which each case starts."""
     broker.reset()
     page = Control(broker.page_url)
-    for each in page.get("/control/snapshots")["snapshots"]:
-        page.delete(f"/control/snapshots/{each['name']}")
+    for snapshot in page.get("/control/snapshots")["snapshots"]:
+        page.delete(f"/control/snapshots/{snapshot['name']}")
 
 
 def _read(broker: Broker, *_: object) -> list[tuple[Any, ...]]:
-    return [(each.key, each.value, list(each.headers), each.codec) for each in broker.records("orders")]
+    return [(record.key, record.value, list(record.headers), record.codec) for record in broker.records("orders")]
 
 
 def _three_records(broker: Broker) -> None:
@@ -58,7 +58,7 @@ def _topic(broker: Broker, *_: object) -> tuple[int, dict[str, str]]:
 
 
 def _faults(broker: Broker, *_: object) -> list[dict[str, Any]]:
-    return [each.to_json() for each in broker.faults.list()]
+    return [fault.to_json() for fault in broker.faults.list()]
 
 
 def _save(broker: Broker) -> None:
@@ -84,7 +84,7 @@ CASES: Final = (
         "produce",
         {"topic": "orders", "value": "there", "partition": "1", "timestamp": "17"},
         [(1, 17, b"there")],
-        lambda broker, *_: [(each.partition, each.timestamp, each.value) for each in broker.records("orders")],
+        lambda broker, *_: [(record.partition, record.timestamp, record.value) for record in broker.records("orders")],
     ),
     Case(
         "read_records",
@@ -145,7 +145,7 @@ CASES: Final = (
         "restore_snapshot",
         {"name": "one"},
         [b"saved"],
-        lambda broker, *_: [each.value for each in broker.records("orders")],
+        lambda broker, *_: [record.value for record in broker.records("orders")],
         _save,
     ),
 )

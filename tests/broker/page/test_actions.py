@@ -21,7 +21,7 @@ from tests.kafka import jvm
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
-WITH_TOOL = [each for each in CASES if each.has_tool]
+WITH_TOOL = [cas for cas in CASES if cas.has_tool]
 TOOLS = (
     "kafka-topics",
     "kafka-console-producer",
@@ -146,10 +146,10 @@ def test_a_partition_that_there_is_not_cannot_be_moved_by_a_tool(cluster: Broker
 
 
 def test_the_form_of_a_fault_has_the_fields_of_the_table(page: Control) -> None:
-    (form,) = [each for each in page.get("/data/actions")["actions"] if each["name"] == "add_fault"]
+    (form,) = [action for action in page.get("/data/actions")["actions"] if action["name"] == "add_fault"]
     rows = (*MATCH, *HOW_OFTEN, *WHAT)
-    assert {each["name"]: each["meaning"] for each in form["fields"]} == {row.name: row.meaning for row in rows}
-    (drop,) = [each for each in form["fields"] if each["name"] == "drop"]
+    assert {field["name"]: field["meaning"] for field in form["fields"]} == {row.name: row.meaning for row in rows}
+    (drop,) = [field for field in form["fields"] if field["name"] == "drop"]
     assert (drop["kind"], drop["choices"]) == ("choice", ["before", "after"])
 
 
@@ -197,7 +197,7 @@ def test_a_header_that_comes_twice_is_sent_twice(shown: Broker, page: Control) -
     found = prepared(page, "produce", {"topic": "orders", "value": "1", "headers": "a=1\na=2"})
     page.post(f"/control{found['request']['path']}", found["request"]["body"])
     eval(found["lines"]["python"], {"broker": shown})
-    assert [each.headers for each in shown.records("orders")] == [(("a", b"1"), ("a", b"2"))] * 2
+    assert [record.headers for record in shown.records("orders")] == [(("a", b"1"), ("a", b"2"))] * 2
 
 
 def test_with_a_token_the_line_of_curl_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

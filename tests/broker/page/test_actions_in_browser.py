@@ -43,7 +43,9 @@ def fill(page: Page, fields: dict[str, str]) -> None:
 def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_path: Path, case: Case) -> None:
     case.before(cluster)
     page = window.open("/do")
-    (form,) = [each for each in Control(cluster.page_url).get("/data/actions")["actions"] if each["name"] == case.name]
+    (form,) = [
+        action for action in Control(cluster.page_url).get("/data/actions")["actions"] if action["name"] == case.name
+    ]
     page.get_by_role("navigation", name="Actions").get_by_role("link", name=form["title"]).click()
     fields = case.filled(tmp_path / "snapshot")
     before = Control(cluster.page_url).post(f"/data/actions/{case.name}", {"fields": fields})["lines"]["tool"]

@@ -24,7 +24,7 @@ def both() -> Iterator[Broker]:
 def test_the_control_plane_stays_what_it_is(both: Broker) -> None:
     control = Control(both.control_url)
     assert control.get("/")["bootstrap_servers"] == both.bootstrap_servers
-    assert [each["name"] for each in control.get("/topics")["topics"]] == ["orders"]
+    assert [topic["name"] for topic in control.get("/topics")["topics"]] == ["orders"]
     assert control.ask("GET", "/requests").status != 303
     assert control.ask("GET", "/laboratory").status == 404
     assert control.ask("GET", "/topics", headers={"Host": "evil.example"}).status == 403
@@ -84,7 +84,7 @@ def test_links_in_lessons_stay_there(browser: Browser, both: Broker) -> None:
         page = window.open(f"/lessons/{number}")
         page.get_by_role("link", name="All lessons").wait_for()
         links = page.locator("a[href^='/']").evaluate_all("all => all.map((each) => each.getAttribute('href'))")
-        assert all(each.startswith("/lab/") for each in links), links
+        assert all(link.startswith("/lab/") for link in links), links
         seen += len(links)
     assert seen > 100
     window.close()

@@ -30,7 +30,7 @@ def broker() -> Iterator[Broker]:
 
 def story(broker: Broker, topic: str, offset: int, partition: int = 0) -> dict[str, Any]:
     found: dict[str, Any] = Control(broker.page_url).get(f"/data/follow/{topic}/{partition}/{offset}")
-    found["stages"] = {each["id"]: each for each in found["stages"]}
+    found["stages"] = {stage["id"]: stage for stage in found["stages"]}
     return found
 
 
@@ -105,7 +105,7 @@ def test_the_index_entry_that_covers_a_record_is_named(broker: Broker) -> None:
     indexed = story(broker, "plain", 11, 1)["stages"]["indexed"]
     assert indexed["state"] == "done"
     entries = Control(broker.page_url).get("/data/logs/plain/1/indexes?segment=0")["offset_entries"]
-    last = [each for each in entries if each["offset"] <= 11][-1]
+    last = [entry for entry in entries if entry["offset"] <= 11][-1]
     assert f"Entry {last['slot'] + 1} of {len(entries)} covers it: offset {last['offset']}" in indexed["text"]
 
 
@@ -162,7 +162,7 @@ def test_a_transactional_record_is_followed_to_its_marker(broker: Broker, *, is_
     end, marker = stages["decided"]["items"]
     assert part_of(broker, end["link"], "request") == bytes([is_committed])
     assert f"offset {offset + 1}" in marker["text"]
-    commits = [each["text"] for each in stages["committed"]["items"] if f"till-{is_committed}" in each["text"]]
+    commits = [item["text"] for item in stages["committed"]["items"] if f"till-{is_committed}" in item["text"]]
     assert "TxnOffsetCommit" in commits[0]
     assert ("has committed it" if is_committed else "has aborted it") in commits[1]
 

@@ -77,16 +77,16 @@ def test_a_fetch_that_finds_records_late_was_not_woken(lab: Broker) -> None:
 def test_members_share_partitions_by_the_new_protocol_too(lab: Broker) -> None:
     settings = {"bootstrap.servers": lab.bootstrap_servers, "group.id": "shop", "group.protocol": "consumer"}
     consumers = [Consumer(settings) for _ in range(2)]
-    for each in consumers:
-        each.subscribe(["orders"])
+    for consumer in consumers:
+        consumer.subscribe(["orders"])
     end = time.monotonic() + PATIENCE_S
-    while not all(each.assignment() for each in consumers):
+    while not all(consumer.assignment() for consumer in consumers):
         assert time.monotonic() < end
-        for each in consumers:
-            each.poll(0.1)
+        for consumer in consumers:
+            consumer.poll(0.1)
     assert "Group 'shop' has 2 members in epoch " in reached(GROUPS, lab)["shared"]
-    for each in consumers:
-        each.close()
+    for consumer in consumers:
+        consumer.close()
 
 
 @with_lab(OFFSETS)

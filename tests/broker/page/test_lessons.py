@@ -32,7 +32,7 @@ from tests.sweeps import one_in
 
 _ONCE = {4, 10}
 """Lessons whose answers run once: lesson 4 waits for seconds, and lesson 10 creates its topic."""
-each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[each.slug for each in LESSONS])
+each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.slug for lesson in LESSONS])
 
 
 def run(program: str, broker: Broker) -> None:
@@ -167,7 +167,7 @@ def test_an_answer_comes_to_those_alone_who_ask_for_it(page: Control) -> None:
 @each_lesson
 def test_the_links_of_a_lesson_lead_to_views(lesson: Lesson, page: Control) -> None:
     text = text_of(lesson)
-    actions = {each["name"] for each in page.get("/data/actions")["actions"]}
+    actions = {action["name"] for action in page.get("/data/actions")["actions"]}
     links = re.findall(r"\]\(http://127\.0\.0\.1:8090/([\w/]*)[^)]*\)", text)
     assert links
     for link in links:

@@ -24,7 +24,7 @@ def filled() -> Iterator[Control]:
 
 def test_all_partitions_are_listed_with_their_offsets(filled: Control) -> None:
     listed = filled.get("/data/logs")
-    found = {each["topic"]: each for each in listed["partitions"]}
+    found = {partition["topic"]: partition for partition in listed["partitions"]}
     assert listed["count"] == 2
     assert found["filled"]["log_end_offset"] == found["filled"]["high_watermark"] == 120
     assert found["filled"]["segment_count"] == 2
@@ -48,7 +48,7 @@ def batches(page: Control, offset: int) -> list[Any]:
 
 def test_batches_lie_one_behind_the_other(filled: Control) -> None:
     listed = batches(filled, 0)
-    assert [each["base_offset"] for each in listed] == list(range(120))
+    assert [batch["base_offset"] for batch in listed] == list(range(120))
     for one, other in pairwise(listed):
         is_same = one["segment"] == other["segment"]
         assert other["position"] == (one["position"] + one["size"] if is_same else 0)
@@ -63,7 +63,7 @@ def test_a_page_of_batches_begins_shortly_before_its_offset(filled: Control, off
 
 
 def test_entries_of_the_indexes_point_to_batches(filled: Control) -> None:
-    places = {(each["segment"], each["position"]): each for each in batches(filled, 0)}
+    places = {(batch["segment"], batch["position"]): batch for batch in batches(filled, 0)}
     for segment in {segment for segment, _ in places}:
         indexes = filled.get(f"/data/logs/filled/0/indexes?segment={segment}")
         assert indexes["offset_entries"]
@@ -85,7 +85,7 @@ def test_a_batch_has_its_bytes_and_fields(filled: Control) -> None:
 
 def test_the_steps_of_a_look_up_end_at_the_batch(filled: Control) -> None:
     found = filled.get("/data/logs/filled/0/find?offset=42")
-    kinds = [each["kind"] for each in found["steps"]]
+    kinds = [step["kind"] for step in found["steps"]]
     assert kinds[:2] == ["bounds", "segment"]
     assert {"probe", "index", "scan"} <= set(kinds)
     assert kinds[-1] == "batch"

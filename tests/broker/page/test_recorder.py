@@ -47,7 +47,7 @@ async def test_the_ring_is_bounded_and_what_it_has_forgotten_is_known() -> None:
         for number in range(25):
             request = framed(b"\0\x12\0\0" + number.to_bytes(4, "big") + b"\xff\xff")
             conversation.request(request, len(request))
-        assert [recorder.rows.row(each).state for each in recorder.between(1, 100)] == ["waiting"] * 10
+        assert [recorder.rows.row(exchange).state for exchange in recorder.between(1, 100)] == ["waiting"] * 10
         response = framed((20).to_bytes(4, "big") + b"\0\0" + bytes(4))
         conversation.response(response, len(response))
         exchange = recorder.find(21)
@@ -146,4 +146,4 @@ def test_no_token_that_passes_the_proxy_is_recorded() -> None:
     assert (flexible.bytes_in, plain.bytes_in) == (len(flexible.request_frame), len(plain.request_frame))
     assert handshake.request_frame
     assert (bare.kind, bare.request_frame, bare.bytes_in) == (Kind.TOKEN, b"", len(token))
-    assert b"S3C" not in b"".join(bytes(each.request_frame) for each in (flexible, plain))
+    assert b"S3C" not in b"".join(bytes(exchange.request_frame) for exchange in (flexible, plain))

@@ -157,7 +157,7 @@ def test_a_fault_is_named_where_its_request_is_shown(shown: Broker, page: Contro
     lost, *answered = last_rows(page, 3)
     fault = "api=ApiVersions, times=1, disconnect=after"
     assert lost["outcome"] == "disconnect=after of a fault: the connection closed"
-    assert [page.get(f"/data/requests/{each['number']}")["fault"] for each in (lost, *answered)] == [fault, None, None]
+    assert [page.get(f"/data/requests/{row['number']}")["fault"] for row in (lost, *answered)] == [fault, None, None]
     with shown.fault(api="ApiVersions", error="UNKNOWN_SERVER_ERROR"):
         exchange(shown, api_versions(8))
     (row,) = last_rows(page, 1)
@@ -269,7 +269,7 @@ def test_passwords_are_not_shown() -> None:
         page = Control(broker.page_url)
         found = [page.get(f"/data/requests/{number}") for number in page.get("/data/requests?q=sasl")["numbers"]]
     texts = json.dumps(found)
-    logins = [each for each in found if each["api"] == "SaslAuthenticate"]
+    logins = [row for row in found if row["api"] == "SaslAuthenticate"]
     assert logins
     assert all(login["request"]["masked"] for login in logins)
     assert b"a password".hex() not in texts

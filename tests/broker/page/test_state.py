@@ -92,7 +92,7 @@ def test_a_request_that_waits_has_its_api_and_its_client() -> None:
         while not waiting:
             assert consumer.poll(0.05) is None
             waiting = Control(broker.page_url).get("/data/state")["delayed"]
-        assert [(each["api"], each["client_id"]) for each in waiting] == [("Fetch", "listener")]
+        assert [(request["api"], request["client_id"]) for request in waiting] == [("Fetch", "listener")]
         consumer.close()
 
 
@@ -101,7 +101,7 @@ def test_a_group_has_its_members_offsets_and_lag(used: Broker) -> None:
     assert group["state"] in group["states"]
     (member,) = group["members"]
     assert (member["client_id"], member["is_leader"]) == ("billing-1", True)
-    offsets = {each["partition"]: each for each in group["offsets"]}
+    offsets = {offset["partition"]: offset for offset in group["offsets"]}
     assert (offsets[0]["committed"], offsets[0]["high_watermark"], offsets[0]["lag"]) == (3, 5, 2)
 
 
@@ -143,8 +143,8 @@ def test_leaders_and_in_sync_replicas_of_several_brokers_are_shown(browser: Brow
         replicas = Control(broker.page_url).get("/data/state")["replicas"]
         assert [(each["id"], each["is_up"]) for each in replicas["brokers"]] == [(1, True), (2, False), (3, True)]
         assert replicas["brokers"][1]["leads"] == 0
-        assert {tuple(sorted(each["isr"])) for each in replicas["partitions"]} == {(1, 3)}
-        assert {each["leader"] for each in replicas["partitions"]} <= {1, 3}
+        assert {tuple(sorted(partition["isr"])) for partition in replicas["partitions"]} == {(1, 3)}
+        assert {partition["leader"] for partition in replicas["partitions"]} <= {1, 3}
         window = Window(browser, broker.page_url)
         page = window.open("/state")
         expect(page.get_by_text("broker 2 down, leads 0 partitions")).to_be_visible()

@@ -58,20 +58,20 @@ def used() -> Iterator[Broker]:
 def requests(page: Control, api: str) -> list[int]:
     """Return the numbers of the requests of an API."""
     rows: list[Any] = page.get("/data/requests/rows?first=1&last=500")["rows"]
-    return [each["number"] for each in rows if each["api"] == api]
+    return [row["number"] for row in rows if row["api"] == api]
 
 
 def test_requests_and_events_are_in_their_order(used: Broker) -> None:
     line = Control(used.page_url).get("/data/timeline")
-    assert sum(sum(each.values()) for each in line["buckets"]) == line["last"] - line["first"] + 1
-    kinds = [each["kind"] for each in line["events"]]
+    assert sum(sum(bucket.values()) for bucket in line["buckets"]) == line["last"] - line["first"] + 1
+    kinds = [event["kind"] for event in line["events"]]
     assert set(kinds) >= {"rebalance", "fault", "cleaning", "leader"}
     assert kinds.index("cleaning") < kinds.index("rebalance") < kinds.index("fault")
     assert kinds[-2:] == ["leader", "deletion"]
-    numbers = [each["request"] for each in line["events"]]
+    numbers = [event["request"] for event in line["events"]]
     assert numbers == sorted(numbers)
-    texts = [each["text"] for each in line["events"]]
-    assert any("billing has come to generation 1" in each for each in texts)
+    texts = [event["text"] for event in line["events"]]
+    assert any("billing has come to generation 1" in text for text in texts)
     assert texts[-1] == "DeleteRecords has moved the log start offset of orders-0 to 1, it was 0."
 
 
@@ -85,12 +85,12 @@ def test_going_back_shows_groups_offsets_and_logs_as_they_were(used: Broker) -> 
         (group,) = moment["groups"]
         assert (group["group_id"], group["members"], group["generation"]) == ("billing", ["billing-1"], 1)
         assert group["offsets"] == [{"topic": "orders", "partition": 0, "offset": offset}]
-        logs = {each["topic"]: each for each in moment["logs"]}
+        logs = {log["topic"]: log for log in moment["logs"]}
         assert (logs["orders"]["end"], logs["orders"]["end_now"]) == (offset, 2)
         assert (logs["latest"]["end"], logs["latest"]["end_now"]) == (6, 7)
         assert not moment["was_cleaned"]
     moment = page.get(f"/data/timeline/{requests(page, 'DeleteRecords')[0]}")
-    assert {each["topic"]: each["log_start_offset"] for each in moment["logs"]} == {"latest": 0, "orders": 1}
+    assert {log["topic"]: log["log_start_offset"] for log in moment["logs"]} == {"latest": 0, "orders": 1}
 
 
 def test_a_request_that_is_not_there_is_refused(used: Broker) -> None:
@@ -117,7 +117,7 @@ def test_a_log_is_shown_before_and_after_its_changes(browser: Browser, used: Bro
     )
     before, after = cleaning["facts"]["before"], cleaning["facts"]["after"]
     assert cleaning["kind"] == "cleaning"
-    assert before["size"] == sum(each["size"] for each in before["segments"]) > after["size"]
+    assert before["size"] == sum(segment["size"] for segment in before["segments"]) > after["size"]
     changed = set(map(str, after["segments"])) - set(map(str, before["segments"]))
     assert len(changed) == 5  # Of six records with one key, each in its own segment, only the last one stays.
     assert (deletion["facts"]["before"]["start"], deletion["facts"]["after"]["start"]) == (0, 1)

@@ -65,7 +65,7 @@ def traced_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracePr
 def last_of(page: Control, api: str) -> int:
     """Return the number of the newest request of an API."""
     rows = page.get(f"/data/requests/rows?first=1&last={page.get('/data/requests')['last']}")["rows"]
-    return max(int(each["number"]) for each in rows if each["api"] == api)
+    return max(int(row["number"]) for row in rows if row["api"] == api)
 
 
 def test_the_page_has_what_the_lines_have(traced: TraceProcess) -> None:
@@ -134,7 +134,7 @@ def test_the_time_line_tells_of_groups_and_logs_what_the_broker_tells(traced: Tr
     assert (log["end"], log["high_watermark"], log["end_now"]) == (5, 5, None)
     line = proxy.get("/data/timeline")
     assert not line["sees_broker"]
-    rebalances = [each["text"] for each in line["events"] if each["kind"] == "rebalance"]
+    rebalances = [event["text"] for event in line["events"] if event["kind"] == "rebalance"]
     assert rebalances[0] == "Group billing has come to generation 1."
     left = proxy.get(f"/data/timeline/{last_of(proxy, 'LeaveGroup')}")
     assert [each["members"] for each in left["groups"]] == [[]]
@@ -159,7 +159,7 @@ def test_offsets_of_transactions_count_once_they_are_committed(traced: TraceProc
         ends(PATIENCE_S)
         number = last_of(proxy, "EndTxn"), last_of(lab, "EndTxn")
         passed, own = (
-            [each for each in page.get(f"/data/timeline/{at}")["groups"] if each["group_id"] == group_id]
+            [group for group in page.get(f"/data/timeline/{at}")["groups"] if group["group_id"] == group_id]
             for page, at in zip((proxy, lab), number, strict=True)
         )
         assert passed == own
@@ -168,7 +168,7 @@ def test_offsets_of_transactions_count_once_they_are_committed(traced: TraceProc
     admin = AdminClient({"bootstrap.servers": traced.bootstrap})
     admin.delete_consumer_groups([group_id])[group_id].result(PATIENCE_S)
     gone = proxy.get(f"/data/timeline/{last_of(proxy, 'DeleteGroups')}")
-    assert group_id not in {each["group_id"] for each in gone["groups"]}
+    assert group_id not in {group["group_id"] for group in gone["groups"]}
 
 
 def test_the_time_line_goes_back_and_says_what_it_cannot_know(browser: Browser, traced: TraceProcess) -> None:
@@ -187,8 +187,8 @@ def test_the_time_line_goes_back_and_says_what_it_cannot_know(browser: Browser, 
 def test_leaders_that_metadata_shows_are_on_the_time_line(traced_cluster: TraceProcess) -> None:
     page = Control(traced_cluster.words["page"])
     rows = page.get(f"/data/requests/rows?first=1&last={page.get('/data/requests')['last']}")["rows"]
-    assert len({each["broker"] for each in rows if each["api"] == "Produce"}) == 3
-    events = [each["text"] for each in page.get("/data/timeline")["events"] if each["kind"] == "leader"]
+    assert len({row["broker"] for row in rows if row["api"] == "Produce"}) == 3
+    events = [event["text"] for event in page.get("/data/timeline")["events"] if event["kind"] == "leader"]
     assert events == ["Broker 1 leads orders-0 now, says Metadata."]
 
 

@@ -68,7 +68,11 @@ def rows_of(pilot: Pilot[None], name: str) -> list[list[str]]:
     """Return the texts in the rows of a table, or no rows before the table exists."""
     found = pilot.app.screen.query(f"#{name}")
     table: DataTable[Any] | None = found.first(DataTable) if found else None
-    return [] if table is None else [[str(cell) for cell in table.get_row(each.key)] for each in table.ordered_rows]
+    return (
+        []
+        if table is None
+        else [[str(cell) for cell in table.get_row(ordered_row.key)] for ordered_row in table.ordered_rows]
+    )
 
 
 def text_of(pilot: Pilot[None], query: str) -> str:
@@ -127,7 +131,7 @@ async def test_a_field_under_the_cursor_is_marked_in_the_bytes(busy: Broker) -> 
             if str(tree.cursor_node and tree.cursor_node.label).startswith("(decompressed)"):
                 break
         assert b"order 0 " in pane.data
-        lines = [pane.render_line(each).text for each in range(3)]
+        lines = [pane.render_line(line).text for line in range(3)]
         assert lines[0].startswith("000000  ")
 
 

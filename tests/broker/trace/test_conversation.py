@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minibroker.server.inspection.exchanges import Exchange, Kind
-from minibroker_lab.trace.conversation import MOST_HELD, Conversation
+from minibroker_lab.trace.conversation import MAX_HELD_BYTES, Conversation
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
@@ -109,11 +109,11 @@ def test_addresses_that_cannot_be_replaced_pass_with_a_complaint(conversation: C
     assert answer(conversation, metadata(2)[:-9]) == framed(metadata(2)[:-9])
     ask(conversation, MetadataRequest(topics=None), 12, 3)
     assert conversation.holds(struct.pack(">ii", 100, 3), 104)
-    assert not conversation.holds(struct.pack(">ii", MOST_HELD, 3), MOST_HELD + 4)
+    assert not conversation.holds(struct.pack(">ii", MAX_HELD_BYTES, 3), MAX_HELD_BYTES + 4)
     unknown, cut, large = ends.complaints
     assert unknown == "a response to Metadata v99 is unknown. Its addresses pass as they are"
     assert cut.startswith("a response to Metadata v12 cannot be read: ")
-    assert large == f"a response to Metadata has {MOST_HELD + 4} bytes, so its addresses pass as they are"
+    assert large == f"a response to Metadata has {MAX_HELD_BYTES + 4} bytes, so its addresses pass as they are"
 
 
 @pytest.mark.parametrize("version", range(14))

@@ -15,8 +15,8 @@ from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker.server.inspection.exchanges import Exchange, Kind, Origin
 from minibroker.server.inspection.message_json import detached, to_json
 from minibroker.server.requests.endpoints import endpoint
-from minibroker_lab.trace.lines import MOST_WAITING, LineWriter, Output, json_of, line_of
-from minibroker_lab.trace.reading import MOST_SHOWN, KnownTopics, read
+from minibroker_lab.trace.lines import MAX_WAITING, LineWriter, Output, json_of, line_of
+from minibroker_lab.trace.reading import MAX_SHOWN_BYTES, KnownTopics, read
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
 from minibroker_protocol.messages.configs import (
@@ -109,10 +109,10 @@ def test_topic_ids_are_named_by_what_responses_have_told() -> None:
     ("api_key", "version", "name"), [(999, 3, "API 999"), (ApiKey.METADATA, 99, "Metadata"), (78, 1, "ShareFetch")]
 )
 def test_unknown_apis_and_versions_are_bytes(api_key: int, version: int, name: str) -> None:
-    request, response = raw(api_key, version, b"\0\1" * MOST_SHOWN), b"\0\0\0\1\xff\xfe"
+    request, response = raw(api_key, version, b"\0\1" * MAX_SHOWN_BYTES), b"\0\0\0\1\xff\xfe"
     shown = json.loads(json_of(read(made(api_key, version, request, response), KnownTopics())))
     assert (shown["api"], shown["version"], shown["clientId"], shown["request"]) == (name, version, "c", None)
-    assert shown["requestBytes"] == {"size": len(request) + 4, "hex": request[:MOST_SHOWN].hex()}
+    assert shown["requestBytes"] == {"size": len(request) + 4, "hex": request[:MAX_SHOWN_BYTES].hex()}
     assert shown["responseBytes"] == {"size": 10, "hex": "00000001fffe"}
 
 
@@ -246,12 +246,12 @@ def test_the_line_writer_shows_what_came_when_the_time_has_come() -> None:
     assert exchange.ended_ms is not None
     assert exchange.ended_ms - exchange.began_ms == 3
     clock.advance(20)
-    for _ in range(MOST_WAITING + 5):  # Above the limit of waiting exchanges, all are shown immediately.
+    for _ in range(MAX_WAITING + 5):  # Above the limit of waiting exchanges, all are shown immediately.
         other = Exchange(Kind.REQUEST, Origin("c", "b"))
         writer.begin(other, b"")
         writer.end(other, b"")
     writer.close()
-    assert file.getvalue().split() == [str(number + 1) for number in range(MOST_WAITING + 6)]
+    assert file.getvalue().split() == [str(number + 1) for number in range(MAX_WAITING + 6)]
 
 
 def test_frames_beyond_the_limit_are_cut_to_their_head() -> None:

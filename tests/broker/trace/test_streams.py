@@ -12,7 +12,7 @@ from tests.broker.socket_client import framed
 
 FRAMES = st.lists(st.binary(max_size=40), max_size=8)
 CUTS = st.lists(st.integers(1, 30), min_size=1, max_size=12)
-MOST_KEPT = 20
+MAX_KEPT_BYTES = 20
 
 
 class Seen:
@@ -48,16 +48,16 @@ def pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
 @given(FRAMES, CUTS)
 def test_requests_are_found_however_they_are_cut(frames: list[bytes], cuts: list[int]) -> None:
     seen: Any = Seen()
-    stream = RequestStream(seen, MOST_KEPT)
+    stream = RequestStream(seen, MAX_KEPT_BYTES)
     for piece in pieces(b"".join(map(with_length, frames)), cuts):
         stream.feed(piece)
-    assert seen.frames == [(with_length(each)[:MOST_KEPT], 4 + len(each)) for each in frames]
+    assert seen.frames == [(with_length(each)[:MAX_KEPT_BYTES], 4 + len(each)) for each in frames]
 
 
 @given(FRAMES, CUTS)
 def test_responses_pass_in_order_and_held_ones_pass_changed(frames: list[bytes], cuts: list[int]) -> None:
     seen: Any = Seen()
-    stream = ResponseStream(seen, MOST_KEPT)
+    stream = ResponseStream(seen, MAX_KEPT_BYTES)
     passed = b"".join(b"".join(stream.feed(piece)) for piece in pieces(b"".join(map(with_length, frames)), cuts))
     assert passed == b"".join(
         b"<" + with_length(each) + b">" if len(each) % 2 == 0 else with_length(each) for each in frames
@@ -65,7 +65,7 @@ def test_responses_pass_in_order_and_held_ones_pass_changed(frames: list[bytes],
     assert [size for _, size in seen.frames] == [4 + len(each) for each in frames]
     for (kept, size), each in zip(seen.frames, frames, strict=True):
         assert with_length(each).startswith(kept)
-        assert len(kept) >= min(size, MOST_KEPT)
+        assert len(kept) >= min(size, MAX_KEPT_BYTES)
 
 
 @given(FRAMES, st.integers(-(2**31), -1), st.binary(max_size=50), CUTS)
@@ -75,7 +75,7 @@ def test_what_is_not_kafkas_protocol_passes_as_it_is(
     odd = [each + b"x" * (len(each) % 2 == 0) for each in frames]
     data = b"".join(map(with_length, odd)) + struct.pack(">i", length) + rest
     seen: Any = Seen()
-    requests, responses = RequestStream(seen, MOST_KEPT), ResponseStream(seen, MOST_KEPT)
+    requests, responses = RequestStream(seen, MAX_KEPT_BYTES), ResponseStream(seen, MAX_KEPT_BYTES)
     passed = b""
     for piece in pieces(data, cuts):
         requests.feed(piece)
@@ -88,7 +88,7 @@ def test_what_is_not_kafkas_protocol_passes_as_it_is(
 
 def test_a_large_response_is_not_kept_back_and_a_large_request_not_kept() -> None:
     seen: Any = Seen()
-    stream = ResponseStream(seen, MOST_KEPT)
+    stream = ResponseStream(seen, MAX_KEPT_BYTES)
     assert stream.feed(struct.pack(">ii", 1 << 30 | 1, 7)) == [struct.pack(">ii", 1 << 30 | 1, 7)]
     assert stream.feed(b"x" * 1000) == [b"x" * 1000]
     assert not seen.frames

@@ -151,7 +151,7 @@ async def test_requests_of_one_connection_are_answered_in_turn_until_it_asks_for
 async def test_the_oldest_connection_goes_when_there_are_too_many(
     broker: AsyncBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(module, "MAX_CONNECTIONS", 1)
     ports = AdminPorts(["redpanda=127.0.0.1:0"])
     await ports.open(broker.services)
     first, first_writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from minibroker import AsyncBroker, Broker
 from minibroker.cluster.errors import NotFoundError
 from minibroker.operations.views import clients, groups, transactions
-from minibroker_lab.page.lessons.look import facts_of
+from minibroker_lab.page.lessons.evidence import collect_facts
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupRequestProtocol
@@ -211,9 +211,9 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
 
 async def test_a_lesson_leaves_out_a_log_that_cannot_be_read(broker: AsyncBroker) -> None:
     await broker.produce("orders", "a", "b", partition=0)
-    assert [each.partition for each in (await facts_of(broker, {})).logs] == [0, 1]
+    assert [each.partition for each in (await collect_facts(broker, {})).logs] == [0, 1]
     damage(log_of(broker, 0).segments[0].log.path)
-    assert [each.partition for each in (await facts_of(broker, {})).logs] == [1]
+    assert [each.partition for each in (await collect_facts(broker, {})).logs] == [1]
 
 
 def log_of(broker: AsyncBroker, partition: int) -> Log:

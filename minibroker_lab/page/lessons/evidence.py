@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_REQUESTS: Final = 2_000
-_MOST_PARTITIONS: Final = 20
-_MOST_BATCHES: Final = 500
+MAX_REQUESTS: Final = 2_000
+_MAX_PARTITIONS: Final = 20
+_MAX_BATCHES: Final = 500
 _INTERNAL: Final = "__"
 
 
@@ -78,7 +78,7 @@ class LogFacts(NamedTuple):
         return f"[{self.topic}-{self.partition}](/logs/{self.topic}/{self.partition}{query})"
 
 
-class Behind(NamedTuple):
+class ActivityMark(NamedTuple):
     """The numbers of the last request and the last event before a lesson was restarted.
 
     Neither they nor earlier ones count.
@@ -88,7 +88,7 @@ class Behind(NamedTuple):
     event: int = 0
 
 
-_ALL: Final = Behind()
+_ALL: Final = ActivityMark()
 
 
 class Facts(NamedTuple):
@@ -104,22 +104,22 @@ class Facts(NamedTuple):
     was_killed: bool
 
 
-async def facts_of(broker: AsyncOperations, marks: Mapping[str, LogMark]) -> Facts:
+async def collect_facts(broker: AsyncOperations, marks: Mapping[str, LogMark]) -> Facts:
     """Collect the facts that follow the marks of the logs, given by key. Runs on the broker's loop."""
     services = broker.services
     services.core.writes.commit()
-    found: list[LogFacts] = []
+    logs: list[LogFacts] = []
     for topic in list(services.core.topics):
         if topic.name.startswith(_INTERNAL):
             continue
-        for partition in topic.partitions[: _MOST_PARTITIONS - len(found)]:
+        for partition in topic.partitions[: _MAX_PARTITIONS - len(logs)]:
             key = f"{topic.id.hex()}-{partition.index}"
             facts = _log_facts(services, topic.name, partition, key, marks.get(key, _BEGINNING))
-            found += [facts] if facts else []
+            logs += [facts] if facts else []
     page = await groups.group_page(services)
-    members = [await groups.group_view(services, each.group_id) for each in page.groups[:_MOST_PARTITIONS]]
-    listed = await transactions.transaction_page(services)
-    return Facts(tuple(found), tuple(members), listed, services.core.logs.was_killed)
+    members = [await groups.group_view(services, group.group_id) for group in page.groups[:_MAX_PARTITIONS]]
+    transaction_views = await transactions.transaction_page(services)
+    return Facts(tuple(logs), tuple(members), transaction_views, services.core.logs.was_killed)
 
 
 def _log_facts(services: Services, topic: str, partition: Partition, key: str, mark: LogMark) -> LogFacts | None:
@@ -129,18 +129,18 @@ def _log_facts(services: Services, topic: str, partition: Partition, key: str, m
         if log.log_end_offset < mark.end:  # A snapshot was restored.
             mark = _BEGINNING
         first = max(log.log_start_offset, mark.end)
-        page = snapshot.batch_page(partition.log, first, _MOST_BATCHES)
+        page = snapshot.batch_page(partition.log, first, _MAX_BATCHES)
         earlier: tuple[BatchView, ...] = ()
         if first > log.log_start_offset:
-            earlier = snapshot.batch_page(partition.log, log.log_start_offset, _MOST_BATCHES).batches
+            earlier = snapshot.batch_page(partition.log, log.log_start_offset, _MAX_BATCHES).batches
     except (StorageError, DecodeError, OSError):  # The log cannot be read.
         return None
     dirty = services.core.logs.first_dirty_offset((topic, index))
-    batches = tuple(each for each in page.batches if each.base_offset >= mark.end)
+    batches = tuple(batch for batch in page.batches if batch.base_offset >= mark.end)
     return LogFacts(key, topic, index, log, batches, partition.leader_epoch, dirty, mark, earlier)
 
 
-class Seen(NamedTuple):
+class Activity(NamedTuple):
     """The newest 2,000 requests, oldest first, the broker's other events, and the topics by id."""
 
     readings: list[Reading]
@@ -148,48 +148,50 @@ class Seen(NamedTuple):
     topics: KnownTopics
 
 
-def seen_by(recorder: Recorder) -> Seen:
+def recorded_activity(recorder: Recorder) -> Activity:
     """Return the requests, events and topics that a lesson checks besides the facts."""
-    kept = recorder.between(recorder.last - MOST_REQUESTS + 1, recorder.last)
-    return Seen([recorder.rows.reading(each) for each in kept], recorder.events.all(), recorder.rows.topics)
+    exchanges = recorder.between(recorder.last - MAX_REQUESTS + 1, recorder.last)
+    return Activity(
+        [recorder.rows.reading(exchange) for exchange in exchanges], recorder.events.all(), recorder.rows.topics
+    )
 
 
-class Look:
+class Evidence:
     """The view of a broker that a goal checks.
 
     Args:
-        seen: The requests, events and topics.
+        activity: The requests, events and topics.
         facts: The state of the broker.
-        behind: The requests and events to ignore.
+        mark: The last request and event to ignore.
 
     Attributes:
         facts: The state of the broker.
         events: Events other than requests.
     """
 
-    def __init__(self, seen: Seen, facts: Facts, behind: Behind = _ALL) -> None:
+    def __init__(self, activity: Activity, facts: Facts, mark: ActivityMark = _ALL) -> None:
         self.facts = facts
-        self.events = [each for each in seen.events if each.number > behind.event]
-        self._readings = [each for each in seen.readings if each.exchange.number > behind.request]
-        self._topics = seen.topics
+        self.events = [event for event in activity.events if event.number > mark.event]
+        self._readings = [reading for reading in activity.readings if reading.exchange.number > mark.request]
+        self._topics = activity.topics
 
     def readings(self, api: str) -> Iterator[Reading]:
         """Return the decodable requests of one API, oldest first."""
-        return (each for each in self.all_readings(api) if each.request is not None)
+        return (reading for reading in self.all_readings(api) if reading.request is not None)
 
     def all_readings(self, *apis: str) -> Iterator[Reading]:
         """Return the requests of these APIs, including requests in unknown versions."""
-        return (each for each in self._readings if each.api in apis)
+        return (reading for reading in self._readings if reading.api in apis)
 
     def partitions(self, topics: Any) -> Iterator[Any]:
         """Yield the partitions of `orders` from the topics of a message. Newer versions identify topics by id."""
-        for each in topics or ():
-            name = getattr(each, "name", "") or getattr(each, "topic", "")
+        for topic_data in topics or ():
+            name = getattr(topic_data, "name", "") or getattr(topic_data, "topic", "")
             if not name:
-                topic = self._topics.with_id(getattr(each, "topic_id", ZERO_UUID))
+                topic = self._topics.with_id(getattr(topic_data, "topic_id", ZERO_UUID))
                 name = None if topic is None else topic.name
             if name == "orders":
-                yield from each.partitions
+                yield from topic_data.partitions
 
     def record_sets(self, exchange: Exchange) -> list[dict[str, Any]]:
         """Return the record sets of a Produce or Fetch with their positions in the logs, in field order."""
@@ -197,8 +199,8 @@ class Look:
 
     def logs(self, topic: str | None = None) -> Iterator[LogFacts]:
         """Return the logs of a topic that contain records that count."""
-        found = (each for each in self.facts.logs if topic in (None, each.topic))
-        return (each for each in found if each.log.log_end_offset > each.mark.end)
+        logs = (log for log in self.facts.logs if topic in (None, log.topic))
+        return (log for log in logs if log.log.log_end_offset > log.mark.end)
 
 
 def request_link(exchange: Exchange, name: str = "Request") -> str:
@@ -206,27 +208,27 @@ def request_link(exchange: Exchange, name: str = "Request") -> str:
     return f"[{name} {exchange.number}](/requests/{exchange.number})"
 
 
-def last(found: Iterable[T]) -> T | None:
+def last_of(items: Iterable[T]) -> T | None:
     """Return the last element, or None if there is none."""
-    kept = deque(found, maxlen=1)
-    return kept[0] if kept else None
+    newest = deque(items, maxlen=1)
+    return newest[0] if newest else None
 
 
-def listed(numbers: Iterable[int]) -> str:
+def join_numbers(numbers: Iterable[int]) -> str:
     """Return the numbers as a sorted list: "0, 3, 4"."""
     return ", ".join(map(str, sorted(numbers)))
 
 
-def nothing_in(topic: str) -> str:
+def no_records_text(topic: str) -> str:
     """Return the sentence for a topic without records."""
     return f"`{topic}` has no record yet."
 
 
-def fields(exchange: Exchange) -> Node:
+def request_tree(exchange: Exchange) -> Node:
     """Return the fields of a request and its records."""
     return request_fields(bytes(exchange.request_frame))
 
 
-def values(root: Node, name: str) -> list[Any]:
+def field_values(root: Node, name: str) -> list[Any]:
     """Return the values of all fields with this name."""
     return [node.value for node in root.all_nodes() if node.name == name]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from minibroker_lab.trace.reading import KnownTopics, Reading
 
-MOST: Final = 200
+MAX_LISTED: Final = 200
 """The limit on groups, and on the members and offsets of each group."""
 HEARTBEATS: Final = {
     int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "consumer",
@@ -21,12 +21,12 @@ HEARTBEATS: Final = {
 }
 """The heartbeat APIs that carry assignments, with the group type of each."""
 _COMMITS: Final = frozenset({int(ApiKey.OFFSET_COMMIT), int(ApiKey.TXN_OFFSET_COMMIT)})
-_OF_MEMBERS: Final = frozenset({int(ApiKey.HEARTBEAT), int(ApiKey.SYNC_GROUP)})
-TELLING: Final = (
+_MEMBER_APIS: Final = frozenset({int(ApiKey.HEARTBEAT), int(ApiKey.SYNC_GROUP)})
+GROUP_APIS: Final = (
     HEARTBEATS.keys()
     | _COMMITS
-    | _OF_MEMBERS
-    | {int(each) for each in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.END_TXN, ApiKey.DELETE_GROUPS)}
+    | _MEMBER_APIS
+    | {int(api_key) for api_key in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.END_TXN, ApiKey.DELETE_GROUPS)}
     | {int(ApiKey.OFFSET_DELETE)}
 )
 """The APIs that change groups."""
@@ -44,7 +44,7 @@ class _Group:
     offsets: dict[_Place, int] = field(default_factory=dict[_Place, int])
 
 
-class PassedGroups:
+class ObservedGroups:
     """The groups as they are after all noted exchanges, which must be noted in request order.
 
     A member whose session has expired is kept until the group's next generation, since no request reports the removal.
@@ -56,7 +56,7 @@ class PassedGroups:
         self._pending: dict[str, list[tuple[str, dict[_Place, int]]]] = {}
 
     def note(self, reading: Reading) -> None:
-        """Apply the changes made by an exchange of one of the APIs in `TELLING`."""
+        """Apply the changes made by an exchange of one of the APIs in `GROUP_APIS`."""
         key, request, response = reading.exchange.api_key, reading.request, reading.response
         if request is None or response is None or getattr(response, "error_code", None):
             return
@@ -67,12 +67,12 @@ class PassedGroups:
                 if request.committed:
                     self._group(group_id).offsets.update(offsets)
         elif key == ApiKey.DELETE_GROUPS:
-            for each in response.results:
-                if not each.error_code:
-                    self._groups.pop(each.group_id, None)
+            for result in response.results:
+                if not result.error_code:
+                    self._groups.pop(result.group_id, None)
         elif key == ApiKey.OFFSET_DELETE:
-            for place, _ in self._accepted(response, response):
-                self._group(request.group_id).offsets.pop(place, None)
+            for partition, _ in self._accepted(response, response):
+                self._group(request.group_id).offsets.pop(partition, None)
         else:
             self._note_member(key, request, response, reading.client_id or "")
 
@@ -83,21 +83,21 @@ class PassedGroups:
                 "group_id": group_id,
                 "type": group.type,
                 "generation": group.generation,
-                "members": sorted(group.members.values())[:MOST],
+                "members": sorted(group.members.values())[:MAX_LISTED],
                 "offset_count": len(group.offsets),
                 "offsets": [
                     {"topic": topic, "partition": partition, "offset": offset}
-                    for (topic, partition), offset in sorted(group.offsets.items())[:MOST]
+                    for (topic, partition), offset in sorted(group.offsets.items())[:MAX_LISTED]
                 ],
             }
-            for group_id, group in sorted(self._groups.items())[:MOST]
+            for group_id, group in sorted(self._groups.items())[:MAX_LISTED]
         ]
 
     def _group(self, group_id: str) -> _Group:
         return self._groups.setdefault(group_id, _Group())
 
     def _note_commit(self, request: Any, response: Any) -> None:
-        offsets = {place: part.committed_offset for place, part in self._accepted(request, response)}
+        offsets = {partition: part.committed_offset for partition, part in self._accepted(request, response)}
         if hasattr(request, "transactional_id"):
             self._pending.setdefault(request.transactional_id, []).append((request.group_id, offsets))
         elif offsets:
@@ -120,13 +120,13 @@ class PassedGroups:
     def _name(self, topic: Any) -> str | None:
         if topic.name:
             return str(topic.name)
-        known = self._topics.with_id(bytes(topic.topic_id))
-        return None if known is None else known.name
+        known_topic = self._topics.with_id(bytes(topic.topic_id))
+        return None if known_topic is None else known_topic.name
 
     def _note_member(self, key: int, request: Any, response: Any, client_id: str) -> None:
         group = self._group(request.group_id)
         if key == ApiKey.LEAVE_GROUP:
-            for member_id in [each.member_id for each in request.members] or [request.member_id]:
+            for member_id in [member.member_id for member in request.members] or [request.member_id]:
                 group.members.pop(member_id, None)
             return
         if key in HEARTBEATS:
