@@ -60,7 +60,7 @@ _SLASH: Final = "\ud82f"
 
 
 class NamesRoute(APIRoute):
-    """A route whose `{name:path}` can contain slashes. A slash sent as `%2F` is part of the name and separates nothing.
+    """A route whose `{name:path}` can contain slashes. A slash sent as `%2F` is part of the name, not a separator.
 
     Servers decode a path before they choose a route, so `/groups/a%2Flag` would be the lag of the group `a` instead of
     the group `a/lag`. A slash sent unencoded can also be part of the name, if no longer path matches.

@@ -78,7 +78,7 @@ class FetchSavings:
 
     async def catch_up(self) -> None:
         """Read the exchanges that were recorded since the last call."""
-        await self._reader.read_new(self._sessions.clear)  # Unread changes can affect any session.
+        await self._reader.read_new(self._sessions.clear)  # A dropped exchange may belong to any session.
 
     def of(self, node: int, session_id: int) -> Savings | None:
         """Return the savings of a broker's session, or None if the start of the session is no longer recorded."""

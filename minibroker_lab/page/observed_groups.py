@@ -45,7 +45,7 @@ class _Group:
 
 
 class ObservedGroups:
-    """The groups as they are after all noted exchanges, which must be noted in request order.
+    """The groups after all exchanges passed to `note`, which must be passed in request order.
 
     A member whose session has expired is kept until the group's next generation, since no request reports the removal.
     """

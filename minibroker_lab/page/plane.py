@@ -112,7 +112,7 @@ class TracePlane(ControlPlane):
 
 
 class PortRouter:
-    """An ASGI application that serves one port with a different application."""
+    """An ASGI application that serves one port with a different application than the others."""
 
     def __init__(self, app: ASGIApp, port: int, other: ASGIApp) -> None:
         self._app = app

@@ -76,7 +76,7 @@ class Filter(NamedTuple):
         return self == Filter()
 
     def can_match(self, exchange: Exchange) -> bool:
-        """Return whether an exchange can match, so that it must be decoded to be checked."""
+        """Return False if an exchange can be ruled out without decoding it."""
         return not self.api or exchange.kind is not Kind.REQUEST or name_of(exchange.api_key) == self.api
 
     def matches(self, row: Row) -> bool:

@@ -240,7 +240,7 @@ class TimeLine:
 def _logs(
     offsets: Mapping[tuple[str, int], Mapping[str, int]], end_of: Callable[[tuple[str, int]], int | None]
 ) -> list[dict[str, Any]]:
-    """Return the first 200 logs with their offsets then and their current log end offsets."""
+    """Return the first 200 logs with their offsets at that time and their current log end offsets."""
     return [
         {"topic": partition[0], "partition": partition[1], **marks, "end_now": end_of(partition)}
         for partition, marks in sorted(offsets.items())[:_MAX_PARTITIONS]

@@ -158,7 +158,7 @@ class Conversation:
         if exchange is None:
             exchange = Exchange(Kind.UNASKED, self._origin)
             self._sink.begin(exchange, b"")
-        elif pending[0] is exchange:  # This is nearly always the case.
+        elif pending[0] is exchange:  # Responses nearly always arrive in order.
             pending.popleft()
         else:
             while pending[0] is not exchange and pending[0].kind is Kind.TOKEN:

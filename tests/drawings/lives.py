@@ -75,8 +75,8 @@ def _logged_states(harness: Harness) -> list[str]:
     records = bytes_in(harness.fetch_one(0, "__transaction_state", partition))
     return [
         TransactionState(decode_versioned(TransactionLogValue, record.value).transaction_status).wire_name
-        for iter_batch in iter_batches(memoryview(records))
-        for record in iter_batch
+        for record_batch in iter_batches(memoryview(records))
+        for record in record_batch
         if record.value is not None
     ]
 

@@ -1,4 +1,4 @@
-"""The brokers: whether they are up, and the partitions they lead."""
+"""Routes for brokers and partition leaders."""
 
 from fastapi import APIRouter
 from pydantic import Field

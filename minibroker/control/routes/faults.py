@@ -1,4 +1,4 @@
-"""Faults, including those from a file or from Python. Each gets an id when it is first listed."""
+"""Routes for faults, including those from a file or from Python. Each gets an id when it is first listed."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Final

@@ -1,4 +1,4 @@
-"""Consumer groups and share groups. Ids can contain slashes (see `NamesRoute`), so the shorter path comes last."""
+"""Routes for groups and share groups. Ids can contain slashes (see `NamesRoute`), so the shorter path comes last."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""The health of the broker, for people, container runtimes and Prometheus."""
+"""Routes for the health of the broker, used by people, container runtimes and Prometheus."""
 
 import asyncio
 from typing import Annotated, Final, Literal

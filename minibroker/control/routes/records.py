@@ -1,4 +1,4 @@
-"""Records: writing without a producer, reading without a consumer, and waiting for records."""
+"""Routes that write records without a producer, read them without a consumer, and wait for them."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The journal of requests: starting and stopping it, and its entries."""
+"""Routes for the journal of requests and its entries."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Settings of a running broker: configurations, access rules and quotas, and the metrics of its clients."""
+"""Routes for a running broker's configurations, access rules and quotas, and for the metrics of its clients."""
 
 from typing import Annotated, Literal
 

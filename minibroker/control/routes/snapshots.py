@@ -1,4 +1,4 @@
-"""Resets and snapshots."""
+"""Routes for resets and snapshots."""
 
 from typing import Annotated
 

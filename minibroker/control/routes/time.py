@@ -1,4 +1,4 @@
-"""The clock, and the tasks that depend on it."""
+"""Routes for the clock, retention and compaction."""
 
 from fastapi import APIRouter
 from pydantic import Field

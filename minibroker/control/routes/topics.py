@@ -1,4 +1,4 @@
-"""Topics."""
+"""Routes for topics."""
 
 from typing import Annotated, Final
 

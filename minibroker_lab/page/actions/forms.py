@@ -16,7 +16,7 @@ _PATH_MEANINGS: Final = {
     "partition": "The number of the partition, from 0.",
     "group_id": "The id of the group.",
     "node_id": "The id of the broker.",
-    "name": "The name that it was saved under.",
+    "name": "The name of the snapshot.",
 }
 """The meanings of path parameters, for which the OpenAPI document has only names."""
 
@@ -185,10 +185,10 @@ ACTIONS: Final = (
         meanings={
             "value": "A text. Leave it empty for null.",
             "key": "A text. Leave it empty for null.",
-            "headers": "One line `NAME=VALUE` for each.",
-            "timestamp": "ms since the epoch. Leave it empty for the broker's time.",
-            "partition": "Leave it empty for the one that the key decides. Without a key the partitions take turns.",
-            "codec": "The codec that the batch is compressed with.",
+            "headers": "One `NAME=VALUE` per line.",
+            "timestamp": "Milliseconds since the epoch. Leave it empty for the broker's time.",
+            "partition": "Leave it empty to choose it by the key, or in turn without a key.",
+            "codec": "The compression codec of the batch.",
         },
     ),
     Action(
@@ -196,7 +196,7 @@ ACTIONS: Final = (
         "Consume records",
         hidden=frozenset({"format"}),
         lists=_TOPIC,
-        meanings={"isolation": "`read_committed` leaves out what transactions have not committed."},
+        meanings={"isolation": "`read_committed` skips records that transactions have not committed."},
     ),
     Action(
         "create_topic",
@@ -205,14 +205,14 @@ ACTIONS: Final = (
         hidden=frozenset({"prefix"}),
         meanings={
             "name": "The name of the new topic.",
-            "configs": "One line `NAME=VALUE` for each, under Kafka's names: `retention.ms=60000`.",
+            "configs": "One `NAME=VALUE` per line, with Kafka's names: `retention.ms=60000`.",
         },
     ),
     Action("rebalance", "Rebalance a group", lists={"group_id": "groups"}),
     Action("move_leader", "Move a leader", lists=_TOPIC | _NODE),
     Action("stop_broker", "Stop a broker", lists=_NODE),
     Action("start_broker", "Start a broker", lists=_NODE),
-    Action("advance_clock", "Advance the clock", meanings={"seconds": "The seconds to move on by."}),
+    Action("advance_clock", "Advance the clock", meanings={"seconds": "The number of seconds to advance by."}),
     Action(
         "add_fault",
         "Install a fault",
@@ -224,8 +224,8 @@ ACTIONS: Final = (
         "take_snapshot",
         "Save a snapshot",
         meanings={
-            "name": "To restore it by. Without one it gets a number.",
-            "directory": "A new one on the broker's machine. A temporary one if you leave it empty.",
+            "name": "The name of the snapshot. Leave it empty for a number.",
+            "directory": "A new directory on the broker's machine. Leave it empty for a temporary one.",
         },
     ),
     Action("restore_snapshot", "Restore a snapshot", lists={"name": "snapshots"}),

@@ -265,7 +265,7 @@ def transaction_stage(search: Search, target: Target, view: RecordView | None) -
     return stage("decided", title, "unknown", text, items)
 
 
-def read(search: Search, target: Target, gap: str) -> dict[str, Any]:
+def fetch_stage(search: Search, target: Target, gap: str) -> dict[str, Any]:
     """Return the stage of the fetches."""
     fetched = search.found.get("fetched", [])
     items = [_item(sighting, _fetch_text(sighting, target)) for sighting in fetched[:_MAX_ITEMS]]
@@ -316,7 +316,7 @@ def acknowledgement_stage(search: Search) -> dict[str, Any] | None:
     return stage("acknowledged", "Acknowledgement", "done", f"Share groups have acknowledged it {times}.", items)
 
 
-def committed(search: Search, target: Target, commits: CommitsView, gap: str) -> dict[str, Any]:
+def commit_stage(search: Search, target: Target, commits: CommitsView, gap: str) -> dict[str, Any]:
     """Return the stage of the committed offsets."""
     title = "Committed offset"
     sightings = search.found.get("committed", [])

@@ -65,9 +65,9 @@ async def story(
         stages.log_stage(target, view),
         stages.index_stage(target, view),
         stages.transaction_stage(search, target, view),
-        stages.read(search, target, gap),
+        stages.fetch_stage(search, target, gap),
         stages.acknowledgement_stage(search),
-        stages.committed(search, target, commits, gap),
+        stages.commit_stage(search, target, commits, gap),
         stages.removal_stage(search, target, view, events, newer),
     )
     return {

@@ -61,13 +61,13 @@ GROUPS: Final = (
     Goal(
         "shared",
         "Have two consumers of one group share the partitions of `orders`.",
-        "Start a consumer that goes on polling, wait five seconds, and start it once more in another terminal.",
+        "Start a consumer that keeps polling, wait five seconds, and start another one in a second terminal.",
         _check_shared,
     ),
     Goal(
         "interrupted",
-        "See a member learn of the rebalance.",
-        "Let the first consumer run for a while before the second one joins. Its next heartbeat brings the news.",
+        "See a heartbeat get REBALANCE_IN_PROGRESS.",
+        "Let the first consumer run for a while before the second one joins. Its next heartbeat gets the error.",
         _check_interrupted,
     ),
     Goal(
@@ -156,8 +156,8 @@ OFFSETS: Final = (
     ),
     Goal(
         "resumed",
-        "Start another consumer of the group, which goes on after them.",
-        "Close the first consumer. The second one asks for the committed offset with OffsetFetch.",
+        "Start another consumer of the group, which continues after them.",
+        "Close the first consumer. The second one requests the committed offset with OffsetFetch.",
         _check_resumed,
     ),
     Goal(
@@ -214,24 +214,24 @@ FAILURE: Final = (
     Goal(
         "moved",
         "Write to `orders`, and move the leader of its partition to another broker.",
-        "Choose Move a leader in the view Do.",
+        "Choose Move a leader in the Do view.",
         _check_moved,
     ),
     Goal(
         "refused",
-        "See a client ask the old leader.",
-        "Keep one producer open while the leader moves. Its next Produce goes to the leader that it knows.",
+        "Watch a client send a request to the old leader.",
+        "Keep one producer open while the leader moves. Its next Produce goes to the old leader.",
         _check_refused,
     ),
     Goal(
         "went-on",
-        "Have one log with records of two leader epochs.",
-        "Let the same producer write again. It asks for the new leader by itself.",
+        "Get records of two leader epochs into one log.",
+        "Let the same producer write again. It finds the new leader by itself.",
         _check_went_on,
     ),
     Goal(
         "recovered",
-        "Kill the lab with `kill -9`, and start it again. `orders` has its records.",
+        "Kill the lab with `kill -9`, and start it again. `orders` must still have its records.",
         "Start it again with the same command: `--data-dir` names the directory of its logs.",
         _check_recovered,
     ),

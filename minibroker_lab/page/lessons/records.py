@@ -74,14 +74,14 @@ def _batch_around(batches: tuple[BatchView, ...], offset: int) -> BatchView | No
 FINDING: Final = (
     Goal(
         "segments",
-        "Fill `orders` until it has three segments. 300 records of 100 bytes will do, if you flush every ten.",
+        "Fill `orders` until it has three segments. 300 records of 100 bytes are enough if you flush every ten.",
         "If the log stays empty, look for RECORD_LIST_TOO_LARGE among the requests: a batch is larger than a segment.",
         _check_segments,
     ),
     Goal(
         "by-time",
-        "Look for the first record at or after a time (ListOffsets).",
-        "Most clients call it `offsets_for_times`, or much like it. The time is in milliseconds since 1970.",
+        "Find the first record at or after a time (ListOffsets).",
+        "Most clients call this `offsets_for_times` or similar. The time is in milliseconds since 1970.",
         _check_by_time,
     ),
     Goal(
@@ -185,7 +185,7 @@ IDEMPOTENCE: Final = (
     Goal(
         "once",
         "Lose the response of one Produce, so that the client sends the batch again. The log must have it once.",
-        "Install a fault that drops the connection after the broker has written: see the text.",
+        "Install a fault that closes the connection after the broker has written the batch: see the text.",
         _check_kept_once,
     ),
     Goal(
@@ -260,14 +260,14 @@ TRANSACTIONS: Final = (
     ),
     Goal(
         "skipped",
-        "Write and flush in a transaction, abort it, and read `orders` with a consumer that does not see its records.",
-        "Set `isolation.level` to `read_committed` in the consumer. Call flush before you abort, or the client drops "
-        "the records that it has not sent yet.",
+        "Write and flush in a transaction, abort it, and read `orders` with a consumer that skips its records.",
+        "Set `isolation.level` to `read_committed` in the consumer. Flush before you abort, or the client drops "
+        "the records that it has not sent.",
         _check_skipped,
     ),
     Goal(
         "fenced",
-        "Start a second producer with the same transactional id, and go on with the first one.",
+        "Start a second producer with the same transactional id, and continue with the first one.",
         "The second init_transactions raises the epoch. The next call of the first producer fails.",
         _check_fenced,
     ),
@@ -335,19 +335,19 @@ RETENTION: Final = (
     Goal(
         "expired",
         "Have the broker delete old segments of `orders`.",
-        "Write to `orders`, and turn the clock forward: see the text. The lab has made it with `retention.ms=60000`.",
+        "Write to `orders`, and advance the clock: see the text. The lab created it with `retention.ms=60000`.",
         _check_expired,
     ),
     Goal(
         "compacted",
         "Have a compacted topic `prices` keep the newest record of each key.",
-        "Write several values with the same key, and have the broker compact the topic: see the text.",
+        "Write several values with the same key, and compact the topic: see the text.",
         _check_compacted,
     ),
     Goal(
         "tombstone",
         "Delete a key of `prices` with a tombstone, and have the topic compacted.",
-        "Produce a record with a key that has a value, and no value this time.",
+        "Produce a record with an existing key and a null value.",
         _check_tombstone,
     ),
 )

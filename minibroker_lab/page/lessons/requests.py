@@ -59,8 +59,8 @@ def _check_unsupported(evidence: Evidence) -> Finding:
 A_REQUEST_IS_BYTES: Final = (
     Goal(
         "negotiated",
-        "Connect any Kafka client, so that it asks for the versions of the broker.",
-        "Ask a client for the list of topics. It sends ApiVersions before anything else.",
+        "Connect any Kafka client, so that it requests the API versions of the broker.",
+        "List the topics with a client. It sends ApiVersions before anything else.",
         _check_negotiated,
     ),
     Goal(
@@ -71,7 +71,7 @@ A_REQUEST_IS_BYTES: Final = (
     ),
     Goal(
         "unsupported",
-        "Ask with a version that the broker does not have, and read the error.",
+        "Use a version that the broker does not have, and read the error.",
         "Put 99 into your frame as the version: `00 63` in bytes 7 and 8. The response is in version 0.",
         _check_unsupported,
     ),
@@ -216,7 +216,7 @@ FETCHING: Final = (
     ),
     Goal(
         "session",
-        "Have the consumer ask again without naming its partitions.",
+        "Get a Fetch from the consumer that names no partitions.",
         "Keep polling, not with librdkafka. From the second Fetch on, a fetch session names only what has changed.",
         _check_in_session,
     ),

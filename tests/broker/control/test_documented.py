@@ -44,11 +44,7 @@ def test_the_page_can_be_pasted_from_its_beginning() -> None:
 
 
 def test_curl_shows_the_message_of_a_failure(broker: Broker) -> None:
-    line = next(
-        splitline
-        for splitline in code(PAGE, "curl", "sh")[0].replace("\\\n", "").splitlines()
-        if "/expect" in splitline
-    )
+    line = next(line for line in code(PAGE, "curl", "sh")[0].replace("\\\n", "").splitlines() if "/expect" in line)
     command = [tool("sh"), "-euc", line.replace('"timeout": 5', '"timeout": 0')]
     environment = {**os.environ, "CONTROL": broker.control_url}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

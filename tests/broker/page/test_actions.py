@@ -21,7 +21,7 @@ from tests.kafka import jvm
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
-WITH_TOOL = [cas for cas in CASES if cas.has_tool]
+WITH_TOOL = [case for case in CASES if case.has_tool]
 TOOLS = (
     "kafka-topics",
     "kafka-console-producer",

@@ -54,7 +54,7 @@ async def test_the_ring_is_bounded_and_what_it_has_forgotten_is_known() -> None:
         assert exchange is not None
         row = recorder.rows.row(exchange)
         assert (row.number, row.api, row.state, row.duration_ms) == (21, "ApiVersions", "ok", 0)
-        assert Filter().passes(row)
+        assert Filter().matches(row)
         assert (recorder.first, recorder.last, recorder.find(15)) == (16, 25, None)
         assert await subscription.next(PATIENCE_S) == list(range(16, 26))
     late = framed((3).to_bytes(4, "big") + b"\0\0" + bytes(4))

@@ -68,11 +68,7 @@ def rows_of(pilot: Pilot[None], name: str) -> list[list[str]]:
     """Return the texts in the rows of a table, or no rows before the table exists."""
     found = pilot.app.screen.query(f"#{name}")
     table: DataTable[Any] | None = found.first(DataTable) if found else None
-    return (
-        []
-        if table is None
-        else [[str(cell) for cell in table.get_row(ordered_row.key)] for ordered_row in table.ordered_rows]
-    )
+    return [] if table is None else [[str(cell) for cell in table.get_row(row.key)] for row in table.ordered_rows]
 
 
 def text_of(pilot: Pilot[None], query: str) -> str:
