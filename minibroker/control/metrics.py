@@ -222,10 +222,8 @@ def _count_shares(services: Services, scrape: Scrape) -> None:
         measured = manager.measured
         scrape.acknowledged = {(name,): measured.acknowledged[kind] for kind, name in _ACKNOWLEDGED.items()}
         scrape.spreads[_LOAD_MS] = {(): measured.load_ms}
-        scrape.spreads[_FETCH_RATIO] = {(group_id,): fetches.ratio for group_id, fetches in measured.fetches.items()}
-        scrape.spreads[_ACQUIRE_MS] = {
-            (group_id,): fetches.acquire_ms for group_id, fetches in measured.fetches.items()
-        }
+        scrape.spreads[_FETCH_RATIO] = {(group_id,): reads.ratio for group_id, reads in measured.fetches.items()}
+        scrape.spreads[_ACQUIRE_MS] = {(group_id,): reads.acquire_ms for group_id, reads in measured.fetches.items()}
     for group_id, buried in () if manager is None else manager.buried.items():
         for name, number in zip(_BURIED, (buried.records, buried.batches, buried.failures), strict=True):
             scrape.buried.setdefault(name, {})[group_id,] = number
@@ -242,48 +240,44 @@ class _ScrapeCollector(Collector):
         for name, help_text in _GAUGES.items():
             yield GaugeMetricFamily(name, help_text, value=scrape.gauges[name])
         for name, help_text in (_BY_BROKER | _SHARE_SESSIONS).items():
-            yield _add_samples(GaugeMetricFamily(name, help_text, labels=["broker"]), scrape.by_broker.get(name, {}))
+            yield _sampled(GaugeMetricFamily(name, help_text, labels=["broker"]), scrape.by_broker.get(name, {}))
         for name, help_text in _COUNTED_BY_BROKER.items():
-            yield _add_samples(CounterMetricFamily(name, help_text, labels=["broker"]), scrape.by_broker.get(name, {}))
+            yield _sampled(CounterMetricFamily(name, help_text, labels=["broker"]), scrape.by_broker.get(name, {}))
         for name, help_text in _LOGS.items():
-            yield _add_samples(
-                GaugeMetricFamily(name, help_text, labels=["topic", "partition"]), scrape.logs.get(name, {})
-            )
+            yield _sampled(GaugeMetricFamily(name, help_text, labels=["topic", "partition"]), scrape.logs.get(name, {}))
         prefix = "kafka_server_brokertopicmetrics_"
         counted = CounterMetricFamily(f"{prefix}messagesin", "Appended records", labels=["topic"])
-        yield _add_samples(counted, scrape.messages_in)
-        yield _add_samples(
+        yield _sampled(counted, scrape.messages_in)
+        yield _sampled(
             CounterMetricFamily(f"{prefix}bytesin", "Bytes of appended batches", labels=["topic"]), scrape.bytes_in
         )
         labels = ["consumergroup", "topic", "partition"]
-        yield _add_samples(
+        yield _sampled(
             GaugeMetricFamily("kafka_consumergroup_lag", "Lag of a group in offsets", labels=labels), scrape.lag
         )
         name = "kafka_server_sharepartitionmetrics_inflightmessagecount"
         labels = ["group", "topic", "partition"]
-        yield _add_samples(
-            GaugeMetricFamily(name, "Offsets in flight in a share group", labels=labels), scrape.in_flight
-        )
+        yield _sampled(GaugeMetricFamily(name, "Offsets in flight in a share group", labels=labels), scrape.in_flight)
         for name, help_text in _BURIED.items():
             # The exporter types a Count as unknown, not as a counter, if its name has no PerSec.
             kind = UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily
-            yield _add_samples(kind(name, help_text, labels=["group"]), scrape.buried.get(name, {}))
+            yield _sampled(kind(name, help_text, labels=["group"]), scrape.buried.get(name, {}))
         name = "kafka_server_sharegroupmetrics_recordacknowledgements"
         counted = CounterMetricFamily(name, "Records acknowledged by members of share groups", labels=["ackType"])
-        yield _add_samples(counted, scrape.acknowledged)
+        yield _sampled(counted, scrape.acknowledged)
         for name, help_text in _SPREADS.items():
             yield from _spread(name, help_text, scrape.spreads.get(name, {}))
         name = "kafka_server_group_coordinator_metrics_group_count"
-        yield _add_samples(GaugeMetricFamily(name, "Groups by type", labels=["protocol"]), scrape.group_types)
+        yield _sampled(GaugeMetricFamily(name, "Groups by type", labels=["protocol"]), scrape.group_types)
         fired = CounterMetricFamily("minibroker_faults_fired", "Requests hit by faults", labels=["api", "action"])
-        yield _add_samples(fired, scrape.fired)
+        yield _sampled(fired, scrape.fired)
         if scrape.requests is not None:
             yield CounterMetricFamily(
                 "minibroker_journal_requests", "Requests since the journal was started", value=scrape.requests
             )
 
 
-def _add_samples(family: Metric, numbers: _Labelled) -> Metric:
+def _sampled(family: Metric, numbers: _Labelled) -> Metric:
     """Add a sample for each number to a family, and return the family."""
     assert isinstance(family, GaugeMetricFamily | CounterMetricFamily | UnknownMetricFamily)
     for labels, number in numbers.items():

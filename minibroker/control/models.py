@@ -97,11 +97,8 @@ def describes(described: type[Any], **after: str) -> Callable[[type[M]], type[M]
             fields[name] = (hint, Field(description=sentences.get(name)))
             fields |= {property_name: None for property_name, field_before in after.items() if field_before == name}
         fields |= {name: (field.annotation, field) for name, field in own_fields.items()}
-        attributes: dict[str, Any] = {
-            "__base__": model.__base__,
-            "__doc__": model.__doc__,
-            "__module__": model.__module__,
-        }
+        names = ("__base__", "__doc__", "__module__")
+        attributes: dict[str, Any] = {name: getattr(model, name) for name in names}
         return cast("type[M]", create_model(model.__name__, **attributes, **fields))
 
     return make

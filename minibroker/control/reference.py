@@ -52,11 +52,9 @@ def _operation(title: str, operation: dict[str, Any]) -> str:
     python = ", ".join(f"`{_call_text(method)}`" for method in operation["x-python"])
     lines = [f"#### `{title}`", "", description, ""]
     rows = [
-        _row(
-            f"`{parameter['name']}`", parameter["schema"], parameter.get("description"), required=parameter["required"]
-        )
-        for parameter in operation.get("parameters", [])
-        if parameter["in"] == "query"
+        _row(f"`{query['name']}`", query["schema"], query.get("description"), required=query["required"])
+        for query in operation.get("parameters", [])
+        if query["in"] == "query"
     ]
     if rows:
         lines += ["| Parameter | Type | Meaning |", "| --- | --- | --- |", *rows, ""]
@@ -89,13 +87,8 @@ def _responses(responses: dict[str, Any]) -> Iterator[str]:
 def _object(name: str, schema: dict[str, Any]) -> str:
     required = schema.get("required", [])
     rows = [
-        _row(
-            f"`{field}`",
-            field_schema,
-            field_schema.get("description"),
-            required=field in required or "default" not in field_schema,
-        )
-        for field, field_schema in schema["properties"].items()
+        _row(f"`{name}`", field, field.get("description"), required=name in required or "default" not in field)
+        for name, field in schema["properties"].items()
     ]
     description = " ".join(schema.get("description", "").split())
     return "\n".join(

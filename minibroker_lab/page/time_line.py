@@ -219,9 +219,7 @@ class TimeLine:
         """
         certain = exchange.time_ms + int(ended_ms - exchange.began_ms)
         following = self._recorder.between(exchange.number + 1, exchange.number + _MAX_OVERLAPPING)
-        next_ms = next(
-            (exchange_after.time_ms for exchange_after in following if exchange_after.began_ms >= ended_ms), certain + 2
-        )
+        next_ms = next((later.time_ms for later in following if later.began_ms >= ended_ms), certain + 2)
         return certain + (next_ms > certain)
 
     async def _marks_at(self, number: int, ended_ms: float) -> tuple[dict[tuple[str, int], dict[str, int]], int]:

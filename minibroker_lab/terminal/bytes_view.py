@@ -94,11 +94,9 @@ def _add(node: TreeNode[TreeItem], field: Field, data: bytes) -> None:
 def _add_children(node: TreeNode[TreeItem], children: Any, data: bytes) -> None:
     for child in children:
         if "children" in child or "inside" in child:
-            grandchildren = child.get("children", ())
-            opens = "inside" in child or any(
-                grandchild["name"] not in _QUIET for grandchild in grandchildren[:_OPEN_AT_FIRST]
-            )
-            opens = opens and len(grandchildren) <= _OPEN_AT_FIRST
+            inner = child.get("children", ())
+            opens = "inside" in child or any(field["name"] not in _QUIET for field in inner[:_OPEN_AT_FIRST])
+            opens = opens and len(inner) <= _OPEN_AT_FIRST
             _add(node.add(label_of(child), TreeItem(child, data), expand=opens), child, data)
         else:
             node.add_leaf(label_of(child), TreeItem(child, data))

@@ -63,13 +63,8 @@ def _group_cells(group: dict[str, Any]) -> list[Any]:
 
 def _transaction_cells(transaction: dict[str, Any]) -> list[Any]:
     partitions = _names(transaction["partitions"]) or "none"
-    return [
-        transaction["transactional_id"],
-        transaction["state"],
-        transaction["producer_id"],
-        transaction["producer_epoch"],
-        partitions,
-    ]
+    names = ("transactional_id", "state", "producer_id", "producer_epoch")
+    return [*(transaction[name] for name in names), partitions]
 
 
 def _names(partitions: list[tuple[str, int]]) -> str:

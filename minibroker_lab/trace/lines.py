@@ -41,15 +41,13 @@ def line_of(reading: Reading) -> str:
     """Return the text line of a reading: time, client, API and version, subject, outcome, latency and bytes."""
     exchange = reading.exchange
     seconds, milliseconds = divmod(exchange.time_ms, 1000)
-    time_text = f"{_time_of_day(seconds)}.{milliseconds:03}"
+    clock = f"{_time_of_day(seconds)}.{milliseconds:03}"
     client = f"{reading.client_id} {exchange.client}" if reading.client_id else exchange.client
     api = f"{reading.api} v{exchange.version}" if exchange.kind is Kind.REQUEST else reading.api
     latency = "" if exchange.ended_ms is None else f"{exchange.ended_ms - exchange.began_ms:.1f}"
     sizes = f"{exchange.bytes_in}/{exchange.bytes_out}"
     about, outcome = about_of(reading), outcome_of(reading)
-    return (
-        escape_for_log(f"{time_text:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
-    )
+    return escape_for_log(f"{clock:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
 
 
 @lru_cache(maxsize=10)
@@ -193,7 +191,7 @@ class LineWriter:
         self._topics = KnownTopics()
         self._over: deque[Exchange] = deque()
         self._kept_bytes = 0
-        self._dropped_lines = 0
+        self._dropped = 0
         self._count = 0
         self._is_waiting = False
 
@@ -278,12 +276,8 @@ class LineWriter:
 
     def _write(self, text: str, lines: int = 1) -> None:
         if self._output is not None and not self._output.write(text):
-            self._dropped_lines += lines
+            self._dropped += lines
 
     def _report_dropped_lines(self) -> None:
-        if (
-            self._dropped_lines
-            and self._output is not None
-            and self._output.write(self._dropped_line(self._dropped_lines))
-        ):
-            self._dropped_lines = 0
+        if self._dropped and self._output is not None and self._output.write(self._dropped_line(self._dropped)):
+            self._dropped = 0

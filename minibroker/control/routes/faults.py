@@ -81,15 +81,15 @@ class FaultIds:
     def see(self, installed: Iterable[Fault]) -> dict[str, Fault]:
         """Return the installed faults by id. New faults get the next ids."""
         ids = {id(fault): name for name, fault in self._faults.items()}
-        faults_by_id: dict[str, Fault] = {}
+        faults: dict[str, Fault] = {}
         for fault in installed:
             name = ids.get(id(fault))
             if name is None:
                 self._count += 1
                 name = str(self._count)
-            faults_by_id[name] = fault
-        self._faults = faults_by_id
-        return faults_by_id
+            faults[name] = fault
+        self._faults = faults
+        return faults
 
     async def find(self, broker: AsyncOperations, fault_id: str) -> Fault:
         """Return the installed fault with this id.
@@ -97,10 +97,10 @@ class FaultIds:
         Raises:
             NotFoundError: There is no such fault.
         """
-        faults_by_id = self.see(await broker.faults.list())
-        if fault_id not in faults_by_id:
-            raise NotFoundError(f"there is no fault {fault_id!r}; faults: {', '.join(faults_by_id) or 'none'}")
-        return faults_by_id[fault_id]
+        faults = self.see(await broker.faults.list())
+        if fault_id not in faults:
+            raise NotFoundError(f"there is no fault {fault_id!r}; faults: {', '.join(faults) or 'none'}")
+        return faults[fault_id]
 
 
 async def _ids(request: Request) -> FaultIds:
@@ -119,8 +119,8 @@ async def list_faults(on_broker: OnBroker, ids: Ids) -> InstalledFaults:
     """
 
     async def work(broker: AsyncOperations) -> InstalledFaults:
-        faults_by_id = ids.see(await broker.faults.list())
-        return InstalledFaults(faults=[_shown(name, fault) for name, fault in faults_by_id.items()])
+        faults = ids.see(await broker.faults.list())
+        return InstalledFaults(faults=[_shown(name, fault) for name, fault in faults.items()])
 
     return await on_broker(work)
 
@@ -135,10 +135,8 @@ async def add_fault(
 
     async def work(broker: AsyncOperations) -> InstalledFault:
         fault = await broker.faults.add(Fault.from_json(fields))
-        faults_by_id = ids.see(await broker.faults.list())
-        return next(
-            _shown(name, installed_fault) for name, installed_fault in faults_by_id.items() if installed_fault is fault
-        )
+        faults = ids.see(await broker.faults.list())
+        return _shown(next(fault_id for fault_id, other in faults.items() if other is fault), fault)
 
     with collected_warnings() as warnings:
         installed = await on_broker(work)

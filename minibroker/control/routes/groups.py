@@ -107,9 +107,7 @@ class GroupWait(Body):
 class CatchingUp(Body):
     """The topic that a group is expected to have read, and the timeout."""
 
-    topic: str | None = Field(
-        default=None, description="Null for all topics with committed offsets or assigned partitions."
-    )
+    topic: str | None = Field(default=None, description="Null for all topics with commits or assigned partitions.")
     timeout: Timeout = 10.0
 
 
@@ -150,9 +148,7 @@ async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartition
     """Return the partitions of a share group and their records in flight. Returns 409 for a group of another type."""
     described = await on_broker(lambda broker: broker.group(group_id).share_partitions())
     names = SharePartition.model_fields.keys() - Place.model_fields.keys()
-    partitions = by_partition(
-        described, lambda share_partition: {name: getattr(share_partition, name) for name in names}
-    )
+    partitions = by_partition(described, lambda state: {name: getattr(state, name) for name in names})
     return SharePartitionList.model_validate({"partitions": partitions})
 
 
@@ -160,10 +156,8 @@ async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartition
 async def wait_until_stable(group_id: str, on_broker: OnBroker, options: GroupWait | None = None) -> Group:
     """Wait until every member has its assignment and every subscribed partition has an owner."""
     wait = options or GroupWait()
-    description = await on_broker(
-        lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout)
-    )
-    return Group.model_validate(description)
+    state = await on_broker(lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout))
+    return Group.model_validate(state)
 
 
 @router.post("/groups/{group_id:path}/wait-until-caught-up", openapi_extra=calls("group.wait_until_caught_up"))

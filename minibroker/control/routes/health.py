@@ -71,9 +71,7 @@ async def readyz(on_broker: OnBroker, response: Response) -> Status:
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={
-        200: {"content": {"text/plain": {}}, "description": "Metrics in Prometheus' text format or OpenMetrics"}
-    },
+    responses={200: {"content": {"text/plain": {}}, "description": "In Prometheus' text format or OpenMetrics"}},
     openapi_extra=calls(),
 )
 async def metrics(on_broker: OnBroker, accept: Annotated[str, Header()] = "") -> Response:

@@ -36,9 +36,7 @@ ReadPayload = Annotated[Any, Field(description="Shown according to `format`.")]
 _MAX_NEW_RECORDS: Final = 20_000
 """The limit on records in a request. More records would delay Kafka's clients by more than 200 ms."""
 
-Within = Annotated[
-    float, Field(ge=0, le=600, allow_inf_nan=False, description="How long to keep checking, in seconds.")
-]
+Within = Annotated[float, Field(ge=0, le=600, allow_inf_nan=False, description="Seconds to keep checking.")]
 
 
 _Pair = Annotated[tuple[str, Payload], Strict(strict=False)]
@@ -227,10 +225,8 @@ async def read_records(
 async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> Response:
     """Wait until a topic has a number of committed records, and return all of its committed records."""
     matching = None if wait.matching is None else _matcher(wait.matching)
-    matches = await on_broker(
-        lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout)
-    )
-    return await _answer(RecordList(records=[]), matches, form)
+    read = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
+    return await _answer(RecordList(records=[]), read, form)
 
 
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))

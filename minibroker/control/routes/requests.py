@@ -116,9 +116,7 @@ async def list_requests(
     group: _Pattern = None,
     error: Annotated[str | None, Query(description="The name or number of an error in the response.")] = None,
     after: Annotated[int, Query(description="Skips requests up to this number.")] = 0,
-    limit: Annotated[
-        int, Query(ge=1, le=_MAX_LISTED, description="The maximum number of matching requests, newest first.")
-    ] = _NEWEST,
+    limit: Annotated[int, Query(ge=1, le=_MAX_LISTED, description="The maximum number, newest first.")] = _NEWEST,
 ) -> Response:
     """List the client requests and responses that match all filters. Returns 409 if no journal is kept."""
     filters: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}

@@ -17,9 +17,7 @@ from minibroker.operations import snapshots
 class Reset(Body):
     """The kind of reset."""
 
-    keep_topics: bool = Field(
-        default=False, description="Whether to keep topics. Their offsets continue from the current ones."
-    )
+    keep_topics: bool = Field(default=False, description="Whether to keep topics. Their offsets continue.")
 
 
 def _without_dot_segments(name: str | None) -> str | None:

@@ -19,16 +19,11 @@ class NewTopic(Body):
 
     name: str | None = Field(default=None, description="The name. Pass either a name or a prefix.")
     prefix: str | None = Field(default=None, description="Random digits are appended to it to make an unused name.")
-    partitions: int | None = Field(
-        default=None, description="The number of partitions, or null for the broker's default."
-    )
+    partitions: int | None = Field(default=None, description="The number of partitions, or null for the default.")
     replication_factor: int | None = Field(
-        default=None,
-        description="The replication factor, or null for the default. A single broker accepts any and uses 1.",
+        default=None, description="The replication factor, or null for the default. A single broker always uses 1."
     )
-    configs: dict[str, str | int | float | bool] = Field(
-        default={}, description="Values by configuration key, such as `retention.ms`."
-    )
+    configs: dict[str, str | int | float | bool] = Field(default={}, description="Values by key, like `retention.ms`.")
 
 
 @describes(TopicDescription)

@@ -55,15 +55,11 @@ def answer_as_confluent(services: "Services", question: AdminRequest) -> Answer:
     path = question.path.rstrip("/").removeprefix("/kafka")
     if path == "/v1/metadata/id":
         return OK, {"id": cluster.cluster_id, "scope": {"path": [], "clusters": {"kafka-cluster": cluster.cluster_id}}}
-    kafka_cluster = _cluster(services)
+    described = _cluster(services)
     if path == "/v3/clusters":
-        return OK, {
-            "kind": "KafkaClusterList",
-            "metadata": {"self": "/v3/clusters", "next": None},
-            "data": [kafka_cluster],
-        }
+        return OK, {"kind": "KafkaClusterList", "metadata": {"self": path, "next": None}, "data": [described]}
     if path == f"/v3/clusters/{cluster.cluster_id}":
-        return OK, kafka_cluster
+        return OK, described
     return not_found(question)
 
 

@@ -79,18 +79,10 @@ def _form(action: Action, document: Mapping[str, Any], method: str, path: str, o
 
 def _parameters(action: Action, operation: Mapping[str, Any]) -> Iterator[Field]:
     for parameter in operation.get("parameters", ()):
-        if parameter["name"] not in action.hidden and parameter["in"] in {"path", "query"}:
-            meaning = (
-                _PATH_MEANINGS[parameter["name"]] if parameter["in"] == "path" else parameter.get("description", "")
-            )
-            yield _field(
-                action,
-                parameter["name"],
-                parameter["in"],
-                parameter["schema"],
-                meaning,
-                is_needed=parameter["required"],
-            )
+        name, place = parameter["name"], parameter["in"]
+        if name not in action.hidden and place in {"path", "query"}:
+            meaning = _PATH_MEANINGS[name] if place == "path" else parameter.get("description", "")
+            yield _field(action, name, place, parameter["schema"], meaning, is_needed=parameter["required"])
 
 
 def _body(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -107,10 +99,8 @@ def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str,
     for name, schema in properties.items():
         if name == _RECORDS:
             record = _resolve(document, schema["items"])
-            for record_field, field_schema in record["properties"].items():
-                yield _field(
-                    action, record_field, "record", field_schema, field_schema.get("description", ""), is_needed=False
-                )
+            for field, inner in record["properties"].items():
+                yield _field(action, field, "record", inner, inner.get("description", ""), is_needed=False)
         elif name not in action.hidden:
             yield _field(action, name, "body", schema, schema.get("description", ""), is_needed=name in needed)
 

@@ -35,8 +35,7 @@ class Target(NamedTuple):
     Attributes:
         topic_id: The id of the topic, or None if the topic was deleted.
         batch: The base offset, CRC, producer id, producer epoch and base sequence of its batch in the log, or None if
-            the
-            record is not in the log. They identify the batch in a request that has no response.
+            the record is not in the log. They identify the batch in a request that has no response.
     """
 
     topic: str
@@ -126,9 +125,9 @@ def _parts(tree: Node | None, target: Target, names: tuple[str, str, str, str]) 
     for topic in tree.find("body", topics).children or ():
         if topic.type != STRUCT or not _is_topic(topic, name, target):
             continue
-        for partition_node in topic.find(partitions).children or ():
-            if partition_node.type == STRUCT and partition_node.find(index).value == target.partition:
-                yield partition_node
+        for partition in topic.find(partitions).children or ():
+            if partition.type == STRUCT and partition.find(index).value == target.partition:
+                yield partition
 
 
 def _is_topic(topic: Node, name: str, target: Target) -> bool:
@@ -177,14 +176,14 @@ _PRODUCED: Final = ("responses", "name", "partition_responses", "index")
 
 
 def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for partition_node in _parts(frames.request, target, _PRODUCE):
+    for partition in _parts(frames.request, target, _PRODUCE):
         response_node = next(_parts(frames.response, target, _PRODUCED), None)
-        start, data, is_whole = records_of(partition_node, frames.exchange.request_frame)
+        start, data, is_whole = records_of(partition, frames.exchange.request_frame)
         error = None if response_node is None else _error(response_node.find("error_code").value)
         is_same = _is_same_batch(data, target)
         if error:
             if is_same:
-                yield frames.sighting("refused", "request", partition_node, error=error)
+                yield frames.sighting("refused", "request", partition, error=error)
             continue
         if response_node is not None and response_node.find("base_offset").value >= 0:
             number = target.offset - response_node.find("base_offset").value
@@ -197,9 +196,7 @@ def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
         place = _in_set(data, number)
         if place is not None or not is_whole or _is_v2(data):
             facts = {"number": number, "base_offset": target.offset - number, **_batch_facts(data)}
-            yield frames.sighting(
-                "produced", "request", partition_node, error=error, place=_shift(place, start), **facts
-            )
+            yield frames.sighting("produced", "request", partition, error=error, place=_shift(place, start), **facts)
 
 
 def _is_v2(data: memoryview) -> bool:
@@ -251,38 +248,32 @@ _SHARED: Final = ("topics", "name", "partitions", "partition_index")
 
 
 def _fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for partition_node in _parts(frames.response, target, _FETCHED):
-        kind_and_place = _find_record(frames, partition_node, target)
-        if kind_and_place is None:
+    for partition in _parts(frames.response, target, _FETCHED):
+        carried = _find_record(frames, partition, target)
+        if carried is None:
             continue
-        kind, place = kind_and_place
+        kind, place = carried
         body = frames.request.find("body")
         request_node = next(_parts(frames.request, target, _FETCH), None)
         facts = {
             "fetch_offset": None if request_node is None else request_node.find("fetch_offset").value,
             "read_committed": any(field.name == "isolation_level" and field.value for field in body.children or ()),
-            "listed_as_aborted": _is_listed_as_aborted(partition_node, target),
+            "listed_as_aborted": _is_listed_as_aborted(partition, target),
             "replica": next((field.value for field in body.children or () if field.name == "replica_id"), -1),
         }
-        yield frames.sighting(kind, "response", partition_node, place=place, error="", **facts)
+        yield frames.sighting(kind, "response", partition, place=place, error="", **facts)
 
 
 def _share_fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
     body = frames.request.find("body")
-    for partition_node in _parts(frames.response, target, _FETCHED):
-        kind_and_place = _find_record(frames, partition_node, target)
-        if kind_and_place is not None:
+    for partition in _parts(frames.response, target, _FETCHED):
+        carried = _find_record(frames, partition, target)
+        if carried is not None:
             count = next(
-                (
-                    acquired.find("delivery_count").value
-                    for acquired in _ranges(partition_node, "acquired_records", target)
-                ),
-                None,
+                (batch.find("delivery_count").value for batch in _ranges(partition, "acquired_records", target)), None
             )
             facts = {"group": body.find("group_id").value, "delivery_count": count}
-            yield frames.sighting(
-                kind_and_place[0], "response", partition_node, place=kind_and_place[1], error="", **facts
-            )
+            yield frames.sighting(carried[0], "response", partition, place=carried[1], error="", **facts)
     yield from _acknowledge(frames, target)
 
 
@@ -320,9 +311,8 @@ def _is_listed_as_aborted(part: Node, target: Target) -> bool:
         if field.name == "aborted_transactions":
             elements = [element for element in field.children or () if element.type == STRUCT]
             return any(
-                element.find("producer_id").value == target.batch[2]
-                and element.find("first_offset").value <= target.offset
-                for element in elements
+                each.find("producer_id").value == target.batch[2] and each.find("first_offset").value <= target.offset
+                for each in elements
             )
     return False
 
@@ -340,8 +330,8 @@ _ACKNOWLEDGEMENTS: Final = ("gap", "accept", "release", "reject", "renew")
 
 def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
     group = frames.request.find("body", "group_id").value
-    for partition_node in _parts(frames.request, target, _SHARED):
-        for batch in _ranges(partition_node, "acknowledgement_batches", target):
+    for partition in _parts(frames.request, target, _SHARED):
+        for batch in _ranges(partition, "acknowledgement_batches", target):
             children = batch.find("acknowledge_types").children or ()
             types: list[int] = [int(child.value) for child in children if child.type == "INT8"]
             number: int = target.offset - batch.find("first_offset").value
@@ -363,8 +353,8 @@ _OFFSETS: Final = ("topics", "name", "partitions", "partition_index")
 
 def _commit(frames: _Frames, target: Target) -> Iterator[Sighting]:
     body = frames.request.find("body")
-    for partition_node in _parts(frames.request, target, _OFFSETS):
-        committed = partition_node.find("committed_offset").value
+    for partition in _parts(frames.request, target, _OFFSETS):
+        committed = partition.find("committed_offset").value
         if committed <= target.offset:
             continue
         response_node = next(_parts(frames.response, target, _OFFSETS), None)
@@ -375,18 +365,18 @@ def _commit(frames: _Frames, target: Target) -> Iterator[Sighting]:
             "is_transactional": frames.exchange.api_key == ApiKey.TXN_OFFSET_COMMIT,
         }
         error = None if response_node is None else _error(response_node.find("error_code").value)
-        yield frames.sighting("committed", "request", partition_node, error=error, **facts)
+        yield frames.sighting("committed", "request", partition, error=error, **facts)
 
 
 def _delete(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for partition_node in _parts(frames.request, target, _OFFSETS):
-        offset = partition_node.find("offset").value
+    for partition in _parts(frames.request, target, _OFFSETS):
+        offset = partition.find("offset").value
         response_node = next(_parts(frames.response, target, _OFFSETS), None)
         error = None if response_node is None else _error(response_node.find("error_code").value)
         if offset > target.offset or (
             offset == -1 and response_node and response_node.find("low_watermark").value > target.offset
         ):
-            yield frames.sighting("deleted", "request", partition_node, error=error, offset=offset)
+            yield frames.sighting("deleted", "request", partition, error=error, offset=offset)
 
 
 def _end(frames: _Frames, target: Target) -> Iterator[Sighting]:

@@ -97,10 +97,8 @@ def produce_stage(search: Search, target: Target, view: RecordView | None, gap: 
     """Return the stage of the Produce request."""
     title = "Produce"
     sightings = search.found.get("produced", [])
-    refused = [
-        _item(sighting, f"{_client_text(sighting)} sent it, and got {sighting.error}.")
-        for sighting in search.found.get("refused", [])
-    ]
+    rejected = search.found.get("refused", [])
+    refused = [_item(sighting, f"{_client_text(sighting)} sent it{_error_text(sighting)}.") for sighting in rejected]
     if not sightings:
         if view is not None and view.state == "ahead":
             text = f"No record has this offset yet: the log ends at {view.log_end_offset}."
@@ -124,8 +122,8 @@ def produce_stage(search: Search, target: Target, view: RecordView | None, gap: 
         text = f"{_client_text(first)} sent it{batch}. No response says so: the batch in the log is the same."
     items = [*refused, _item(first, f"Produce v{first.exchange.version}: the record is {_bytes_text(first)}.")]
     items += [
-        _item(sighting, "The same batch again: its sequence was known, so nothing was appended.")
-        for sighting in sightings[1:]
+        _item(again, "The same batch again: its sequence was known, so nothing was appended.")
+        for again in sightings[1:]
     ]
     return stage("produced", title, "done", text, items)
 
@@ -217,24 +215,19 @@ def transaction_stage(search: Search, target: Target, view: RecordView | None) -
     """Return the stage of the transaction, or None if the record is not in a transaction."""
     sightings = search.found.get("produced", [])
     batch = None if view is None or view.state != "here" else view.batch
-    is_transactional = (
-        batch.is_transactional if batch else bool(sightings and sightings[0].facts.get("is_transactional"))
-    )
+    first = sightings[0] if sightings else None
+    is_transactional = batch.is_transactional if batch else bool(first and first.facts.get("is_transactional"))
     if not is_transactional or (batch is not None and batch.is_control):
         return None
-    produce_number = sightings[0].exchange.number if sightings else 0
-    ends = [
-        sighting
-        for sighting in search.found.get("ended", [])
-        if sightings and sighting.exchange.number > produce_number
-    ]
+    ended = search.found.get("ended", []) if first else []
+    ends = [end for end in ended if first and end.exchange.number > first.exchange.number]
     items = [
         _item(
-            sighting,
-            f"EndTxn v{sighting.exchange.version} of {sighting.facts['id']} asks for a"
-            f" {'commit' if sighting.facts['committed'] else 'abort'}{_error_text(sighting)}.",
+            end,
+            f"EndTxn v{end.exchange.version} of {end.facts['id']} asks for a"
+            f" {'commit' if end.facts['committed'] else 'abort'}{_error_text(end)}.",
         )
-        for sighting in ends[:1]
+        for end in ends[:1]
     ]
     title = "Transaction"
     marker = None if view is None else view.marker
@@ -306,10 +299,7 @@ def acknowledgement_stage(search: Search) -> dict[str, Any] | None:
     if not sightings:
         return None
     items = [
-        _item(
-            sighting,
-            f"Group {sighting.facts['group']}: {sighting.facts['type']}{_error_text(sighting)}.",
-        )
+        _item(sighting, f"Group {sighting.facts['group']}: {sighting.facts['type']}{_error_text(sighting)}.")
         for sighting in sightings[:_MAX_ITEMS]
     ]
     times = "once" if search.counts["acknowledged"] == 1 else f"{search.counts['acknowledged']} times"
@@ -335,10 +325,9 @@ def commit_stage(search: Search, target: Target, commits: CommitsView, gap: str)
         return stage("committed", title, "unknown" if gap else "waiting", text)
     if not commits.is_whole:
         gap = "The logs of the coordinator are too long to be read as a whole."
-    names = "1 group" if passed_count == 1 else f"{passed_count} groups"
+    names = "1 group has" if passed_count == 1 else f"{passed_count} groups have"
     if passed_count:
-        have = "has" if passed_count == 1 else "have"
-        text = f"{names} {have} committed an offset beyond {target.offset}. {gap}".strip()
+        text = f"{names} committed an offset beyond {target.offset}. {gap}".strip()
         return stage("committed", title, "done", text, items)
     text = f"No group's committed offset that counts is beyond {target.offset}. {gap}".strip()
     return stage("committed", title, "waiting", text, items)

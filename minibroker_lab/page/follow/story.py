@@ -116,7 +116,5 @@ def _text(data: bytes | None) -> dict[str, Any] | None:
     """Return the first bytes as {"text"} or {"hex"} and the full size as "size", or None for null."""
     if data is None:
         return None
-    text_or_base64 = bytes_json(data[:_MAX_TEXT])
-    return {"size": len(data)} | (
-        {"text": text_or_base64} if isinstance(text_or_base64, str) else {"hex": data[:_MAX_TEXT].hex()}
-    )
+    text = bytes_json(data[:_MAX_TEXT])
+    return {"size": len(data)} | ({"text": text} if isinstance(text, str) else {"hex": data[:_MAX_TEXT].hex()})

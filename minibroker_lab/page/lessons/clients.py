@@ -95,11 +95,8 @@ def _committed_offsets(reading: Reading) -> set[int]:
 
 
 def _check_stored(evidence: Evidence) -> Finding:
-    commits = {
-        reading.request.group_id: reading.exchange
-        for reading in evidence.readings("OffsetCommit")
-        if not reading.errors
-    }
+    accepted = (reading for reading in evidence.readings("OffsetCommit") if not reading.errors)
+    commits = {reading.request.group_id: reading.exchange for reading in accepted}
     for group in evidence.facts.groups:
         commit = commits.get(group.group_id)
         for offset in group.offsets:

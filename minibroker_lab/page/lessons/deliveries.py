@@ -89,14 +89,13 @@ def _offset_fetches(evidence: Evidence) -> Iterator[_OffsetFetch]:
         if reading.response is None:
             continue
         groups = getattr(reading.response, "groups", None) or ()
-        topics_by_group = [(group.group_id, group.topics) for group in groups] or [
-            (reading.request.group_id, reading.response.topics)
-        ]
-        for group, topics in topics_by_group:
+        by_group = {group.group_id: group.topics for group in groups} or {
+            reading.request.group_id: reading.response.topics
+        }
+        number, client_id = reading.exchange.number, reading.client_id
+        for group, topics in by_group.items():
             for part in evidence.partitions(topics):
-                yield _OffsetFetch(
-                    reading.exchange.number, reading.client_id, group, part.partition_index, part.committed_offset
-                )
+                yield _OffsetFetch(number, client_id, group, part.partition_index, part.committed_offset)
 
 
 def _commits(evidence: Evidence) -> Iterator[tuple[int, str, int, int]]:

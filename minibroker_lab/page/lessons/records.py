@@ -321,9 +321,7 @@ def _keyed_records(evidence: Evidence) -> Iterator[tuple[bytes, bool, int, int]]
         sets = evidence.record_sets(reading.exchange)
         if any(record_set["first"] is None for record_set in sets):  # The request was rejected or has no response.
             continue
-        places = [
-            (record_set, offset) for record_set in sets for offset in range(record_set["first"], record_set["last"] + 1)
-        ]
+        places = [(batches, offset) for batches in sets for offset in range(batches["first"], batches["last"] + 1)]
         records = (node for node in request_tree(reading.exchange).all_nodes() if node.type == "RECORD")
         for (record_set, offset), record in zip(places, records, strict=False):
             key, value = (record.find(name).value for name in ("key", "value"))

@@ -33,9 +33,7 @@ def _check_by_hand(evidence: Evidence) -> Finding:
     for reading in evidence.readings("ApiVersions"):
         if reading.client_id == "by-hand" and reading.exchange.version == 0 and not reading.errors:
             return reached(f"{request_link(reading.exchange)} is yours: {reading.exchange.bytes_in} bytes.")
-    newest = max(
-        evidence.all_readings("ApiVersions", "unreadable"), key=lambda reading: reading.exchange.number, default=None
-    )
+    newest = last_of(evidence.all_readings("ApiVersions", "unreadable"))
     if newest is None:
         return not_yet("No ApiVersions has come.")
     link = request_link(newest.exchange)

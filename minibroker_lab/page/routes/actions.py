@@ -56,22 +56,18 @@ async def prepare(
     if form is None:
         raise NotFoundError(f"there is no action {name!r}")
     try:
-        request_to_control = control_request(form, filled.fields)
-        directory = _directory(request, name, request_to_control)
+        prepared = control_request(form, filled.fields)
+        directory = _directory(request, name, prepared)
     except OperationError as error:
         return {"error": str(error)}
-    servers, replicas = await on_broker(lambda broker: _facts(broker, request_to_control))
+    servers, replicas = await on_broker(lambda broker: _facts(broker, prepared))
     base = f"{str(request.base_url).rstrip('/')}/control"
-    tool = tool_line(name, request_to_control.values, servers, replicas)
+    tool = tool_line(name, prepared.values, servers, replicas)
     return {
-        "request": {
-            "method": request_to_control.method,
-            "path": request_to_control.path,
-            "body": request_to_control.body,
-        },
+        "request": {"method": prepared.method, "path": prepared.path, "body": prepared.body},
         "lines": {
-            "python": python_line(name, request_to_control.values, directory),
-            "curl": curl_line(request_to_control, base, needs_token=request.app.state.needs_token),
+            "python": python_line(name, prepared.values, directory),
+            "curl": curl_line(prepared, base, needs_token=request.app.state.needs_token),
             "tool": tool.line,
         },
         "no_tool": tool.reason,

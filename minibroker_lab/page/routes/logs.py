@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query
@@ -38,10 +39,7 @@ async def logs(on_broker: OnBroker) -> dict[str, Any]:
         core.writes.commit()
         partitions = [partition for topic in core.topics for partition in topic.partitions]
         summaries = [_summary(partition) for partition in partitions[:_MAX_PARTITIONS]]
-        return {
-            "count": len(partitions),
-            "partitions": sorted(summaries, key=lambda partition: (partition["topic"], partition["index"])),
-        }
+        return {"count": len(partitions), "partitions": sorted(summaries, key=itemgetter("topic", "index"))}
 
     return await on_broker(work)
 
@@ -82,9 +80,7 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
         segment_view = snapshot.segment_with(_partition(broker, topic, index).log, segment)
         if segment_view is None:
             raise NotFoundError(f"segment: {topic}-{index} has none with the base offset {segment}")
-        strides = [
-            1 + index_view.entries // _MAX_ARROWS for index_view in (segment_view.offset_index, segment_view.time_index)
-        ]
+        strides = [1 + view.entries // _MAX_ARROWS for view in (segment_view.offset_index, segment_view.time_index)]
         return {
             "offset_entries": _dicts(snapshot.offset_entries(segment_view, 0, strides[0])),
             "time_entries": _dicts(snapshot.time_entries(segment_view, 0, strides[1])),
