@@ -6,9 +6,8 @@ with `minibroker_`. Only opened logs are included, since reading the others woul
 """
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -30,30 +29,7 @@ from minibroker.server.inspection.recording import journal_of
 from minibroker.server.node_listener import NodeListener
 from minibroker.server.services import Services
 
-_Labelled = dict[tuple[str, ...], float]
-
-
-@dataclass(slots=True)
-class Scrape:
-    """The metrics at one moment: numbers by label values."""
-
-    gauges: dict[str, float] = field(default_factory=dict[str, float])
-    by_broker: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
-    messages_in: _Labelled = field(default_factory=_Labelled)
-    bytes_in: _Labelled = field(default_factory=_Labelled)
-    logs: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
-    lag: _Labelled = field(default_factory=_Labelled)
-    group_types: _Labelled = field(default_factory=_Labelled)
-    in_flight: _Labelled = field(default_factory=_Labelled)
-    buried: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
-    acknowledged: _Labelled = field(default_factory=_Labelled)
-    spreads: dict[str, dict[tuple[str, ...], Histogram]] = field(
-        default_factory=dict[str, dict[tuple[str, ...], Histogram]]
-    )
-    fired: _Labelled = field(default_factory=_Labelled)
-    requests: int | None = None
-
-
+_Labels = tuple[str, ...]
 _GAUGES: Final = {
     "kafka_controller_kafkacontroller_activebrokercount": "Brokers that are up",
     "kafka_controller_kafkacontroller_fencedbrokercount": "Brokers that are down",
@@ -107,6 +83,60 @@ _LOGS: Final = {
     "kafka_log_log_logstartoffset": "Log start offset of a partition",
     "kafka_log_log_logendoffset": "Log end offset of a partition",
 }
+_MESSAGES_IN: Final = "kafka_server_brokertopicmetrics_messagesin"
+_BYTES_IN: Final = "kafka_server_brokertopicmetrics_bytesin"
+_LAG: Final = "kafka_consumergroup_lag"
+_IN_FLIGHT: Final = "kafka_server_sharepartitionmetrics_inflightmessagecount"
+_ACKNOWLEDGEMENTS: Final = "kafka_server_sharegroupmetrics_recordacknowledgements"
+_GROUP_TYPES: Final = "kafka_server_group_coordinator_metrics_group_count"
+_FAULTS: Final = "minibroker_faults_fired"
+_JOURNAL: Final = "minibroker_journal_requests"
+
+_Kind = type[GaugeMetricFamily] | type[CounterMetricFamily] | type[UnknownMetricFamily]
+_FAMILIES: Final[dict[str, tuple[_Kind, _Labels, str]]] = {
+    **{name: (GaugeMetricFamily, (), text) for name, text in _GAUGES.items()},
+    **{name: (GaugeMetricFamily, ("broker",), text) for name, text in (_BY_BROKER | _SHARE_SESSIONS).items()},
+    **{name: (CounterMetricFamily, ("broker",), text) for name, text in _COUNTED_BY_BROKER.items()},
+    **{name: (GaugeMetricFamily, ("topic", "partition"), text) for name, text in _LOGS.items()},
+    _MESSAGES_IN: (CounterMetricFamily, ("topic",), "Appended records"),
+    _BYTES_IN: (CounterMetricFamily, ("topic",), "Bytes of appended batches"),
+    _LAG: (GaugeMetricFamily, ("consumergroup", "topic", "partition"), "Lag of a group in offsets"),
+    _IN_FLIGHT: (GaugeMetricFamily, ("group", "topic", "partition"), "Offsets in flight in a share group"),
+    # The exporter types a Count as unknown, not as a counter, if its name has no PerSec.
+    **{
+        name: (UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily, ("group",), text)
+        for name, text in _BURIED.items()
+    },
+    _ACKNOWLEDGEMENTS: (CounterMetricFamily, ("ackType",), "Records acknowledged by members of share groups"),
+    _GROUP_TYPES: (GaugeMetricFamily, ("protocol",), "Groups by type"),
+    _FAULTS: (CounterMetricFamily, ("api", "action"), "Requests hit by faults"),
+    _JOURNAL: (CounterMetricFamily, (), "Requests since the journal was started"),
+}
+"""The kind, the labels and the help text of each metric."""
+
+
+class Scrape(Collector):
+    """The metrics at one moment, in the form that the Prometheus library collects.
+
+    Attributes:
+        numbers: Numbers by metric name and label values.
+        spreads: Histograms by metric name and label values.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, dict[_Labels, float]] = defaultdict(lambda: defaultdict(float))
+        self.spreads: dict[str, dict[_Labels, Histogram]] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric families with their samples."""
+        for name, (kind, labels, help_text) in _FAMILIES.items():
+            if name != _JOURNAL or name in self.numbers:
+                family = kind(name, help_text, labels=labels)
+                for label_values, number in self.numbers.get(name, {}).items():
+                    family.add_metric(label_values, number)
+                yield family
+        for name, help_text in _SPREADS.items():
+            yield from _spread(name, help_text, self.spreads.get(name, {}))
 
 
 async def collect_metrics(broker: AsyncOperations) -> Scrape:
@@ -119,10 +149,10 @@ async def collect_metrics(broker: AsyncOperations) -> Scrape:
     _count_shares(services, scrape)
     await in_slices(services, _count_groups(services, scrape))
     for fault in await broker.faults.list():
-        labels = (fault.api or "*", fault.action or "delay")
-        scrape.fired[labels] = scrape.fired.get(labels, 0) + fault.fired
+        scrape.numbers[_FAULTS][fault.api or "*", fault.action or "delay"] += fault.fired
     journal = journal_of(services)
-    scrape.requests = None if journal is None else journal.count
+    if journal is not None:
+        scrape.numbers[_JOURNAL][()] = journal.count
     return scrape
 
 
@@ -160,13 +190,13 @@ def _count_brokers(services: Services, scrape: Scrape) -> None:
             0 if quotas is None else quotas.left,
         )
         for name, number in zip((*_BY_BROKER, *_COUNTED_BY_BROKER), numbers, strict=True):
-            scrape.by_broker.setdefault(name, {})[str(node.id),] = number
+            scrape.numbers[name][str(node.id),] = number
     up = len(cluster.up)
-    scrape.gauges["kafka_controller_kafkacontroller_activebrokercount"] = up
-    scrape.gauges["kafka_controller_kafkacontroller_fencedbrokercount"] = len(cluster.nodes) - up
-    scrape.gauges["kafka_controller_kafkacontroller_globaltopiccount"] = len(services.core.topics)
-    scrape.gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = len(partitions)
-    scrape.gauges["kafka_controller_kafkacontroller_offlinepartitionscount"] = offline
+    scrape.numbers["kafka_controller_kafkacontroller_activebrokercount"][()] = up
+    scrape.numbers["kafka_controller_kafkacontroller_fencedbrokercount"][()] = len(cluster.nodes) - up
+    scrape.numbers["kafka_controller_kafkacontroller_globaltopiccount"][()] = len(services.core.topics)
+    scrape.numbers["kafka_controller_kafkacontroller_globalpartitioncount"][()] = len(partitions)
+    scrape.numbers["kafka_controller_kafkacontroller_offlinepartitionscount"][()] = offline
 
 
 def _measure_logs(services: Services, scrape: Scrape) -> None:
@@ -175,11 +205,11 @@ def _measure_logs(services: Services, scrape: Scrape) -> None:
         if log is None:
             continue
         topic = (partition.topic.name,)
-        scrape.messages_in[topic] = scrape.messages_in.get(topic, 0) + max(0, log.log_end_offset - log.opened_at)
-        scrape.bytes_in[topic] = scrape.bytes_in.get(topic, 0) + log.appended_bytes
+        scrape.numbers[_MESSAGES_IN][topic] += max(0, log.log_end_offset - log.opened_at)
+        scrape.numbers[_BYTES_IN][topic] += log.appended_bytes
         numbers = log.size, len(log.segments), log.log_start_offset, log.log_end_offset
         for name, number in zip(_LOGS, numbers, strict=True):
-            scrape.logs.setdefault(name, {})[partition.topic.name, str(partition.index)] = number
+            scrape.numbers[name][partition.topic.name, str(partition.index)] = number
 
 
 def _count_groups(services: Services, scrape: Scrape) -> Steps[None]:
@@ -194,15 +224,15 @@ def _count_groups(services: Services, scrape: Scrape) -> Steps[None]:
         offsets += sum(map(len, group.offsets.committed.values()))
         with contextlib.suppress(OperationError):  # The group's coordinator has moved.
             for (topic, index), lag in (yield from group_lag(services, group.group_id)).items():
-                scrape.lag[group.group_id, topic, str(index)] = lag
+                scrape.numbers[_LAG][group.group_id, topic, str(index)] = lag
         yield
     prefix = "kafka_coordinator_group_groupmetadatamanager_num"
-    scrape.gauges[f"{prefix}groups"] = len(groups)
-    scrape.gauges[f"{prefix}offsets"] = offsets
+    scrape.numbers[f"{prefix}groups"][()] = len(groups)
+    scrape.numbers[f"{prefix}offsets"][()] = offsets
     for state in GroupState:
-        scrape.gauges[f"{prefix}groups{state.value.lower()}"] = states[state.value]
+        scrape.numbers[f"{prefix}groups{state.value.lower()}"][()] = states[state.value]
     for kind in (Group.kind, ConsumerGroup.kind, ShareGroup.kind):
-        scrape.group_types[kind,] = kinds[kind]
+        scrape.numbers[_GROUP_TYPES][kind,] = kinds[kind]
 
 
 def _count_shares(services: Services, scrape: Scrape) -> None:
@@ -213,79 +243,24 @@ def _count_shares(services: Services, scrape: Scrape) -> None:
             share_sessions = manager.sessions(node)
             sessions = len(share_sessions), share_sessions.partitions
         for name, number in zip(_SHARE_SESSIONS, sessions, strict=True):
-            scrape.by_broker.setdefault(name, {})[str(node.id),] = number
+            scrape.numbers[name][str(node.id),] = number
     for key, share_partition in () if manager is None else manager.all.items():
         topic = services.core.topics.with_id(key.topic_id)
         if topic is not None:
-            scrape.in_flight[key.group_id, topic.name, str(key.partition)] = share_partition.in_flight
+            scrape.numbers[_IN_FLIGHT][key.group_id, topic.name, str(key.partition)] = share_partition.in_flight
     if manager is not None:
         measured = manager.measured
-        scrape.acknowledged = {(name,): measured.acknowledged[kind] for kind, name in _ACKNOWLEDGED.items()}
+        for kind, name in _ACKNOWLEDGED.items():
+            scrape.numbers[_ACKNOWLEDGEMENTS][name,] = measured.acknowledged[kind]
         scrape.spreads[_LOAD_MS] = {(): measured.load_ms}
         scrape.spreads[_FETCH_RATIO] = {(group_id,): reads.ratio for group_id, reads in measured.fetches.items()}
         scrape.spreads[_ACQUIRE_MS] = {(group_id,): reads.acquire_ms for group_id, reads in measured.fetches.items()}
     for group_id, buried in () if manager is None else manager.buried.items():
         for name, number in zip(_BURIED, (buried.records, buried.batches, buried.failures), strict=True):
-            scrape.buried.setdefault(name, {})[group_id,] = number
+            scrape.numbers[name][group_id,] = number
 
 
-class _ScrapeCollector(Collector):
-    """A scrape in the form that the Prometheus library collects."""
-
-    def __init__(self, scrape: Scrape) -> None:
-        self._scrape = scrape
-
-    def collect(self) -> Iterator[Metric]:
-        scrape = self._scrape
-        for name, help_text in _GAUGES.items():
-            yield GaugeMetricFamily(name, help_text, value=scrape.gauges[name])
-        for name, help_text in (_BY_BROKER | _SHARE_SESSIONS).items():
-            yield _sampled(GaugeMetricFamily(name, help_text, labels=["broker"]), scrape.by_broker.get(name, {}))
-        for name, help_text in _COUNTED_BY_BROKER.items():
-            yield _sampled(CounterMetricFamily(name, help_text, labels=["broker"]), scrape.by_broker.get(name, {}))
-        for name, help_text in _LOGS.items():
-            yield _sampled(GaugeMetricFamily(name, help_text, labels=["topic", "partition"]), scrape.logs.get(name, {}))
-        prefix = "kafka_server_brokertopicmetrics_"
-        counted = CounterMetricFamily(f"{prefix}messagesin", "Appended records", labels=["topic"])
-        yield _sampled(counted, scrape.messages_in)
-        yield _sampled(
-            CounterMetricFamily(f"{prefix}bytesin", "Bytes of appended batches", labels=["topic"]), scrape.bytes_in
-        )
-        labels = ["consumergroup", "topic", "partition"]
-        yield _sampled(
-            GaugeMetricFamily("kafka_consumergroup_lag", "Lag of a group in offsets", labels=labels), scrape.lag
-        )
-        name = "kafka_server_sharepartitionmetrics_inflightmessagecount"
-        labels = ["group", "topic", "partition"]
-        yield _sampled(GaugeMetricFamily(name, "Offsets in flight in a share group", labels=labels), scrape.in_flight)
-        for name, help_text in _BURIED.items():
-            # The exporter types a Count as unknown, not as a counter, if its name has no PerSec.
-            kind = UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily
-            yield _sampled(kind(name, help_text, labels=["group"]), scrape.buried.get(name, {}))
-        name = "kafka_server_sharegroupmetrics_recordacknowledgements"
-        counted = CounterMetricFamily(name, "Records acknowledged by members of share groups", labels=["ackType"])
-        yield _sampled(counted, scrape.acknowledged)
-        for name, help_text in _SPREADS.items():
-            yield from _spread(name, help_text, scrape.spreads.get(name, {}))
-        name = "kafka_server_group_coordinator_metrics_group_count"
-        yield _sampled(GaugeMetricFamily(name, "Groups by type", labels=["protocol"]), scrape.group_types)
-        fired = CounterMetricFamily("minibroker_faults_fired", "Requests hit by faults", labels=["api", "action"])
-        yield _sampled(fired, scrape.fired)
-        if scrape.requests is not None:
-            yield CounterMetricFamily(
-                "minibroker_journal_requests", "Requests since the journal was started", value=scrape.requests
-            )
-
-
-def _sampled(family: Metric, numbers: _Labelled) -> Metric:
-    """Add a sample for each number to a family, and return the family."""
-    assert isinstance(family, GaugeMetricFamily | CounterMetricFamily | UnknownMetricFamily)
-    for labels, number in numbers.items():
-        family.add_metric(labels, number)
-    return family
-
-
-def _spread(name: str, help_text: str, spreads: dict[tuple[str, ...], Histogram]) -> Iterator[Metric]:
+def _spread(name: str, help_text: str, spreads: dict[_Labels, Histogram]) -> Iterator[Metric]:
     """Yield the two families that the exporter makes from one of Kafka's histograms."""
     labels = ["group"][: max(map(len, spreads), default=0)]
     quantiles = GaugeMetricFamily(name, help_text, labels=[*labels, "quantile"])
@@ -301,7 +276,7 @@ def _spread(name: str, help_text: str, spreads: dict[tuple[str, ...], Histogram]
 def encode_metrics(scrape: Scrape, accept: str) -> tuple[bytes, str]:
     """Return the metrics in the format accepted by the client, and the content type."""
     registry = CollectorRegistry()
-    registry.register(_ScrapeCollector(scrape))
+    registry.register(scrape)
     ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
