@@ -8,7 +8,6 @@ from minibroker.server.inspection.exchanges import Kind
 from minibroker.server.inspection.message_json import SECRETS, is_password
 from minibroker_lab.page.events import fault_text
 from minibroker_lab.page.follow.links import record_sets
-from minibroker_lab.page.rows import row_json
 from minibroker_lab.trace.reading import has_secrets
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.batches import record_set_tree
@@ -31,7 +30,7 @@ _HIDDEN_APIS: Final = frozenset({int(ApiKey.ENVELOPE)})
 
 def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
     """Return the JSON of an exchange with its bytes and fields."""
-    content = row_json(rows.row(exchange))
+    content = rows.row(exchange)._asdict()
     frame = bytearray(exchange.request_frame)
     content["request"] = _part_json(exchange, frame, exchange.bytes_in, request_fields(frame, _LIMITS))
     versions = request_versions(exchange.api_key) if exchange.kind is Kind.REQUEST else range(0)

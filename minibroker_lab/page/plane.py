@@ -30,12 +30,21 @@ if TYPE_CHECKING:
 PAGE_PATH: Final = "/lab"
 
 
-class PagePlane(ControlPlane):
-    """The page of a broker. It listens as soon as it is created, and serves from `start` to `stop`."""
+class _RecordingPlane(ControlPlane):
+    """A page with a recorder, which stops with the page."""
 
     purpose = "the page"
     option = "--page"
     recorder: Recorder
+
+    def shut_down(self) -> None:
+        """End all streams, and answer the waiting requests."""
+        self.recorder.stop()
+        super().shut_down()
+
+
+class PagePlane(_RecordingPlane):
+    """The page of a broker. It listens as soon as it is created, and serves from `start` to `stop`."""
 
     def __init__(self, address: tuple[str, int], token: str | None) -> None:
         super().__init__(address, token)
@@ -69,26 +78,18 @@ class PagePlane(ControlPlane):
         below = PageGuard(page, self.token, host, port)
         return PortRouter(app, port, PathRouter(Guard(self._app, self.token, host), below))
 
-    def shut_down(self) -> None:
-        """End all streams, and answer the waiting requests."""
-        self.recorder.stop()
-        super().shut_down()
 
-
-class TracePlane(ControlPlane):
+class TracePlane(_RecordingPlane):
     """The page of `minibroker trace`. It listens as soon as it is created, and serves from `serve` to `stop`.
 
     Attributes:
         ring: The exchanges that pass through the proxy.
     """
 
-    purpose = "the page"
-    option = "--page"
-
     def __init__(self, address: tuple[str, int], token: str | None) -> None:
         super().__init__(address, token)
         self.ring: Ring[Exchange] = Ring(MAX_EXCHANGES)
-        self._recorder = Recorder(self.ring)
+        self.recorder = Recorder(self.ring)
         self._facts: Mapping[str, Any] = {}
 
     def serve(self, facts: Mapping[str, Any]) -> None:
@@ -102,13 +103,8 @@ class TracePlane(ControlPlane):
 
     def make_app(self) -> ASGIApp:
         """Return the application behind its guard."""
-        self._recorder.start()
-        return PageGuard(make_trace_page(self._recorder, self._facts), self.token, self.host, self.port)
-
-    def shut_down(self) -> None:
-        """End all streams, and answer the waiting requests."""
-        self._recorder.stop()
-        super().shut_down()
+        self.recorder.start()
+        return PageGuard(make_trace_page(self.recorder, self._facts), self.token, self.host, self.port)
 
 
 class PortRouter:

@@ -181,8 +181,3 @@ def _outcome(exchange: Exchange, reading: Reading) -> tuple[str, str]:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def row_json(row: Row) -> dict[str, Any]:
-    """Return a row as JSON."""
-    return row._asdict()

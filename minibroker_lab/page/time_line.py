@@ -185,17 +185,14 @@ class TimeLine:
             past_views = await self._groups_at(number, ended)
             return {**facts, "groups": past_views, "is_whole": True, "logs": _logs(offsets, lambda _: None)}
 
-        async def groups(broker: AsyncOperations) -> dict[str, Any]:
-            return asdict(await past_groups(broker.services, at_ms))
-
-        async def now(broker: AsyncOperations) -> list[dict[str, Any]]:
-            return _logs(offsets, partial(_end_of_log, broker.services.core))
+        async def work(broker: AsyncOperations) -> dict[str, Any]:
+            past = asdict(await past_groups(broker.services, at_ms))
+            return {**past, "logs": _logs(offsets, partial(_end_of_log, broker.services.core))}
 
         try:
-            past, logs = await remote(groups), await remote(now)
+            return {**facts, **await remote(work)}
         except (StorageError, OSError) as error:
             raise OperationError(f"__consumer_offsets: {error}") from None
-        return {**facts, **past, "logs": logs}
 
     def _was_cleaned(self, at_ms: int) -> bool:
         return self._events is not None and any(

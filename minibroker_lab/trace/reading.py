@@ -134,7 +134,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         _raw(exchange.response_frame, exchange.bytes_out, hides=hides) if response is None else None,
         # targets_by_name() only looks up names by id, which Core and KnownTopics both support.
         targets_by_name(served.names, request, cast("Core", topics)) if served and has_targets else (),
-        sorted(set(map(_error, error_codes_of(response)))),
+        sorted(set(map(error_name, error_codes_of(response)))),
     )
 
 
@@ -155,7 +155,8 @@ def name_of(api_key: int) -> str:
         return f"API {api_key}"
 
 
-def _error(code: int) -> str:
+def error_name(code: int) -> str:
+    """Return the name of an error, or "error 999" if it is unknown."""
     try:
         return ErrorCode(code).name
     except ValueError:

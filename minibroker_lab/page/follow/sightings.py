@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.server.inspection.exchanges import Kind
+from minibroker_lab.trace.reading import error_name
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.frames import request_fields, response_fields
 from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch, record_in_set
@@ -93,22 +94,27 @@ class _Frames:
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
         self.request = request_fields(memoryview(exchange.request_frame), _LIMITS)
-        self._response: Node | None = None
 
-    @property
+    @cached_property
     def response(self) -> Node | None:
         """The fields of the response, or None without a response."""
         exchange = self.exchange
-        if self._response is None and exchange.bytes_out:
-            frame = memoryview(exchange.response_frame)
-            self._response = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
-        return self._response
+        if not exchange.bytes_out:
+            return None
+        return response_fields(exchange.api_key, exchange.version, memoryview(exchange.response_frame), _LIMITS)
 
-    def sighting(self, kind: str, direction: str, node: Node, **given: Any) -> Sighting:
+    def sighting(
+        self,
+        kind: str,
+        direction: str,
+        node: Node,
+        error: str | None,
+        place: RecordPlace | None = None,
+        **facts: Any,
+    ) -> Sighting:
         """Return a sighting at a node of the request or the response."""
         client_id = self.request.find("header", "client_id").value
-        position, error = given.pop("place", None), given.pop("error", None)
-        return Sighting(kind, self.exchange, client_id, direction, node.start, node.end, position, error, given)
+        return Sighting(kind, self.exchange, client_id, direction, node.start, node.end, place, error, facts)
 
 
 def _parts(tree: Node | None, target: Target, names: tuple[str, str, str, str]) -> Iterator[Node]:
@@ -139,13 +145,12 @@ def _is_topic(topic: Node, name: str, target: Target) -> bool:
     return False
 
 
-def _error(code: int) -> str:
-    if not code:
-        return ""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"
+def _error(node: Node | None, *path: str) -> str | None:
+    """Return the name of an error, an empty string for no error, or None without a response."""
+    if node is None:
+        return None
+    code = node.find(*path).value
+    return error_name(code) if code else ""
 
 
 def records_of(part: Node, frame: bytes | bytearray) -> tuple[int, memoryview, bool]:
@@ -179,7 +184,7 @@ def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
     for partition in _parts(frames.request, target, _PRODUCE):
         response_node = next(_parts(frames.response, target, _PRODUCED), None)
         start, data, is_whole = records_of(partition, frames.exchange.request_frame)
-        error = None if response_node is None else _error(response_node.find("error_code").value)
+        error = _error(response_node, "error_code")
         is_same = _is_same_batch(data, target)
         if error:
             if is_same:
@@ -259,7 +264,6 @@ def _fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
             "fetch_offset": None if request_node is None else request_node.find("fetch_offset").value,
             "read_committed": any(field.name == "isolation_level" and field.value for field in body.children or ()),
             "listed_as_aborted": _is_listed_as_aborted(partition, target),
-            "replica": next((field.value for field in body.children or () if field.name == "replica_id"), -1),
         }
         yield frames.sighting(kind, "response", partition, place=place, error="", **facts)
 
@@ -341,8 +345,7 @@ def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
             word = _ACKNOWLEDGEMENTS[kind] if 0 <= kind < len(_ACKNOWLEDGEMENTS) else str(kind)
             response_node = next(_parts(frames.response, target, _FETCHED), None)
             name = "acknowledge_error_code" if frames.exchange.api_key == ApiKey.SHARE_FETCH else "error_code"
-            code = 0 if response_node is None else response_node.find(name).value
-            error = None if frames.response is None else _error(code)
+            error = None if frames.response is None else _error(response_node, name) or ""
             yield frames.sighting("acknowledged", "request", batch, error=error, group=group, type=word)
 
 
@@ -361,10 +364,9 @@ def _commit(frames: _Frames, target: Target) -> Iterator[Sighting]:
         facts = {
             "group": body.find("group_id").value,
             "committed": committed,
-            "member": next((field.value for field in body.children or () if field.name == "member_id"), ""),
             "is_transactional": frames.exchange.api_key == ApiKey.TXN_OFFSET_COMMIT,
         }
-        error = None if response_node is None else _error(response_node.find("error_code").value)
+        error = _error(response_node, "error_code")
         yield frames.sighting("committed", "request", partition, error=error, **facts)
 
 
@@ -372,7 +374,7 @@ def _delete(frames: _Frames, target: Target) -> Iterator[Sighting]:
     for partition in _parts(frames.request, target, _OFFSETS):
         offset = partition.find("offset").value
         response_node = next(_parts(frames.response, target, _OFFSETS), None)
-        error = None if response_node is None else _error(response_node.find("error_code").value)
+        error = _error(response_node, "error_code")
         if offset > target.offset or (
             offset == -1 and response_node and response_node.find("low_watermark").value > target.offset
         ):
@@ -384,8 +386,7 @@ def _end(frames: _Frames, target: Target) -> Iterator[Sighting]:
     producer = body.find("producer_id").value, body.find("producer_epoch").value
     if target.batch is None or producer != (target.batch[2], target.batch[3]):
         return
-    response = frames.response
-    error = None if response is None else _error(response.find("body", "error_code").value)
+    error = _error(frames.response, "body", "error_code")
     facts = {"committed": bool(body.find("committed").value), "id": body.find("transactional_id").value}
     yield frames.sighting("ended", "request", body.find("committed"), error=error, **facts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.cluster.errors import OperationError
-from minibroker.operations.views.consumer_offsets import CommitsView, commits_of
+from minibroker.operations.views.consumer_offsets import commits_of
 from minibroker_lab.page.follow import stages
 from minibroker_lab.page.follow.sightings import Target
 from minibroker_protocol.errors import DecodeError
@@ -40,9 +40,6 @@ async def story(
             return None, None
         return known_topic.id, record_view(known_topic.partitions[partition].log, offset)
 
-    async def look_for_commits(broker: AsyncOperations) -> CommitsView:
-        return await commits_of(broker.services, topic, partition, offset)
-
     async def look_for_newer(broker: AsyncOperations) -> int | None:
         known_topic = broker.services.core.topics.get(topic)
         if known_topic is None or place is None or place.key is None:
@@ -54,7 +51,7 @@ async def story(
         target = Target(topic, topic_id, partition, offset, _batch(view))
         search = await searches.look(target)
         place, source = _copy(view, search)
-        commits = await remote(look_for_commits)
+        commits = await remote(lambda broker: commits_of(broker.services, topic, partition, offset))
         newer = await remote(look_for_newer) if view is not None and view.state == "gap" else None
     except (StorageError, DecodeError, OSError) as error:
         raise OperationError(f"{topic}-{partition}: {error}") from None

@@ -13,7 +13,7 @@ from minibroker.server.inspection.exchanges import Kind
 from minibroker_lab.page.detail import exchange_json, version_json
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import OnRecorder
-from minibroker_lab.page.rows import WAITING, Filter, parse_filter, row_json
+from minibroker_lab.page.rows import WAITING, Filter, parse_filter
 
 router = APIRouter(prefix="/requests")
 
@@ -56,7 +56,7 @@ async def rows(
     """
     numbers = range(max(first, recorder.first), min(last, recorder.last, first + _MAX_ROWS - 1) + 1)
     exchanges = [exchange for number in numbers if (exchange := recorder.known(number)) is not None]
-    return {"rows": [row_json(recorder.rows.row(exchange)) for exchange in exchanges]}
+    return {"rows": [recorder.rows.row(exchange)._asdict() for exchange in exchanges]}
 
 
 @router.get("/apis")
@@ -130,7 +130,7 @@ async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
                     continue
                 row = recorder.rows.row(exchange)
                 if row_filter.matches(row):
-                    rows.append(row_json(row))
+                    rows.append(row._asdict())
                     if row.state == WAITING:
                         waiting.add(number)
                 if count % _SLICE == _SLICE - 1:
