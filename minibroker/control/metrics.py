@@ -61,7 +61,7 @@ _SHARE_SESSIONS: Final = {
     "kafka_server_sharesessioncache_sharesessionscount": "Share sessions",
     "kafka_server_sharesessioncache_sharepartitionscount": "Partitions in share sessions",
 }
-_BURIED: Final = {
+_DEAD_LETTERS: Final = {
     "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_count": "Records written to a group's dead-letter queue",
     "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests": "Attempts to write a batch to the queue",
     "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests": "Batches that were not written to the queue",
@@ -105,7 +105,7 @@ _FAMILIES: Final[dict[str, tuple[_Kind, _Labels, str]]] = {
     # The exporter types a Count as unknown, not as a counter, if its name has no PerSec.
     **{
         name: (UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily, ("group",), text)
-        for name, text in _BURIED.items()
+        for name, text in _DEAD_LETTERS.items()
     },
     _ACKNOWLEDGEMENTS: (CounterMetricFamily, ("ackType",), "Records acknowledged by members of share groups"),
     _GROUP_TYPES: (GaugeMetricFamily, ("protocol",), "Groups by type"),
@@ -249,14 +249,14 @@ def _count_shares(services: Services, scrape: Scrape) -> None:
         if topic is not None:
             scrape.numbers[_IN_FLIGHT][key.group_id, topic.name, str(key.partition)] = share_partition.in_flight
     if manager is not None:
-        measured = manager.measured
+        metrics = manager.metrics
         for kind, name in _ACKNOWLEDGED.items():
-            scrape.numbers[_ACKNOWLEDGEMENTS][name,] = measured.acknowledged[kind]
-        scrape.spreads[_LOAD_MS] = {(): measured.load_ms}
-        scrape.spreads[_FETCH_RATIO] = {(group_id,): reads.ratio for group_id, reads in measured.fetches.items()}
-        scrape.spreads[_ACQUIRE_MS] = {(group_id,): reads.acquire_ms for group_id, reads in measured.fetches.items()}
-    for group_id, buried in () if manager is None else manager.buried.items():
-        for name, number in zip(_BURIED, (buried.records, buried.batches, buried.failures), strict=True):
+            scrape.numbers[_ACKNOWLEDGEMENTS][name,] = metrics.acknowledged[kind]
+        scrape.spreads[_LOAD_MS] = {(): metrics.load_ms}
+        scrape.spreads[_FETCH_RATIO] = {(group_id,): reads.ratio for group_id, reads in metrics.fetches.items()}
+        scrape.spreads[_ACQUIRE_MS] = {(group_id,): reads.acquire_ms for group_id, reads in metrics.fetches.items()}
+    for group_id, letters in () if manager is None else manager.dead_letters.items():
+        for name, number in zip(_DEAD_LETTERS, (letters.records, letters.batches, letters.failures), strict=True):
             scrape.numbers[name][group_id,] = number
 
 

@@ -47,7 +47,8 @@ def line_of(reading: Reading) -> str:
     latency = "" if exchange.ended_ms is None else f"{exchange.ended_ms - exchange.began_ms:.1f}"
     sizes = f"{exchange.bytes_in}/{exchange.bytes_out}"
     about, outcome = about_of(reading), outcome_of(reading)
-    return escape_for_log(f"{clock:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
+    line = f"{clock:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}"
+    return escape_for_log(line) + "\n"
 
 
 @lru_cache(maxsize=10)
