@@ -13,7 +13,7 @@ from minibroker_protocol.messages.acls import (
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
-from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntityData, AlterEntryData, OpData
+from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
 from minibroker_protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementallyAlteredConfig,
@@ -101,7 +101,7 @@ def delete_acls(target: Target, size: int) -> Attack:
 def _quotas(entity_type: str, names: list[str], key: str) -> AlterClientQuotasRequest:
     entries = [
         AlterEntryData(
-            entity=[AlterEntityData(entity_type=entity_type, entity_name=name)],
+            entity=[EntityData(entity_type=entity_type, entity_name=name)],
             ops=[OpData(key=key, value=10.0, remove=False)],
         )
         for name in names

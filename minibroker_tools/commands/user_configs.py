@@ -10,11 +10,11 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import to_double
 from minibroker_protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    AlterEntityData,
     AlterEntryData,
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    EntityData,
     OpData,
 )
 from minibroker_protocol.messages.scram_credentials import (
@@ -126,7 +126,7 @@ def alter_quotas(
         except ValueError:
             raise ToolError(f"Cannot parse quota configuration value for {name}: {text}") from None
     changes += [OpData(key=name, value=0.0, remove=True) for name in deleted]
-    entity = [AlterEntityData(entity_type=_QUOTA_TYPES[kind], entity_name=name or None) for kind, name in entities]
+    entity = [EntityData(entity_type=_QUOTA_TYPES[kind], entity_name=name or None) for kind, name in entities]
     request = AlterClientQuotasRequest(entries=[AlterEntryData(entity=entity, ops=changes)], validate_only=False)
     check_all(cluster.ask_controller(request).entries)
 

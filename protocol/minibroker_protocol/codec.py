@@ -2,9 +2,9 @@
 
 They are generated on first use. The fields of a version are known in advance, so the generated functions never check
 versions. A run of fixed-size fields, together with the length that follows, becomes one `struct` call. Nested
-structures become nested loops in the same function. `source()` returns the generated code.
+structures become nested loops in the same function.
 
-`compiler` describes the rules of the generated code.
+`compiler` describes the rules of the generated code, and its `generated_source()` returns the code.
 """
 
 import struct
@@ -17,7 +17,6 @@ from minibroker_protocol.compiler import (
     compile_plain_decoder,
     compile_plain_response_encoder,
     compile_response_encoder,
-    generated_source,
 )
 from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError, TooManyElementsError
 from minibroker_protocol.primitives import WireType
@@ -142,11 +141,6 @@ def encode(value: object, version: int, out: bytearray, splices: Splices) -> Non
 
 UNENCODABLE: Final = (ProtocolError, struct.error, TypeError, AttributeError, UnicodeEncodeError)
 """Exceptions that encoders raise."""
-
-
-def source(cls: type[Any], version: int) -> str:
-    """Return the generated Python source of the decoder and the encoder, for readers and tests."""
-    return generated_source(cls, version)
 
 
 def message_from_values(cls: type[T], values: Sequence[Any]) -> T:

@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import Annotated
 
+from minibroker_protocol.codec import encode
 from minibroker_protocol.schema import (
     Array,
     Bool,
@@ -92,3 +93,10 @@ class Tree:
     comment: Annotated[String, tagged(0, "4+"), since(3)] = "none"
     tags: Annotated[Array[Int8], tagged(200, "3+"), since(3)] = field(default_factory=list)
     last: Int8
+
+
+def encoded(value: object, version: int) -> bytes:
+    """Return the encoded message."""
+    out = bytearray()
+    encode(value, version, out, [])
+    return bytes(out)

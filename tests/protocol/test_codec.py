@@ -35,7 +35,7 @@ from minibroker_protocol.messages.topics import (
 )
 from minibroker_protocol.primitives import write_uvarint
 from tests.protocol.message_strategies import all_classes, all_messages, few_at_a_time, layouts, messages, versions_of
-from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree
+from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree, encoded
 from tests.sweeps import few_examples
 
 PRODUCE = ProduceRequest(
@@ -60,12 +60,6 @@ GOLDEN: list[tuple[int, Any, bytes]] = [
         b"\0\0\x01\0\0\0\0\x02\x01\x08\0\0\0\0\0\0\0\x01\x03\x01\x01",
     ),
 ]
-
-
-def encoded(value: object, version: int) -> bytes:
-    out = bytearray()
-    encode(value, version, out, [])
-    return bytes(out)
 
 
 @pytest.mark.parametrize(("version", "value", "golden"), GOLDEN, ids=[f"{type(m).__name__}-v{v}" for v, m, _ in GOLDEN])

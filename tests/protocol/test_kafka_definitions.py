@@ -32,7 +32,6 @@ _NOT_SAID: Final = object()
 _RENAMED: Final = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
 _OWN_NAMES: Final = {
     "AcknowledgedPartition": "PartitionData",
-    "AlterEntityData": "EntityData",
     "AlterEntryData": "EntryData",
     "AlteredEntryData": "EntryData",
     "AlteredPartition": "PartitionData",
@@ -47,7 +46,6 @@ _OWN_NAMES: Final = {
     "PartitionState": "PartitionData",
     "ReadPartition": "PartitionData",
     "ReadPartitionResult": "PartitionResult",
-    "SummarizedPartition": "PartitionData",
     "SummarizedPartitionResult": "PartitionResult",
     "TargetTaskIds": "TaskIds",
     "TopicState": "TopicData",

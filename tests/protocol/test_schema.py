@@ -8,7 +8,8 @@ import pytest
 
 from minibroker_protocol import codec
 from minibroker_protocol import primitives as p
-from minibroker_protocol.codec import decode, decoder_for, encode, encoder_for, shallow_copy, source
+from minibroker_protocol.codec import decode, decoder_for, encoder_for, shallow_copy
+from minibroker_protocol.compiler import generated_source
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.messages.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData
 from minibroker_protocol.messages.groups import HeartbeatRequest
@@ -27,15 +28,9 @@ from minibroker_protocol.schema import (
     since,
     structure,
 )
-from tests.protocol.sample_messages import Arrays, Leaf, Numbers, Point, Texts, Tree
+from tests.protocol.sample_messages import Leaf, Numbers, Point, Texts, Tree, encoded
 
 TREE = {each.name: each for each in fields_of(Tree)}
-
-
-def encoded(value: object, version: int) -> bytes:
-    out = bytearray()
-    encode(value, version, out, [])
-    return bytes(out)
 
 
 def tree(**fields: Any) -> Tree:
@@ -72,11 +67,6 @@ def test_a_version_range_that_is_none_is_refused(text: str) -> None:
         VersionRange.parse(text)
 
 
-def test_a_message_knows_its_versions_and_the_flexible_ones() -> None:
-    assert schema_of(Tree) == (VersionRange(0, 4), VersionRange.parse("3+"))
-    assert schema_of(Numbers).flexible == VersionRange(1, 1)
-
-
 def test_a_message_without_flexible_versions_has_none() -> None:
     @message(versions="0-3")
     class Plain:
@@ -100,40 +90,6 @@ def test_types_may_be_written_as_texts() -> None:
         ("number", p.INT16, 0),
         ("name", p.STRING, 2),
     ]
-
-
-def test_fields_stand_in_the_order_of_their_declaration() -> None:
-    assert list(TREE) == ["old", "leaves", "label", "leaf", "origin", "comment", "tags", "last"]
-
-
-def test_the_kinds_of_fields_are_read_from_their_types() -> None:
-    assert [field.kind for field in fields_of(Numbers)] == [
-        *(p.BOOLEAN, p.INT8, p.INT16, p.INT32, p.INT64, p.UINT16, p.FLOAT64, p.UUID)
-    ]
-    assert [field.kind for field in fields_of(Texts)] == [p.STRING, p.STRING, p.BYTES, p.BYTES, p.RECORDS]
-    assert [field.kind for field in fields_of(Arrays)] == [p.INT16, p.STRING, p.UUID, p.INT32]
-    assert all(field.is_array for field in fields_of(Arrays))
-    assert TREE["leaves"].kind is Leaf
-    assert TREE["leaf"].kind is Leaf
-    assert TREE["origin"].kind is Point
-    assert [name for name, field in TREE.items() if field.is_array] == ["leaves", "tags"]
-
-
-def test_a_type_that_admits_none_is_nullable_in_every_version_unless_told_otherwise() -> None:
-    assert [field.nullable for field in fields_of(Texts)] == [NEVER, ALWAYS, NEVER, ALWAYS, ALWAYS]
-    assert TREE["leaves"].nullable == VersionRange.parse("1+")
-    assert TREE["label"].nullable == VersionRange.parse("2+")
-
-
-def test_presence_and_tags_are_read_from_the_annotations() -> None:
-    assert TREE["old"].present == VersionRange(0, 1)
-    assert TREE["last"].present == ALWAYS
-    assert (TREE["comment"].tag, TREE["comment"].present, TREE["comment"].tagged_in) == (
-        0,
-        VersionRange.parse("3+"),
-        VersionRange.parse("4+"),
-    )
-    assert (TREE["last"].tag, TREE["last"].tagged_in) == (-1, NEVER)
 
 
 def test_defaults_are_those_of_the_declaration_or_of_the_type() -> None:
@@ -262,7 +218,7 @@ def test_decoding_compiles_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fields_next_to_each_other_are_read_and_written_in_one_call() -> None:
-    text = source(Numbers, 0)
+    text = generated_source(Numbers, 0)
     assert "unpack_from_?bhiqHd16s(buf, p)" in text.replace("B0", "?")
     assert text.count("unpack_from_") == 1
     assert text.count("pack_") - text.count("unpack_") == 1

@@ -22,10 +22,10 @@ from minibroker_protocol.messages.acls import (
 )
 from minibroker_protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    AlterEntityData,
     AlterEntryData,
     ComponentData,
     DescribeClientQuotasRequest,
+    EntityData,
     OpData,
 )
 from minibroker_protocol.messages.configs import (
@@ -305,7 +305,7 @@ class MachineCrashes:
     def _limit(self, harness: Harness, user: str) -> None:
         value = self._rng.choice([None, float(self._rng.randint(1, 9) * 1_000_000)])
         operation = OpData(key=_QUOTA, value=value or 0, remove=value is None)
-        entity = AlterEntityData(entity_type="user", entity_name=user)
+        entity = EntityData(entity_type="user", entity_name=user)
         request = AlterClientQuotasRequest(
             entries=[AlterEntryData(entity=[entity], ops=[operation])], validate_only=False
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config.keys import refused
@@ -23,6 +24,7 @@ from minibroker.security.authorization.acls import (
     ResourceType,
 )
 from minibroker.security.principals import BROKER, escape_for_log
+from minibroker_protocol.json_values import camel_case
 from minibroker_protocol.uuids import new_uuid, uuid_text
 
 if TYPE_CHECKING:
@@ -324,25 +326,12 @@ class _Rules:
 
 
 def _to_entry(acl: AclBinding, id_: str) -> _Entry:
-    return {
-        "id": id_,
-        "resourceType": acl.resource_type.name,
-        "resourceName": acl.resource_name,
-        "patternType": acl.pattern_type.name,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": acl.operation.name,
-        "permissionType": acl.permission_type.name,
+    values = {
+        camel_case(name): value.name if isinstance(value, IntEnum) else value for name, value in acl._asdict().items()
     }
+    return {"id": id_, **values}
 
 
 def _from_entry(entry: _Entry) -> AclBinding:
-    return AclBinding(
-        ResourceType[entry["resourceType"]],
-        entry["resourceName"],
-        PatternType[entry["patternType"]],
-        entry["principal"],
-        entry["host"],
-        Operation[entry["operation"]],
-        PermissionType[entry["permissionType"]],
-    )
+    texts = [(entry[camel_case(name)], kind) for name, kind in AclBinding.__annotations__.items()]
+    return AclBinding._make(kind[text] if issubclass(kind, IntEnum) else text for text, kind in texts)

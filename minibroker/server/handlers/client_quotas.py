@@ -17,7 +17,6 @@ from minibroker_protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlteredEntryData,
-    AlterEntityData,
     AlterEntryData,
     ComponentData,
     DescribeClientQuotasRequest,
@@ -239,8 +238,4 @@ def _checked_operations(
 
 
 def _result(entry: AlterEntryData, code: ErrorCode, message: str | None = None) -> AlteredEntryData:
-    return AlteredEntryData(
-        error_code=code,
-        error_message=message,
-        entity=[AlterEntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity],
-    )
+    return AlteredEntryData(error_code=code, error_message=message, entity=entry.entity)

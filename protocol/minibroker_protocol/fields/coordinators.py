@@ -11,13 +11,7 @@ from minibroker_protocol.coordinator_records import (
     TransactionLogValue,
 )
 from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
-from minibroker_protocol.coordinator_records.share_groups import (
-    SHARE_GROUP_RECORDS,
-    ShareSnapshotKey,
-    ShareSnapshotValue,
-    ShareUpdateKey,
-    ShareUpdateValue,
-)
+from minibroker_protocol.coordinator_records.share_groups import SHARE_GROUP_RECORDS, SHARE_STATE_RECORDS
 from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.versioned import version_of
 from minibroker_protocol.errors import DecodeError
@@ -37,7 +31,7 @@ _BY_TOPIC: Final[dict[str, _Kinds]] = {
         *STREAMS_GROUP_RECORDS,
     ),
     TRANSACTION_STATE: ((TransactionLogKey, TransactionLogValue),),
-    SHARE_GROUP_STATE: ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue)),
+    SHARE_GROUP_STATE: SHARE_STATE_RECORDS,
 }
 """The pairs of key and value of each topic, distinguished by the version of the key."""
 

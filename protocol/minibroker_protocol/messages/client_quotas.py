@@ -73,14 +73,6 @@ class DescribeClientQuotasResponse:
 
 
 @structure
-class AlterEntityData:
-    """One part of an entity: its type (`user`, `client-id`, `ip`) and its name, null for the default entity."""
-
-    entity_type: String
-    entity_name: NullableString
-
-
-@structure
 class OpData:
     """A quota to set, per second. If `remove` is true, the quota is removed and `value` is ignored."""
 
@@ -93,7 +85,7 @@ class OpData:
 class AlterEntryData:
     """An entity and the changes to its quotas."""
 
-    entity: Array[AlterEntityData]
+    entity: Array[EntityData]
     ops: Array[OpData]
 
 
@@ -114,7 +106,7 @@ class AlteredEntryData:
 
     error_code: Int16
     error_message: NullableString
-    entity: Array[AlterEntityData]
+    entity: Array[EntityData]
 
 
 @message(versions="0-1", flexible="1+")

@@ -233,19 +233,11 @@ class DeleteShareGroupStateResponse:
 
 
 @structure
-class SummarizedPartition:
-    """A share-partition to read."""
-
-    partition: Int32
-    leader_epoch: Int32
-
-
-@structure
 class ReadStateSummaryData:
     """The partitions of one topic."""
 
     topic_id: Uuid
-    partitions: Array[SummarizedPartition]
+    partitions: Array[ReadPartition]
 
 
 @message(versions="0-1", flexible="0+")

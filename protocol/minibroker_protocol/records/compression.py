@@ -1,6 +1,7 @@
 """Compression and decompression by codec. A codec's library is imported with its first batch, for a fast start."""
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
@@ -29,15 +30,11 @@ _MODULES: Final = {
     CompressionCodec.ZSTD: "zstd_codec",
 }
 _SMALL_DATA_BYTES: Final = 32 * 1024
-_loaded: Final[dict[CompressionCodec, Any]] = {}
 
 
+@cache
 def _module(codec: CompressionCodec) -> Any:
-    return _loaded.get(codec) or _load(codec)
-
-
-def _load(codec: CompressionCodec) -> Any:
-    return _loaded.setdefault(codec, import_module(f"minibroker_protocol.records.codecs.{_MODULES[codec]}"))
+    return import_module(f"minibroker_protocol.records.codecs.{_MODULES[codec]}")
 
 
 def compress(

@@ -8,7 +8,7 @@ from minibroker.security.principals import Principal
 from minibroker.server.requests.dispatch import accept
 from minibroker.server.requests.meter import Meter
 from minibroker.server.requests.session import Session
-from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntityData, AlterEntryData, OpData
+from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
 from tests.broker.harness import Harness, Pending, frame_of
 
 Entity = Mapping[str, str | None]
@@ -20,7 +20,7 @@ def alter_request(
     return AlterClientQuotasRequest(
         entries=[
             AlterEntryData(
-                entity=[AlterEntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
                 ops=[OpData(key=key, value=value or 0, remove=value is None) for key, value in values.items()],
             )
             for entity, values in entries

@@ -33,7 +33,7 @@ from minibroker_protocol.messages.configs import (
 )
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
-from tests.broker.security.sasl.login import TlsClient, connections_of
+from tests.broker.security.sasl.login import TlsClient, closes, connections_of
 from tests.broker.socket_client import SocketClient
 
 METADATA = MetadataRequest(topics=None)
@@ -333,16 +333,6 @@ def insecure() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def closes(client: SocketClient) -> bool:
-    """Return whether the broker closes the connection, possibly after a TLS alert."""
-    try:
-        while client.socket.recv(1000):
-            pass
-    except ConnectionResetError:
-        pass
-    return True
 
 
 @pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01\x02\x00\x01"])

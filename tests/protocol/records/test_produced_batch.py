@@ -21,6 +21,7 @@ from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import HEADER, CompressionCodec, compute_crc, read_header
 from minibroker_protocol.records.produced_batch import MAX_OPENED_BYTES, check_produced_batch
 from minibroker_protocol.records.record import NewRecord
+from tests.protocol.records.test_batch import with_crc
 
 RECORDS = [
     NewRecord(b"key", b"value", 1_700_000_000_000, (("name", b"content"), ("null", None))),
@@ -34,11 +35,6 @@ def produced(**changes: Any) -> bytearray:
     batch = build_batch(RECORDS, producer_id=7, producer_epoch=0, base_sequence=0)
     HEADER.pack_into(batch, 0, *read_header(batch)._replace(**changes))
     return with_crc(batch)
-
-
-def with_crc(batch: bytearray) -> bytearray:
-    struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
-    return batch
 
 
 def batch_of(payload: bytes, *, count: int, attributes: int = 0) -> bytearray:

@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from benchmarks.meter import Meter
 from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker_protocol.errors import DecodeError, EncodeError
-from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntityData, AlterEntryData, OpData
+from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import frame_of, response_of
 from tests.broker.socket_client import SocketClient
@@ -187,7 +187,7 @@ class Round:
         operations = [OpData(key=key, value=value, remove=False) for key, value in self.configuration.quotas.items()]
         if not operations:
             return
-        entity = [AlterEntityData(entity_type="client-id", entity_name=_CLIENT_ID)]
+        entity = [EntityData(entity_type="client-id", entity_name=_CLIENT_ID)]
         request = AlterClientQuotasRequest(entries=[AlterEntryData(entity=entity, ops=operations)], validate_only=False)
         with SocketClient(self.broker.listeners["PLAINTEXT"][0]) as client:
             if client.ask(request, 1).entries[0].error_code:

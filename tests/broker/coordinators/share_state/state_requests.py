@@ -62,7 +62,7 @@ def read(harness: Harness, *, leader_epoch: int = 0, partition: int = 0) -> Any:
 
 def summary(harness: Harness, *, version: int = 1) -> Any:
     """Read the offsets in the state of t-0."""
-    partition = share_group_state.SummarizedPartition(partition=0, leader_epoch=0)
+    partition = share_group_state.ReadPartition(partition=0, leader_epoch=0)
     return ask(harness, ReadShareGroupStateSummaryRequest, ReadStateSummaryData, partition, version=version)
 
 

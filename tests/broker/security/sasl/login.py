@@ -50,3 +50,13 @@ def connect(broker: Broker, security: Security) -> SocketClient:
     if security.has_tls:
         return TlsClient(broker.address, security.context())
     return SocketClient(broker.address)
+
+
+def closes(client: SocketClient) -> bool:
+    """Return whether the broker closes the connection, possibly after a TLS alert."""
+    try:
+        while client.socket.recv(1000):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
