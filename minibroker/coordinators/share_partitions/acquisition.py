@@ -1,9 +1,7 @@
-"""Acquisition: which of the records read a member gets (`SharePartition.acquire`), and the locks on them."""
+"""Acquisition: which of the records read a member gets (`SharePartition.acquire`)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
-
-from minibroker.clock import Clock, Timer
 
 _MIN_THROTTLED_DELIVERIES: Final = 2
 
@@ -26,40 +24,6 @@ class Limits(NamedTuple):
     renews: bool = True
     has_dead_letter_queue: bool = False
     reads_committed: bool = False
-
-
-class LockTimer:
-    """One timer for all locks, which calls `on_end` when the first lock expires."""
-
-    __slots__ = ("_at_ms", "_clock", "_is_closed", "_on_end", "_timer")
-
-    def __init__(self, clock: Clock, on_end: Callable[[], None]) -> None:
-        self._clock = clock
-        self._on_end = on_end
-        self._timer: Timer | None = None
-        self._at_ms = 0.0
-        self._is_closed = False
-
-    def watch(self, deadline_ms: float | None) -> None:
-        """Set the timer to a monotonic time, or cancel it with None.
-
-        A timer that is already set to an earlier time stays as it is.
-        """
-        if self._timer is not None and (deadline_ms is None or deadline_ms < self._at_ms):
-            self._timer.cancel()
-            self._timer = None
-        if deadline_ms is not None and self._timer is None and not self._is_closed:
-            self._at_ms = deadline_ms
-            self._timer = self._clock.call_later(max(deadline_ms - self._clock.monotonic_ms(), 0), self._fire)
-
-    def _fire(self) -> None:
-        self._timer = None
-        self._on_end()
-
-    def close(self) -> None:
-        """Cancel the timer for good."""
-        self._is_closed = True
-        self.watch(None)
 
 
 class Acquired(NamedTuple):
@@ -120,17 +84,6 @@ def split_into_ranges(first: int, last: int, spans: Iterable[Span], size: int) -
     return acquired
 
 
-def joined(acquired: Iterable[Acquired]) -> list[Acquired]:
-    """Merge neighbors with the same number of deliveries."""
-    runs: list[Acquired] = []
-    for acquired_range in acquired:
-        if runs and runs[-1].last + 1 == acquired_range.first and runs[-1].deliveries == acquired_range.deliveries:
-            runs[-1] = runs[-1]._replace(last=acquired_range.last)
-        else:
-            runs.append(acquired_range)
-    return runs
-
-
 def without(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
     """Return the acquired ranges without the offsets of some spans. Both lists are sorted."""
     remaining: list[Acquired] = []
@@ -148,14 +101,3 @@ def without(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquire
         if first <= acquired_range.last:
             remaining.append(acquired_range._replace(first=first))
     return remaining
-
-
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """Merge neighboring spans. The spans are sorted."""
-    runs: list[Span] = []
-    for span in spans:
-        if runs and runs[-1].last + 1 == span.first:
-            runs[-1] = runs[-1]._replace(last=span.last)
-        else:
-            runs.append(span)
-    return runs

@@ -9,7 +9,6 @@ archived anyway.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from minibroker.cluster.core import Core
@@ -69,8 +68,10 @@ class DeadLetterMetrics:
     failures: int = 0
 
 
-class _DeadLetterWrite:
+class DeadLetterWrite:
     """The write of some records of a share-partition to its group's dead-letter queue.
+
+    Acknowledgements do not wait for it.
 
     Args:
         dead: The records in offset order.
@@ -263,16 +264,3 @@ class _Copies:
                         return
                     self.records[record.offset] = record
                     size += record_size
-
-
-def write_dead_records(
-    core: Core,
-    key: SharePartitionKey,
-    metrics: DeadLetterMetrics,
-    is_needed: Callable[[], bool],
-    done: Callable[[Sequence[DeadRecords]], None],
-    dead: Sequence[DeadRecords],
-) -> None:
-    """Schedule a write of records to the dead-letter queue. Acknowledgements do not wait for it."""
-    in_order = sorted(dead)
-    core.call_soon(_DeadLetterWrite(core, key, in_order, metrics, is_needed, partial(done, in_order)).begin)

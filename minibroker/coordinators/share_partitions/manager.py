@@ -15,7 +15,7 @@ from minibroker.cluster.routing.slices import Steps
 from minibroker.config.keys import BY_DURATION, EARLIEST, OffsetReset
 from minibroker.coordinators.share_partitions.acquisition import Limits
 from minibroker.coordinators.share_partitions.changes import Acknowledgement, DeadRecords, Write
-from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, DeadLetterMetrics, write_dead_records
+from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, DeadLetterMetrics, DeadLetterWrite
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
@@ -221,9 +221,10 @@ class SharePartitions:
     def _write_dead_letters(self, key: SharePartitionKey, dead: Sequence[DeadRecords]) -> None:
         share_partition = self._in_use[key].share_partition
         metrics = self.dead_letters.setdefault(key.group_id, DeadLetterMetrics())
-        write_dead_records(
-            self._core, key, metrics, lambda: not share_partition.is_fenced, share_partition.archive_dead, dead
-        )
+        in_order = sorted(dead)
+        done = partial(share_partition.archive_dead, in_order)
+        write = DeadLetterWrite(self._core, key, in_order, metrics, lambda: not share_partition.is_fenced, done)
+        self._core.call_soon(write.begin)
 
     def _write(self, key: SharePartitionKey, state_epoch: int, leader_epoch: int, state: Write) -> ErrorCode:
         change = Change(leader_epoch, state.start_offset, state.delivery_complete_count, state.batches)

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from minibroker.clock import Clock
+from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.share_partitions.acquisition import (
     Acquired,
     AcquisitionRequest,
     Limits,
-    LockTimer,
     Span,
     end_of_batch,
-    joined,
-    merged,
     split_into_ranges,
     throttling_threshold,
     without,
@@ -38,7 +36,7 @@ from minibroker.coordinators.share_partitions.changes import (
     runs,
 )
 from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, RecordRange, RecordState
-from minibroker.coordinators.share_state.state import KEEP_START, MAX_BATCHES, StateBatch, combine
+from minibroker.coordinators.share_state.state import KEEP_START, MAX_BATCHES, StateBatch, combine, merge_neighbors
 from minibroker_protocol.error_codes import ErrorCode
 
 _MAX_UNTHROTTLED_LIMIT: Final = 2
@@ -80,7 +78,7 @@ class SharePartition:
         self._write_dead_letters = write_dead_letters
         self._batches = Batches()
         self._looks_for_available = False
-        self._locks = LockTimer(clock, self._on_time)
+        self._lock_deadline = Deadline(clock, self._on_time)
         self.is_fenced = False
         self.start_offset = self.end_offset = start_offset
         self._load(batches)
@@ -271,7 +269,7 @@ class SharePartition:
             if size_limits and size == min(size_limits):
                 break
         batch.join()
-        return joined(acquired)
+        return merge_neighbors(acquired)
 
     def _take(self, records: RecordRange, member: str) -> None:
         records.put(RecordState.ACQUIRED, member, self._deadline())
@@ -291,7 +289,7 @@ class SharePartition:
         No member gets the archived records.
         """
         changed: dict[InFlightBatch, None] = {}
-        for span in merged(spans):
+        for span in merge_neighbors(spans):
             floor = self._batches.floor(span.first)
             for batch in self._batches.beginning_between(span.first if floor is None else floor.first, span.last):
                 self._archive(batch, span.first, span.last, RecordState.ACQUIRED)
@@ -460,12 +458,15 @@ class SharePartition:
 
     def _watch_locks(self) -> None:
         """Set the timer for the end of the first lock."""
-        self._locks.watch(self._batches.first_deadline_ms)
+        first_ms = self._batches.first_deadline_ms
+        if first_ms is None or self.is_fenced:
+            self._lock_deadline.cancel()
+        else:
+            self._lock_deadline.restart(max(first_ms - self._clock.monotonic_ms(), 0))
 
     def _on_time(self) -> None:
-        if not self.is_fenced:
-            self._end_locks()
-            self._watch_locks()
+        self._end_locks()
+        self._watch_locks()
 
     def _end_locks(self) -> None:
         """Release records whose locks have expired, even if the state cannot be written."""
@@ -496,7 +497,7 @@ class SharePartition:
     def fence(self) -> None:
         """Mark the share-partition as fenced, and stop its timer."""
         self.is_fenced = True
-        self._locks.close()
+        self._lock_deadline.cancel()
 
     def _advance(self) -> None:
         """Move the start offset past the finished records (`maybeUpdateCachedStateAndOffsets`)."""

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from minibroker_protocol.coordinator_records.share_groups import (
     ShareSnapshotKey,
@@ -20,6 +20,8 @@ from minibroker_protocol.coordinator_records.share_groups import (
 from minibroker_protocol.coordinator_records.share_groups import StateBatch as WrittenBatch
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
 from minibroker_protocol.uuids import uuid_text
+
+R = TypeVar("R", bound=Any)
 
 _SNAPSHOT_KEY: Final = 0
 _UPDATE_KEY: Final = 1
@@ -84,28 +86,29 @@ def _without_overlaps(batches: list[StateBatch]) -> list[StateBatch]:
         if rank == later_rank and later.first <= earlier.last + 1:
             earlier = earlier._replace(last=max(earlier.last, later.last))
         elif later.first > earlier.last:
-            _append(combined, earlier)
+            combined.append(earlier)
             earlier = later
         elif rank > later_rank:
             if later.last > earlier.last:
                 heappush(batches, later._replace(first=earlier.last + 1))
         else:
             if earlier.first < later.first:
-                _append(combined, earlier._replace(last=later.first - 1))
+                combined.append(earlier._replace(last=later.first - 1))
             if earlier.last > later.last:
                 heappush(batches, earlier._replace(first=later.last + 1))
             earlier = later
-    _append(combined, earlier)
-    return combined
+    return merge_neighbors([*combined, earlier])
 
 
-def _append(combined: list[StateBatch], batch: StateBatch) -> None:
-    if combined:
-        previous = combined[-1]
-        if previous.last + 1 == batch.first and previous[2:] == batch[2:]:
-            combined[-1] = previous._replace(last=batch.last)
-            return
-    combined.append(batch)
+def merge_neighbors(ranges: Iterable[R]) -> list[R]:
+    """Merge neighbors among sorted ranges, which are tuples of a first and a last offset and equal other fields."""
+    merged: list[R] = []
+    for current in ranges:
+        if merged and merged[-1].last + 1 == current.first and merged[-1][2:] == current[2:]:
+            merged[-1] = merged[-1]._replace(last=current.last)
+        else:
+            merged.append(current)
+    return merged
 
 
 class SharePartitionKey(NamedTuple):
@@ -175,29 +178,15 @@ def update_key(key: SharePartitionKey) -> bytes:
 
 def snapshot_value(state: ShareState) -> bytes:
     """Encode a complete state as a snapshot."""
-    value = ShareSnapshotValue(
-        snapshot_epoch=state.snapshot_epoch,
-        state_epoch=state.state_epoch,
-        leader_epoch=state.leader_epoch,
-        start_offset=state.start_offset,
-        create_timestamp=state.create_timestamp,
-        write_timestamp=state.write_timestamp,
-        state_batches=_written(state.batches),
-        delivery_complete_count=state.delivery_complete_count,
-    )
-    return encode_versioned(value, _VALUE)
+    fields = state._asdict()
+    return encode_versioned(ShareSnapshotValue(state_batches=_written(fields.pop("batches")), **fields), _VALUE)
 
 
 def update_value(snapshot_epoch: int, change: Change) -> bytes:
     """Encode a change as an update."""
-    value = ShareUpdateValue(
-        snapshot_epoch=snapshot_epoch,
-        leader_epoch=change.leader_epoch,
-        start_offset=change.start_offset,
-        state_batches=_written(change.batches),
-        delivery_complete_count=change.delivery_complete_count,
-    )
-    return encode_versioned(value, _VALUE)
+    fields = change._asdict()
+    batches = _written(fields.pop("batches"))
+    return encode_versioned(ShareUpdateValue(snapshot_epoch=snapshot_epoch, state_batches=batches, **fields), _VALUE)
 
 
 def state_in(value: ShareSnapshotValue) -> ShareState:

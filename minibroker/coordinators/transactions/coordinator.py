@@ -27,7 +27,7 @@ from minibroker.coordinators.transactions.transaction import (
 )
 from minibroker.coordinators.transactions.verification import WriteVerifier
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
 _RETRY_MS: Final = 500
@@ -90,10 +90,6 @@ class TransactionCoordinator:
             config.integer("transaction.remove.expired.transaction.cleanup.interval.ms"),
             self._remove_expired,
         )
-
-    def load_all(self) -> None:
-        """Load the transactional ids of earlier runs, and complete the transactions whose end was decided."""
-        self.store.load_all()
 
     def close(self) -> None:
         """Stop loading, and cancel the timer."""
@@ -170,7 +166,8 @@ class TransactionCoordinator:
         if transaction is None:
             return ErrorCode.PRODUCER_FENCED
         if self._raises_epochs:
-            transaction = transaction.without_start()
+            # Earlier releases keep the start time until the next start, because no record contains it.
+            transaction = transaction._replace(start_ms=NO_TIMESTAMP)
         return self.store.save(transaction) or transaction
 
     def add_partitions(

@@ -118,13 +118,6 @@ class Transaction(NamedTuple):
         had_no_epoch_left = (producer_id, epoch, self.producer_epoch) == (self.last_producer_id, _LAST_EPOCH, 0)
         return had_no_epoch_left or (producer_id, epoch + 1) == (self.producer_id, self.producer_epoch)
 
-    def without_start(self) -> "Transaction":
-        """Return the transaction without its start time, as Kafka 4 does when a producer is initialized again.
-
-        Earlier releases keep the start time until the next start, because no record contains it.
-        """
-        return self._replace(start_ms=NO_TIMESTAMP)
-
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> "Transaction | None":
         """Return an empty transaction in the producer's next epoch, or None if the producer is fenced (KIP-360).
 

@@ -54,7 +54,7 @@ async def transaction_page(services: Services) -> TransactionPage:
     """Return at most 1,000 transactional ids."""
     if services.core.topics.get(TRANSACTION_STATE) is None:  # No transaction has ever existed.
         return TransactionPage((), TRANSACTION, is_loading=False)
-    services.transactions.load_all()
+    services.transactions.store.load_all()
     store = services.transactions.store
     lowest = nsmallest(MOST, store.all(), key=lambda each: each.transactional_id)
     return TransactionPage(tuple(map(_view, lowest)), TRANSACTION, is_loading=store.is_loading)

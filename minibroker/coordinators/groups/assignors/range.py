@@ -1,9 +1,9 @@
 """The input of the assignors, and the range assignor (Kafka's `GroupSpec` and `RangeAssignor`, since 3.9)."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from minibroker.coordinators.groups.modern.topics import Partitions
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata
 from minibroker_protocol.coordinator_records.consumer_protocol import RangeSplitter, member_sort_key
 
 
@@ -27,6 +27,26 @@ class GroupSpec(NamedTuple):
     members: Mapping[str, MemberSpec]
     counts: Mapping[bytes, int]
     homogeneous: bool
+
+
+def member_specs(
+    members: Mapping[str, Any],
+    topics_of: Callable[[Any], frozenset[str]],
+    topics: Mapping[str, TopicMetadata],
+    target: Mapping[str, Partitions],
+) -> tuple[dict[str, MemberSpec], bool]:
+    """Return the members of a group for an assignor, and whether all subscribe to the same topics.
+
+    Missing topics count, as in Kafka: a member that subscribes only to them differs from the others.
+    """
+    ids: dict[frozenset[str], list[bytes]] = {}
+    specs: dict[str, MemberSpec] = {}
+    for member_id, member in members.items():
+        names = topics_of(member)
+        if names not in ids:
+            ids[names] = [topics[name].topic_id for name in sorted(names) if name in topics]
+        specs[member_id] = MemberSpec(member.instance_id, ids[names], target.get(member_id, NOTHING))
+    return specs, len(ids) == 1
 
 
 def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:

@@ -30,14 +30,6 @@ Epochs = Mapping[bytes, Mapping[int, int]]
 NO_EPOCHS: Final[Epochs] = {}
 
 
-def _nothing() -> Partitions:
-    return NOTHING
-
-
-def _no_epochs() -> Epochs:
-    return NO_EPOCHS
-
-
 @dataclass(frozen=True, slots=True)
 class ConsumerMember(ModernMember):
     """A member of a consumer group (Kafka's `ConsumerGroupMember`).
@@ -59,9 +51,9 @@ class ConsumerMember(ModernMember):
     server_assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
     state: MemberState = MemberState.STABLE
-    assigned: Partitions = field(default_factory=_nothing)
-    revoking: Partitions = field(default_factory=_nothing)
-    epochs: Epochs = field(default_factory=_no_epochs)
+    assigned: Partitions = field(default_factory=lambda: NOTHING)
+    revoking: Partitions = field(default_factory=lambda: NOTHING)
+    epochs: Epochs = field(default_factory=lambda: NO_EPOCHS)
 
     @property
     def is_classic(self) -> bool:
@@ -145,7 +137,7 @@ class ConsumerMember(ModernMember):
             self,
             epoch=value.member_epoch,
             previous_epoch=value.previous_member_epoch,
-            state=MemberState.of(value.state),
+            state=MemberState(value.state),
             assigned=partitions_of(value.assigned_partitions),
             revoking=partitions_of(value.partitions_pending_revocation),
             epochs=_epochs_of((*value.assigned_partitions, *value.partitions_pending_revocation), value.member_epoch),

@@ -11,7 +11,7 @@ from typing import Final
 
 from minibroker.cluster.core import Core
 from minibroker.coordinators.groups.assignors import Assignor
-from minibroker.coordinators.groups.assignors.range import GroupSpec, MemberSpec
+from minibroker.coordinators.groups.assignors.range import GroupSpec, member_specs
 from minibroker.coordinators.groups.consumer.group import (
     NO_EPOCHS,
     RECORDS,
@@ -195,18 +195,9 @@ class GroupUpdate:
         replaced = group.static_member(updated.instance_id)
         if replaced is not None and replaced.member_id in current_target:
             current_target[updated.member_id] = current_target[replaced.member_id]
-        ids: dict[frozenset[str], list[bytes]] = {}
-        specs: dict[str, MemberSpec] = {}
-        for member_id, member in members.items():
-            names = group.topics_of(member)
-            topic_ids = ids.get(names)
-            if topic_ids is None:
-                topic_ids = [self.topics[name].topic_id for name in sorted(names) if name in self.topics]
-                ids[names] = topic_ids
-            specs[member_id] = MemberSpec(member.instance_id, topic_ids, current_target.get(member_id, NOTHING))
+        specs, is_homogeneous = member_specs(members, group.topics_of, self.topics, current_target)
         counts = {topic.topic_id: topic.partitions for topic in self.topics.values()}
-        # Missing topics count, as in Kafka: a member that subscribes only to them differs from the others.
-        assigned = self._assignors[self._assignor_of(members)](GroupSpec(specs, counts, homogeneous=len(ids) == 1))
+        assigned = self._assignors[self._assignor_of(members)](GroupSpec(specs, counts, is_homogeneous))
         new_target = {member_id: assigned.get(member_id, NOTHING) for member_id in hash_order(specs, string_hash)}
         old_target = current_target if self._rules.since_4_4 else group.target
         made_ms = self._core.clock.now_ms() if self._rules.since_4_3 else 0

@@ -35,12 +35,9 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def of(cls, number: int) -> "MemberState":
-        """Return the state in a record, or UNKNOWN for a state of a later Kafka release."""
-        return cls(number) if number in _STATES else cls.UNKNOWN
-
-
-_STATES: Final = frozenset(int(state) for state in MemberState)
+    def _missing_(cls, _value: object) -> "MemberState":
+        """Return UNKNOWN for a state of a later Kafka release."""
+        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from minibroker.cluster.core import Core
 from minibroker.cluster.features import SHARE_VERSION
 from minibroker.cluster.routing.slices import ForEach
 from minibroker.config.releases import is_before
-from minibroker.coordinators.groups.assignors.range import MemberSpec
+from minibroker.coordinators.groups.assignors.range import member_specs
 from minibroker.coordinators.groups.assignors.simple import assign_simple
 from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING
@@ -228,13 +228,8 @@ def _assignment(
     members: Mapping[str, ShareMember], topics: Mapping[str, TopicMetadata], group: ShareGroup
 ) -> dict[str, Partitions]:
     """Make a target assignment, with members in the order of Kafka's records (`TargetAssignmentBuilder`)."""
-    ids: dict[frozenset[str], list[bytes]] = {}
-    specs: dict[str, MemberSpec] = {}
-    for member_id, member in members.items():
-        if member.topics not in ids:
-            ids[member.topics] = [topics[name].topic_id for name in sorted(member.topics) if name in topics]
-        specs[member_id] = MemberSpec(None, ids[member.topics], group.target_of(member_id))
-    assigned = assign_simple(specs, group.partitions.indexes(), homogeneous=len(ids) == 1)
+    specs, is_homogeneous = member_specs(members, lambda member: member.topics, topics, group.target)
+    assigned = assign_simple(specs, group.partitions.indexes(), homogeneous=is_homogeneous)
     return {member_id: assigned.get(member_id, NOTHING) for member_id in hash_order(specs, string_hash)}
 
 

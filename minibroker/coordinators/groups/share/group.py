@@ -159,10 +159,6 @@ def _listed(topics: Topics) -> list[TopicPartitionsInfo]:
     ]
 
 
-def _nothing() -> Partitions:
-    return NOTHING
-
-
 @dataclass(frozen=True, slots=True)
 class ShareMember(ModernMember):
     """A member of a share group (Kafka's `ShareGroupMember`).
@@ -173,7 +169,7 @@ class ShareMember(ModernMember):
     """
 
     topics: frozenset[str] = frozenset()
-    assigned: Partitions = field(default_factory=_nothing)
+    assigned: Partitions = field(default_factory=lambda: NOTHING)
 
     def to_metadata(self) -> ShareGroupMemberMetadataValue:
         """Return the record of the metadata."""

@@ -30,6 +30,7 @@ from minibroker.coordinators.groups.streams.tasks import (
     TaskEpochs,
     Tasks,
     TaskSets,
+    each_task,
     task_sets,
 )
 from minibroker_protocol.coordinator_records import streams_groups
@@ -78,16 +79,9 @@ class TaskState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def of(cls, number: int) -> "TaskState":
-        """Return the state in a record, or UNKNOWN for a state of a later Kafka release."""
-        return cls(number) if number in _STATES else cls.UNKNOWN
-
-
-_STATES: Final = frozenset(int(state) for state in TaskState)
-
-
-def _no_tags() -> Mapping[str, str]:
-    return {}
+    def _missing_(cls, _value: object) -> "TaskState":
+        """Return UNKNOWN for a state of a later Kafka release."""
+        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,7 @@ class StreamsMember(ModernMember):
     topology_epoch: int = -1
     process_id: str = ""
     endpoint: tuple[str, int] | None = None
-    tags: Mapping[str, str] = field(default_factory=_no_tags)
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
     state: TaskState = TaskState.STABLE
     assigned: HeldTasks = NO_HELD_TASKS
     revoking: HeldTasks = NO_HELD_TASKS
@@ -190,7 +184,7 @@ class StreamsMember(ModernMember):
             self,
             epoch=value.member_epoch,
             previous_epoch=value.previous_member_epoch,
-            state=TaskState.of(value.state),
+            state=TaskState(value.state),
             assigned=HeldTasks(
                 _epochs_of(value.active_tasks, value.member_epoch),
                 task_sets(value.standby_tasks),
@@ -382,25 +376,21 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
 
     def _own(self, tasks: HeldTasks, process_id: str) -> None:
         active, standby, warmup = self.owners
-        active.update(dict.fromkeys(_tasks_of(tasks.active), process_id))
+        active.update(dict.fromkeys(each_task(tasks.active), process_id))
         for kind, owners in ((tasks.standby, standby), (tasks.warmup, warmup)):
-            for task in _tasks_of(kind):
+            for task in each_task(kind):
                 owners.setdefault(task, set()).add(process_id)
 
     def _release(self, tasks: HeldTasks, process_id: str) -> None:
         active, standby, warmup = self.owners
-        for task in _tasks_of(tasks.active):
+        for task in each_task(tasks.active):
             if active.get(task) == process_id:
                 del active[task]
         for kind, owners in ((tasks.standby, standby), (tasks.warmup, warmup)):
-            for task in _tasks_of(kind):
+            for task in each_task(kind):
                 owners.get(task, set()).discard(process_id)
                 if not owners.get(task):
                     owners.pop(task, None)
-
-
-def _tasks_of(tasks: Mapping[str, Iterable[int]]) -> Iterable[tuple[str, int]]:
-    return ((subtopology, index) for subtopology, indexes in tasks.items() for index in indexes)
 
 
 class EndpointPartitions(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from minibroker.coordinators.groups.streams.group import StreamsMember, TaskState
-from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Task, Tasks, TaskSets, overlap
+from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Task, Tasks, each_task, overlap, sets_of
 
 
 class UnknownTaskStateError(Exception):
@@ -69,7 +69,7 @@ def reconcile(
             return member
         epoch += 1
     elif member.state is TaskState.UNKNOWN:
-        if owned is None or not owned.is_empty:
+        if owned is None or any(owned):
             raise UnknownTaskStateError
         epoch = target_epoch
     return _next(member, epoch, target_epoch, target, owned, owners, may_switch=may_switch)
@@ -96,18 +96,22 @@ def _next(
     for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
         replica.revoked -= held & wanted_tasks.active
     held_epochs = member.assigned.active
-    revoked = HeldTasks(_of(held_epochs, active.revoked), _sets(standby.revoked), _sets(warmup.revoked))
-    must_revoke = not revoked.is_empty and (owned is None or overlap(owned, revoked.without_epochs()))
+    revoked = HeldTasks(_of(held_epochs, active.revoked), sets_of(standby.revoked), sets_of(warmup.revoked))
+    must_revoke = any(revoked) and (owned is None or overlap(owned, revoked.without_epochs()))
     promoted: set[Task] = set() if must_revoke else active.free
     for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
         replica.kept |= (held & wanted_tasks.active) - promoted
-    kept = HeldTasks(_of(held_epochs, active.kept), _sets(standby.kept), _sets(warmup.kept))
+    kept = HeldTasks(_of(held_epochs, active.kept), sets_of(standby.kept), sets_of(warmup.kept))
     if must_revoke:
         return member.at(epoch, TaskState.UNREVOKED_TASKS, kept, revoked)
-    new_active = {subtopology: dict.fromkeys(tasks, target_epoch) for subtopology, tasks in _sets(active.free).items()}
+    new_active = {
+        subtopology: dict.fromkeys(tasks, target_epoch) for subtopology, tasks in sets_of(active.free).items()
+    }
     waits = active.is_incomplete or standby.is_incomplete or warmup.is_incomplete
     state = TaskState.UNRELEASED_TASKS if waits else TaskState.STABLE
-    return member.at(target_epoch, state, kept.merged(HeldTasks(new_active, _sets(standby.free), _sets(warmup.free))))
+    return member.at(
+        target_epoch, state, kept.merged(HeldTasks(new_active, sets_of(standby.free), sets_of(warmup.free)))
+    )
 
 
 def _differences(
@@ -146,17 +150,8 @@ def _differences(
 
 
 def _holdings(tasks: Tasks) -> _Holdings:
-    return _Holdings(
-        *(frozenset((name, index) for name, indexes in kind.items() for index in indexes) for kind in tasks)
-    )
-
-
-def _sets(tasks: Iterable[Task]) -> TaskSets:
-    indexes_by_name: dict[str, set[int]] = {}
-    for name, index in tasks:
-        indexes_by_name.setdefault(name, set()).add(index)
-    return {name: frozenset(indexes) for name, indexes in indexes_by_name.items()}
+    return _Holdings(*(frozenset(each_task(kind)) for kind in tasks))
 
 
 def _of(held: Mapping[str, Mapping[int, int]], tasks: Iterable[Task]) -> dict[str, dict[int, int]]:
-    return {name: {index: held[name][index] for index in indexes} for name, indexes in _sets(tasks).items()}
+    return {name: {index: held[name][index] for index in indexes} for name, indexes in sets_of(tasks).items()}

@@ -9,7 +9,7 @@ equal members depends on the order of Java's tables and queues.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from minibroker.coordinators.groups.streams.tasks import NO_OFFSETS, Task, TaskOffsets, Tasks
+from minibroker.coordinators.groups.streams.tasks import NO_OFFSETS, Task, TaskOffsets, Tasks, sets_of
 from minibroker.coordinators.java_order import hash_order, string_hash, table_size
 from minibroker_protocol.java_text import utf16_order
 
@@ -305,7 +305,7 @@ class _Assignment:
             active.update(process.active)
             standby.update(process.standby)
         return {
-            member_id: Tasks(_sets(active.get(member_id, ())), _sets(standby.get(member_id, ())))
+            member_id: Tasks(sets_of(active.get(member_id, ())), sets_of(standby.get(member_id, ())))
             for member_id in hash_order(members, string_hash)
         }
 
@@ -335,10 +335,3 @@ def _in_order(task: Task) -> tuple[bytes, int]:
 
 def _load(process: Process) -> float:
     return process.load
-
-
-def _sets(tasks: "set[Task] | tuple[()]") -> dict[str, frozenset[int]]:
-    indexes_by_subtopology: dict[str, set[int]] = {}
-    for subtopology, index in tasks:
-        indexes_by_subtopology.setdefault(subtopology, set()).add(index)
-    return {subtopology_id: frozenset(indexes) for subtopology_id, indexes in indexes_by_subtopology.items()}

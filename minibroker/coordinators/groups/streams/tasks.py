@@ -31,11 +31,6 @@ class Tasks(NamedTuple):
     standby: TaskSets = _NO_TASKS
     warmup: TaskSets = _NO_TASKS
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no tasks."""
-        return not (self.active or self.standby or self.warmup)
-
 
 class HeldTasks(NamedTuple):
     """Tasks that a member has. Active tasks have their assignment epochs, which fence late commits."""
@@ -43,11 +38,6 @@ class HeldTasks(NamedTuple):
     active: TaskEpochs = _NO_TASKS
     standby: TaskSets = _NO_TASKS
     warmup: TaskSets = _NO_TASKS
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no tasks."""
-        return not (self.active or self.standby or self.warmup)
 
     def without_epochs(self) -> Tasks:
         """Return the tasks without epochs."""
@@ -116,6 +106,19 @@ NOTHING_REPORTED: Final = ReportedOffsets()
 def task_sets(elements: Iterable[Any]) -> TaskSets:
     """Return the tasks in elements of a message or record with a `subtopology_id` and `partitions`."""
     return {task_ids.subtopology_id: frozenset(task_ids.partitions) for task_ids in elements if task_ids.partitions}
+
+
+def sets_of(tasks: Iterable[Task]) -> TaskSets:
+    """Return the partitions of tasks by subtopology."""
+    indexes_by_subtopology: dict[str, set[int]] = {}
+    for subtopology, index in tasks:
+        indexes_by_subtopology.setdefault(subtopology, set()).add(index)
+    return {subtopology: frozenset(indexes) for subtopology, indexes in indexes_by_subtopology.items()}
+
+
+def each_task(tasks: Mapping[str, Iterable[int]]) -> list[Task]:
+    """Return the tasks in a mapping of partitions by subtopology."""
+    return [(subtopology, index) for subtopology, indexes in tasks.items() for index in indexes]
 
 
 def _by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:

@@ -12,13 +12,12 @@ from minibroker.coordinators.share_partitions.acquisition import (
     AcquisitionRequest,
     Limits,
     Span,
-    merged,
     without,
 )
 from minibroker.coordinators.share_partitions.changes import EXCEEDED, REJECTED, Acknowledgement, DeadRecords, Write
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
-from minibroker.coordinators.share_state.state import MAX_BATCHES, StateBatch, combine
+from minibroker.coordinators.share_state.state import MAX_BATCHES, StateBatch, combine, merge_neighbors
 from minibroker_protocol.error_codes import ErrorCode
 
 LOCK_MS = 30_000
@@ -358,7 +357,7 @@ def test_aborted_records_are_excluded_from_acquired_ranges() -> None:
         assert [
             offset for acquired_range in remaining for offset in range(acquired_range.first, acquired_range.last + 1)
         ] == sorted(expected)
-        assert without(acquired, merged(spans)) == remaining
+        assert without(acquired, merge_neighbors(spans)) == remaining
 
 
 def test_many_aborted_batches_are_archived() -> None:

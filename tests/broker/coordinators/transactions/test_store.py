@@ -50,7 +50,7 @@ def records_of(harness: Harness) -> list[tuple[str, TransactionLogValue | None]]
 
 def known(harness: Harness) -> set[Transaction]:
     """Load all transactional ids, and return them."""
-    harness.services.transactions.load_all()
+    harness.services.transactions.store.load_all()
     harness.run_soon()
     assert not harness.services.transactions.store.is_loading
     return set(harness.services.transactions.store.all())
@@ -269,7 +269,7 @@ def test_a_small_partition_is_loaded_immediately_by_a_request(
     harness.restart()
     monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     store = harness.services.transactions.store
-    harness.services.transactions.load_all()
+    store.load_all()
     listed = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
     assert store.is_loading
     for number in range(20):
