@@ -56,6 +56,12 @@ def several(tmp_path: Path) -> Iterator[Harness]:
     made.close()
 
 
+@pytest.fixture(params=["restart", "crash"])
+def again(request: pytest.FixtureRequest) -> Callable[[Harness], None]:
+    """A function that restarts a broker, after a clean stop or after kill -9."""
+    return {"restart": Harness.restart, "crash": Harness.crash}[request.param]
+
+
 @pytest.fixture
 def members(harness: Harness) -> Members:
     """The members of a group "g", which is still empty."""

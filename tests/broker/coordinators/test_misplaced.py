@@ -13,7 +13,6 @@ from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.record import NewRecord
 from tests.broker.coordinators.groups.driver import Members
-from tests.broker.coordinators.groups.member_requests import join_request
 from tests.broker.coordinators.groups.offset_requests import NOTHING, commit, fetch, offsets_of
 from tests.broker.coordinators.share_state.state_requests import BATCH, initialize, only, read, write
 from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
@@ -119,13 +118,7 @@ def test_moved_states_stay_deleted_after_the_clock_was_set_back(harness: Harness
 
 
 def test_an_unreadable_record_is_not_moved(harness: Harness) -> None:
-    put(
-        harness,
-        VERSION_1S,
-        NewRecord(b"\0", b"x", 1),
-        NewRecord(b"\0\1\0\x09orders", b"x", 1),
-        NewRecord(None, b"x", 1),
-    )
+    put(harness, VERSION_1S, *(NewRecord(key, b"x", 1) for key in (b"\0", b"\0\1\0\x09orders", None)))
     put_offset(harness, VERSION_1S, 8, 5000)
     harness.restart()
     assert offsets_of(harness, "orders") == {T0: 8}
@@ -133,11 +126,8 @@ def test_an_unreadable_record_is_not_moved(harness: Harness) -> None:
 
 def test_members_stay_in_their_group(harness: Harness) -> None:
     with version_1(harness):
-        members = Members(harness, "orders")
-        member_id = members.new_id()
-        generation = harness.ask(join_request("orders", member_id), 9).generation_id
-        members.sync(member_id, generation, {member_id: b"all"})
-    assert Members(harness, "orders").heartbeat(member_id, generation) == 0
+        member_id = Members(harness, "orders").alone()
+    assert Members(harness, "orders").heartbeat(member_id, 1) == 0
     (described,) = Members(harness, "orders").describe().members
     assert bytes(described.member_assignment) == b"all"
 
@@ -147,12 +137,9 @@ def test_a_group_is_moved_as_a_whole_if_it_is_newer(harness: Harness) -> None:
     put(harness, KAFKAS, NewRecord(b"\0\3\0\6orders", b"\0\0\0\0\0\1\0", harness.clock.now_ms()))
     with version_1(harness):
         harness.clock.advance(1000)
-        members = Members(harness, "orders")
-        member_id = members.new_id()
-        generation = harness.ask(join_request("orders", member_id), 9).generation_id
-        members.sync(member_id, generation, {member_id: b"all"})
+        member_id = Members(harness, "orders").alone()
     assert latest(harness, KAFKAS)[b"\0\3\0\6orders"] is None
-    assert Members(harness, "orders").heartbeat(member_id, generation) == 0
+    assert Members(harness, "orders").heartbeat(member_id, 1) == 0
 
 
 def test_a_deleted_group_stays_deleted(harness: Harness) -> None:

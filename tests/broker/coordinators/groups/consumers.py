@@ -10,6 +10,7 @@ from minibroker_protocol.messages.consumer_group import (
 )
 from tests.broker.config.configs import GROUP, SET, change_request
 from tests.broker.harness import Harness
+from tests.broker.logs.world import topic_of
 
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
@@ -40,7 +41,8 @@ class Consumers:
         listed = None
         if owned is not None:
             listed = [
-                TopicPartitions(topic_id=self._id(name), partitions=list(indexes)) for name, indexes in owned.items()
+                TopicPartitions(topic_id=topic_of(self.harness, name).id, partitions=list(indexes))
+                for name, indexes in owned.items()
             ]
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
@@ -99,8 +101,3 @@ class Consumers:
         held = self.named(member.assignment.topic_partitions)
         kept = {name: [index for index in indexes if index in target.get(name, ())] for name, indexes in held.items()}
         return {name: indexes for name, indexes in kept.items() if indexes}
-
-    def _id(self, name: str) -> bytes:
-        topic = self.harness.core.topics.get(name)
-        assert topic is not None
-        return topic.id

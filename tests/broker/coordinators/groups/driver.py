@@ -1,8 +1,11 @@
 """The members of one group of a broker without sockets."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
+from unittest.mock import patch
 
+from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -18,6 +21,11 @@ from tests.broker.coordinators.groups.member_requests import (
     sync_request,
 )
 from tests.broker.harness import Harness, Pending
+
+FULL_DISK: Final = patch.object(
+    CoordinatorLog, "append_batch", side_effect=CoordinatorLogError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
+)
+"""A context manager during which no coordinator can write a record."""
 
 
 class Members:

@@ -23,6 +23,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.transactions.producer import Asks
 from tests.broker.harness import Harness
 
@@ -138,6 +139,20 @@ def delete(broker: Asks, *places: Place, group_id: str = "g") -> tuple[int, dict
     return response.error_code, {
         (topic.name, entry.partition_index): entry.error_code for topic in response.topics for entry in topic.partitions
     }
+
+
+def delete_topics(harness: Harness, *names: str) -> None:
+    """Delete topics."""
+    topics = [DeleteTopicState(name=name) for name in names]
+    for result in harness.ask(DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6).responses:
+        assert result.error_code == 0
+
+
+def group_of(harness: Harness, group_id: str = "g") -> Group:
+    """Return a classic group, which must exist."""
+    group = harness.services.groups.store.get(group_id)
+    assert group is not None
+    return group
 
 
 def with_members(

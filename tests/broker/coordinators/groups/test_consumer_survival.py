@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.coordinators.coordinator_log import CoordinatorLogError
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from tests.broker.cluster.nodes import at, coordinator, others
 from tests.broker.coordinators.groups.consumers import REBALANCE_MS, SESSION_MS, Consumers
+from tests.broker.coordinators.groups.driver import FULL_DISK
+from tests.broker.coordinators.groups.offset_requests import delete_topics
 from tests.broker.harness import Harness
+from tests.broker.logs.world import topic_of
 
 Again = Callable[[Harness], None]
-again = pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash], ids=["restart", "crash"])
 
 
 @pytest.fixture
@@ -21,36 +21,33 @@ def consumers(harness: Harness) -> Consumers:
     return Consumers(harness)
 
 
-@again
-def test_members_continue_after_a_restart(start_again: Again, consumers: Consumers) -> None:
+def test_members_continue_after_a_restart(again: Again, consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"], instance_id="i", rack_id="r", server_assignor="range")
     consumers.beat("b", subscribed_topic_regex="fo.r")
     consumers.settle("b")
     consumers.beat("a", 2, {"four": [0, 1]}, instance_id="i")
     before = sorted(map(str, consumers.describe().members))
-    start_again(consumers.harness)
+    again(consumers.harness)
     assert sorted(map(str, consumers.describe().members)) == before
     assert consumers.beat("a", 3, instance_id="i").error_code == 0
     assert consumers.given(consumers.beat("b", 3)) == {"four": [2, 3]}
     assert consumers.describe().group_epoch == 3
 
 
-@again
-def test_lost_members_are_removed_without_any_request(start_again: Again, consumers: Consumers) -> None:
+def test_lost_members_are_removed_without_any_request(again: Again, consumers: Consumers) -> None:
     consumers.beat("a")
     consumers.beat("b")
-    start_again(consumers.harness)
+    again(consumers.harness)
     consumers.harness.run_soon()
     consumers.harness.clock.advance(SESSION_MS + 10)
     assert consumers.describe().group_state == "Empty"
 
 
-@again
-def test_the_revocation_timeout_restarts_with_the_broker(start_again: Again, consumers: Consumers) -> None:
+def test_the_revocation_timeout_restarts_with_the_broker(again: Again, consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
     consumers.beat("b", topics=["four"])
     consumers.beat("a", 2, {"four": [0, 1, 2, 3]})
-    start_again(consumers.harness)
+    again(consumers.harness)
     consumers.harness.run_soon()
     consumers.harness.clock.advance(9_000)
     assert consumers.beat("a", 2).error_code == 0
@@ -58,13 +55,10 @@ def test_the_revocation_timeout_restarts_with_the_broker(start_again: Again, con
     assert consumers.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@again
-def test_new_partitions_are_assigned_after_a_restart(start_again: Again, consumers: Consumers) -> None:
+def test_new_partitions_are_assigned_after_a_restart(again: Again, consumers: Consumers) -> None:
     consumers.beat("a")
-    topic = consumers.harness.core.topics.get("t")
-    assert topic is not None
-    consumers.harness.core.topics.grow([(topic, 3, None)])
-    start_again(consumers.harness)
+    consumers.harness.core.topics.grow([(topic_of(consumers.harness), 3, None)])
+    again(consumers.harness)
     assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1, 2]}
 
 
@@ -76,15 +70,10 @@ def test_an_empty_group_stays_empty_after_a_restart(consumers: Consumers) -> Non
     assert consumers.beat("a").member_epoch == 4
 
 
-def test_changes_that_cannot_be_written_have_no_effect(consumers: Consumers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_that_cannot_be_written_have_no_effect(consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"])
-
-    def refuse(*args: object, **fields: object) -> int:
-        raise CoordinatorLogError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
-
     before = consumers.describe()
-    with monkeypatch.context() as patch:
-        patch.setattr(consumers.harness.services.groups.store.log, "append_batch", refuse)
+    with FULL_DISK:
         assert consumers.beat("b", topics=["four"]).error_code == ErrorCode.NOT_COORDINATOR
         assert consumers.beat("a", -1).error_code == ErrorCode.NOT_COORDINATOR
         consumers.harness.clock.advance(SESSION_MS + 10)
@@ -95,7 +84,7 @@ def test_changes_that_cannot_be_written_have_no_effect(consumers: Consumers, mon
 
 def test_groups_are_deleted_with_the_offsets_topic(consumers: Consumers) -> None:
     consumers.beat("a")
-    consumers.harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=20_000), 3)
+    delete_topics(consumers.harness, "__consumer_offsets")
     consumers.harness.clock.advance(2 * REBALANCE_MS)
     assert consumers.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert consumers.beat("a", 2).error_code == ErrorCode.GROUP_ID_NOT_FOUND

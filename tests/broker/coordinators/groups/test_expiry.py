@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.coordinators.groups.classic.group import GroupState
-from minibroker_storage.errors import LogWriteError
-from minibroker_storage.log import Log
+from tests.broker.coordinators.groups.driver import FULL_DISK
 from tests.broker.coordinators.groups.offset_requests import MEMBER, commit, offsets_of, with_members
 from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
@@ -143,16 +142,9 @@ def test_an_empty_group_without_offsets_is_deleted(harness: Harness) -> None:
     assert harness.core.topics.get("__consumer_offsets") is None
 
 
-def test_expired_offsets_stay_until_their_tombstones_are_written(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expired_offsets_stay_until_their_tombstones_are_written(harness: Harness) -> None:
     commit(harness, {T0: 1})
-
-    def refuse(log: Log) -> None:
-        raise LogWriteError("no space", log.log_end_offset)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Log, "commit", refuse)
+    with FULL_DISK:
         pass_time(harness, 11 * MINUTE_MS)
     assert offsets_of(harness) == {T0: 1}
     pass_time(harness, MINUTE_MS)

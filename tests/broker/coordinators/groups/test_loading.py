@@ -17,10 +17,12 @@ from tests.broker.coordinators.groups.offset_requests import (
     MEMBER,
     commit,
     commit_request,
+    group_of,
     offsets_of,
     with_members,
 )
 from tests.broker.harness import Harness, Pending, frame_of
+from tests.broker.logs.world import pass_time
 
 GROUPS = 300
 T0 = ("t", 0)
@@ -115,23 +117,18 @@ def test_a_waiting_request_is_answered_when_the_leader_moves(moved: Harness) -> 
 
 def test_members_of_loaded_groups_are_removed_after_their_session(moved: Harness) -> None:
     moved.run_soon()
-    group = moved.services.groups.store.get("group-1")
-    assert group is not None
+    group = group_of(moved, "group-1")
     assert group.is_in(GroupState.STABLE)
-    moved.clock.advance(10_000)
-    moved.run_soon()
+    pass_time(moved, 10_000)
     assert not group.members
 
 
 def test_a_heartbeat_counts_while_groups_are_being_resumed(moved: Harness) -> None:
-    store = moved.services.groups.store
-    turns(moved, lambda: not store.is_loading)
+    turns(moved, lambda: not moved.services.groups.store.is_loading)
     moved.clock.advance(9_000)
     answer = moved.accept(heartbeat_request("group-1", "m", 3), 4)
     assert isinstance(answer, Answer)
     assert answer.response.error_code == 0
     moved.run_soon()
     moved.clock.advance(9_000)
-    group = store.get("group-1")
-    assert group is not None
-    assert list(group.members) == ["m"]
+    assert list(group_of(moved, "group-1").members) == ["m"]

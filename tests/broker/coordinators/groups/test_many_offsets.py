@@ -16,8 +16,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from minibroker_protocol.messages.topics import DeleteTopicsRequest
-from tests.broker.coordinators.groups.offset_requests import commit, offsets_of, with_members
+from tests.broker.coordinators.groups.offset_requests import commit, delete_topics, group_of, offsets_of, with_members
 from tests.broker.harness import Harness, Pending
 
 PARTITIONS = 300
@@ -49,9 +48,7 @@ def deletion_of_offsets(harness: Harness, *names: str) -> Pending:
 
 def test_a_group_with_many_offsets_is_deleted_in_steps(many: Harness) -> None:
     pending = begun(many, DeleteGroupsRequest(groups_names=["g"]), 1)
-    group = many.services.groups.store.find("g")
-    assert group is not None
-    assert 0 < len(group.offsets.everything()) < PARTITIONS
+    assert 0 < len(group_of(many).offsets.everything()) < PARTITIONS
     commit(many, {("t", 0): 1, ("many", 0): 7})
     many.run_soon()
     assert pending.response.results[0].error_code == 0
@@ -101,8 +98,7 @@ def test_offsets_are_kept_if_a_member_subscribes_during_their_deletion(many: Har
 
 def test_offsets_of_a_deleted_topic_are_removed_in_steps(many: Harness) -> None:
     many.core.slices.slice_s = 0.0
-    (outcome,) = many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000), 3).responses
-    assert outcome.error_code == 0
+    delete_topics(many, "many")
     many.core.slices.slice_s = math.inf
     many.run_soon()
     assert offsets_of(many) == {}

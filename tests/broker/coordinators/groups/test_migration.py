@@ -117,14 +117,11 @@ def test_the_group_is_downgraded_when_its_last_consumer_returns_as_a_classic_mem
     assert both.consumers.beat("new", 3, instance_id="i").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-@pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash])
-def test_an_absent_only_consumer_can_return_as_a_classic_member(
-    start_again: Callable[[Harness], None], both: Both
-) -> None:
+def test_an_absent_only_consumer_can_return_as_a_classic_member(again: Callable[[Harness], None], both: Both) -> None:
     both.consumers.beat("new", topics=["four"], instance_id="i")
     both.consumers.beat("new", -2, instance_id="i")
     back = both.classic.join("", offers(), instance="i")
-    start_again(both.harness)
+    again(both.harness)
     assert (both.classic.describe().group_state, both.classic.ids) == ("Stable", {back.member_id})
     assert read(both.classic.sync(back.member_id, 2, instance="i")) == {"four": [0, 1, 2, 3]}
     both.harness.clock.advance(SESSION_MS + 1)
@@ -160,16 +157,15 @@ def test_the_policy_can_prevent_the_downgrade_by_a_returning_classic_member(
     assert list(both.consumers.assigned()) == [back.member_id]
 
 
-@pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash])
-def test_a_group_with_both_protocols_survives_a_restart(start_again: Callable[[Harness], None], both: Both) -> None:
+def test_a_group_with_both_protocols_survives_a_restart(again: Callable[[Harness], None], both: Both) -> None:
     member = both.begin_classic()
     both.consumers.beat("new", topics=["four"])
-    start_again(both.harness)
+    again(both.harness)
     assert both.classic.heartbeat(member, 1) == REBALANCE_IN_PROGRESS
     both.classic.join(member, offers(0, 1))
     assert read(both.classic.sync(member, 2)) == {"four": [0, 1]}
     both.consumers.beat("new", -1)
-    start_again(both.harness)
+    again(both.harness)
     assert (both.classic.describe().group_state, both.classic.ids) == ("Stable", {member})
 
 

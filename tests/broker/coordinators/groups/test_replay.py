@@ -133,18 +133,14 @@ def test_a_transaction_counts_when_it_is_committed(partition: Partition) -> None
     assert partition.committed() == {("t", 0): 2}
 
 
-def test_a_later_commit_wins_over_a_transaction(partition: Partition) -> None:
+@pytest.mark.parametrize(("later", "expected"), [(value(3), {("t", 0): 3}), (None, {})])
+def test_a_later_record_wins_over_a_transaction(
+    partition: Partition, later: bytes | None, expected: dict[tuple[str, int], int]
+) -> None:
     partition.add(key(), value(2), producer_id=5)
-    partition.add(key(), value(3))
+    partition.add(key(), later)
     partition.mark(5, COMMIT)
-    assert partition.committed() == {("t", 0): 3}
-
-
-def test_a_later_tombstone_wins_over_a_transaction(partition: Partition) -> None:
-    partition.add(key(), value(2), producer_id=5)
-    partition.add(key(), None)
-    partition.mark(5, COMMIT)
-    assert partition.committed() == {}
+    assert partition.committed() == expected
 
 
 def test_offsets_of_an_open_transaction_are_pending(partition: Partition) -> None:
@@ -215,10 +211,6 @@ def test_an_unreadable_batch_is_logged_and_skipped(partition: Partition, caplog:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_records_of_older_formats_are_read(magic: int) -> None:
-    replay = Replay("__consumer_offsets-0")
-    replay.read(iter_batches(build_message_set([NewRecord(key(), value(7), TIME)], magic=magic)))
-    drain(steps_of(replay.finish()))
-    committed = replay.groups["g"][1].get("t", 0)
-    assert committed is not None
-    assert committed.offset == 7
+def test_records_of_older_formats_are_read(partition: Partition, magic: int) -> None:
+    partition.log += build_message_set([NewRecord(key(), value(7), TIME)], magic=magic)
+    assert partition.committed() == {("t", 0): 7}

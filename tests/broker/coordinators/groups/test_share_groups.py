@@ -1,6 +1,7 @@
 """Share groups: epochs, assignment, sessions, states of their partitions, and restarts."""
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 
@@ -10,26 +11,14 @@ from minibroker.coordinators.groups.share.group import ShareGroupState
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
-from minibroker_protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
-from minibroker_protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetDeleteRequest,
-)
-from minibroker_protocol.messages.topics import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
 from tests.broker.coordinators.groups.consumers import Consumers
+from tests.broker.coordinators.groups.member_requests import join_request
+from tests.broker.coordinators.groups.offset_requests import commit, delete, delete_topics
 from tests.broker.coordinators.groups.share_members import ASSIGNMENT_MS, SESSION_MS, ShareMembers
 from tests.broker.harness import Harness
+from tests.broker.logs.world import topic_of
 
 Make = Callable[[dict[str, str]], Harness]
-AGAIN: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
 
 
 @pytest.fixture
@@ -43,8 +32,7 @@ def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> N
     assert (answer.member_id, answer.epoch, answer.assignment) == ("a", 2, {})
     assert members.initialized() == {"four": [0, 1, 2, 3]}
     states = members.harness.services.share_states
-    topic = members.harness.core.topics.get("four")
-    assert topic is not None
+    topic = topic_of(members.harness, "four")
     summary = states.summary(SharePartitionKey("g", topic.id, 3))
     assert (summary.code, summary.state_epoch, summary.start_offset) == (0, 2, UNKNOWN)
     assert members.beat("a", 2).assignment is None  # The last assignment is too recent.
@@ -105,34 +93,25 @@ def test_a_changed_subscription_changes_the_assignment(members: ShareMembers) ->
 def test_new_topics_and_partitions_are_assigned(members: ShareMembers) -> None:
     assert members.settle("a", topics=["four", "later"]) == {"a": {"four": [0, 1, 2, 3]}}
     members.harness.create("later", 1)
-    grown = CreatePartitionsTopic(name="four", count=6, assignments=None)
-    request = CreatePartitionsRequest(topics=[grown], timeout_ms=20_000, validate_only=False)
-    assert not members.harness.ask(request, 3).results[0].error_code
+    members.harness.core.topics.grow([(topic_of(members.harness, "four"), 6, None)])
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3, 4, 5], "later": [0]}}
 
 
 def test_a_deleted_topic_is_forgotten(members: ShareMembers) -> None:
     members.harness.create("other", 1)
     members.settle("a", topics=["four", "other"])
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="other")], timeout_ms=20_000)
-    assert not members.harness.ask(request, 6).responses[0].error_code
+    delete_topics(members.harness, "other")
     members.harness.run_soon()
     assert members.initialized() == {"four": [0, 1, 2, 3]}
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
 
 
-def test_a_failed_state_initialization_is_retried(members: ShareMembers, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = ShareCoordinator.initialize
-
-    def refuse(*_: object) -> Outcome:
-        return Outcome(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-    with monkeypatch.context() as context:
-        context.setattr(ShareCoordinator, "initialize", refuse)
+def test_a_failed_state_initialization_is_retried(members: ShareMembers) -> None:
+    refusal = Outcome(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    with patch.object(ShareCoordinator, "initialize", return_value=refusal):
         members.beat("a", topics=["four"])
         assert not members.group.partitions.initialized
         assert not members.group.partitions.initializing
-    assert ShareCoordinator.initialize is real
     members.beat("a", 2)
     assert members.initialized() == {"four": [0, 1, 2, 3]}
 
@@ -173,14 +152,12 @@ def test_a_topic_deleted_during_initialization_is_not_assigned(members: ShareMem
     members.status()
     members.harness.core.slices.slice_s = 0.0
     members.send("a", topics=["four", "other"])
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="other")], timeout_ms=20_000)
-    assert not members.harness.ask(request, 6).responses[0].error_code
+    delete_topics(members.harness, "other")
     members.harness.run_soon()
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
     assert members.initialized() == {"four": [0, 1, 2, 3]}
 
 
-@pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
 def test_a_group_survives(members: ShareMembers, again: Callable[[Harness], None]) -> None:
     before = members.settle("a", "b", topics=["four"])
     group = members.group
@@ -221,24 +198,7 @@ def test_share_groups_and_other_groups_do_not_mix(members: ShareMembers) -> None
     assert ShareMembers(harness, "c").refused("a", 0, ["four"]) is ErrorCode.GROUP_ID_NOT_FOUND
     members.settle("a", topics=["four"])
     assert Consumers(harness).beat("b", topics=["four"]).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    joining = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-    )
-    assert harness.ask(joining, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    commit = OffsetCommitRequest(
-        group_id="g",
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        topics=[OffsetCommitRequestTopic(name="four", partitions=[partition])],
-    )
-    assert harness.ask(commit, 8).topics[0].partitions[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    deletion = OffsetDeleteRequest(group_id="g", topics=[])
-    assert harness.ask(deletion, 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="b", member_epoch=1)
-    assert harness.ask(heartbeat, 1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert harness.ask(join_request("g"), 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert commit(harness, {("four", 0): 1}, version=8) == {("four", 0): ErrorCode.GROUP_ID_NOT_FOUND}
+    assert delete(harness)[0] == ErrorCode.GROUP_ID_NOT_FOUND
+    assert Consumers(harness).beat("b", 1).error_code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -12,30 +13,23 @@ from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
-from minibroker_protocol.messages.groups import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-)
+from minibroker_protocol.messages.groups import ListGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.topics import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
+from minibroker_protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.errors import LogWriteError, StorageError
 from minibroker_storage.log import Log
+from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.offset_requests import (
     MEMBER,
     NOTHING,
     commit,
     delete,
+    delete_topics,
     fetch,
     fetch_with_error,
+    group_of,
     offsets_of,
     with_members,
 )
@@ -44,22 +38,10 @@ from tests.broker.harness import Harness, frame_of, produce_request
 from tests.broker.logs.world import log_of, topic_of
 
 Make = Callable[[dict[str, str]], Harness]
+Again = Callable[[Harness], None]
 T0, U0, U1 = ("t", 0), ("u", 0), ("u", 1)
 OFFSETS = "__consumer_offsets"
 COMPACTED = {"offsets.topic.segment.bytes": "1000", "offsets.topic.num.partitions": "1"}
-GENERATIONS: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
-
-
-@pytest.fixture(params=GENERATIONS)
-def again(request: pytest.FixtureRequest) -> Callable[[Harness], None]:
-    """Return a function that restarts a broker after a clean stop or after kill -9."""
-    return GENERATIONS[request.param]
-
-
-def delete_topics(harness: Harness, *names: str) -> None:
-    topics = [DeleteTopicState(name=name) for name in names]
-    for result in harness.ask(DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6).responses:
-        assert result.error_code == 0
 
 
 def test_javas_hash_of_the_group_id_chooses_the_partition(harness: Harness) -> None:
@@ -87,21 +69,13 @@ def test_the_first_commit_creates_the_topic_with_kafkas_configuration(configured
     }
 
 
-def test_a_metadata_request_creates_the_topic_like_a_commit(harness: Harness) -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS)], allow_auto_topic_creation=True)
-    (topic,) = harness.ask(request, 12).topics
-    assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
-    assert topic_of(harness, OFFSETS).is_compacted
+def test_a_metadata_request_creates_the_coordinators_topics(harness: Harness) -> None:
+    names = [MetadataRequestTopic(name=name) for name in (OFFSETS, TRANSACTION_STATE)]
+    for topic in harness.ask(MetadataRequest(topics=names, allow_auto_topic_creation=True), 12).topics:
+        assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
+        assert topic_of(harness, topic.name).is_compacted
     assert commit(harness, {T0: 1}) == {T0: 0}
-
-
-def test_a_metadata_request_creates_the_transaction_topic_like_a_producer(harness: Harness) -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=TRANSACTION_STATE)], allow_auto_topic_creation=True)
-    (topic,) = harness.ask(request, 12).topics
-    assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
-    assert topic_of(harness, TRANSACTION_STATE).is_compacted
-    producer = Producer(harness)
-    assert producer.add_offsets("g") == 0
+    assert Producer(harness).add_offsets("g") == 0
 
 
 def test_offsets_are_compressed_with_the_configured_codec(configured: Make) -> None:
@@ -113,7 +87,7 @@ def test_offsets_are_compressed_with_the_configured_codec(configured: Make) -> N
     assert offsets_of(harness) == {T0: 1}
 
 
-def test_offsets_survive_a_restart(harness: Harness, again: Callable[[Harness], None]) -> None:
+def test_offsets_survive_a_restart(harness: Harness, again: Again) -> None:
     harness.create("u", 2)
     commit(harness, {T0: 1, U0: 2}, metadata="m", each_committed_leader_epoch=3)
     commit(harness, {T0: 5})
@@ -135,27 +109,23 @@ def test_a_group_with_only_commits_is_empty_after_a_restart(harness: Harness) ->
     commit(harness, {T0: 1})
     harness.restart()
     offsets_of(harness)
-    group = harness.services.groups.store.get("g")
-    assert group is not None
+    group = group_of(harness)
     assert (group.state, group.protocol_type, group.generation) == (GroupState.EMPTY, None, 0)
 
 
-def test_a_group_is_restored_with_its_members_and_offsets(harness: Harness, again: Callable[[Harness], None]) -> None:
+def test_a_group_is_restored_with_its_members_and_offsets(harness: Harness, again: Again) -> None:
     group = with_members(harness, members=("m", "n"))
     assert harness.services.groups.store.save_group(group) == 0
     assert commit(harness, {T0: 1}, **MEMBER) == {T0: 0}
     again(harness)
     assert commit(harness, {T0: 2}, **MEMBER) == {T0: 0}
-    restored = harness.services.groups.store.get("g")
-    assert restored is not None
+    restored = group_of(harness)
     assert (restored.state, list(restored.members)) == (GroupState.STABLE, ["m", "n"])
     assert restored.subscribed_topics() == {"t"}
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_an_open_transaction_can_end_after_a_restart(
-    harness: Harness, again: Callable[[Harness], None], ends: str
-) -> None:
+def test_an_open_transaction_can_end_after_a_restart(harness: Harness, again: Again, ends: str) -> None:
     commit(harness, {T0: 1})
     producer = Producer(harness)
     producer.add_offsets("g")
@@ -170,9 +140,7 @@ def test_an_open_transaction_can_end_after_a_restart(
     assert fetch(harness, T0, stable=True)[T0][3] == 0
 
 
-def test_a_later_commit_wins_over_an_earlier_one_in_a_transaction(
-    harness: Harness, again: Callable[[Harness], None]
-) -> None:
+def test_a_later_commit_wins_over_an_earlier_one_in_a_transaction(harness: Harness, again: Again) -> None:
     producer = Producer(harness)
     producer.add_offsets("g")
     producer.commit_offset("g", 7)
@@ -182,7 +150,7 @@ def test_a_later_commit_wins_over_an_earlier_one_in_a_transaction(
     assert offsets_of(harness) == {T0: 9}
 
 
-def test_the_log_can_be_compacted_between_restarts(configured: Make, again: Callable[[Harness], None]) -> None:
+def test_the_log_can_be_compacted_between_restarts(configured: Make, again: Again) -> None:
     harness = configured(COMPACTED)
     harness.create("u", 2)
     group = with_members(harness, members=())
@@ -201,20 +169,16 @@ def test_the_log_can_be_compacted_between_restarts(configured: Make, again: Call
     assert log_of(harness, OFFSETS).size < before / 4
     again(harness)
     assert offsets_of(harness) == {T0: 49, U1: 148}
-    restored = harness.services.groups.store.get("g")
-    assert restored is not None
-    assert restored.generation == 3
+    assert group_of(harness).generation == 3
 
 
-def test_offsets_are_removed_with_their_topics(harness: Harness, again: Callable[[Harness], None]) -> None:
+def test_offsets_are_removed_with_their_topics(harness: Harness, again: Again) -> None:
     harness.create("u", 2)
     commit(harness, {T0: 1, U0: 2, U1: 3})
     commit(harness, {U0: 2}, "other")
     delete_topics(harness, "u")
     assert offsets_of(harness) == {T0: 1}
-    other = harness.services.groups.store.get("other")
-    assert other is not None
-    assert other.is_in(GroupState.EMPTY)
+    assert group_of(harness, "other").is_in(GroupState.EMPTY)
     harness.create("u", 2)
     assert offsets_of(harness) == {T0: 1}
     again(harness)
@@ -225,23 +189,17 @@ def test_offsets_are_removed_with_their_topics(harness: Harness, again: Callable
 def test_an_empty_group_without_offsets_stays_when_a_topic_is_deleted(harness: Harness) -> None:
     harness.create("u")
     commit(harness, {T0: 1})
-    join = JoinGroupRequest(
-        group_id="left",
-        session_timeout_ms=10_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-    )
-    member = harness.ask(join, 3)
-    harness.ask(LeaveGroupRequest(group_id="left", member_id=member.member_id), 1)
+    left = Members(harness, "left")
+    left.leave(left.alone())
     assert harness.services.groups.store.get("left") is not None
     delete_topics(harness, "u")
     assert harness.services.groups.store.get("left") is not None
     assert offsets_of(harness) == {T0: 1}
 
 
+@pytest.mark.parametrize("restarts_first", [False, True])
 def test_offsets_in_open_transactions_are_removed_with_their_topic(
-    harness: Harness, again: Callable[[Harness], None]
+    harness: Harness, again: Again, *, restarts_first: bool
 ) -> None:
     harness.create("u")
     producer = Producer(harness)
@@ -249,24 +207,12 @@ def test_offsets_in_open_transactions_are_removed_with_their_topic(
     producer.commit_offset("g", 7, topic="u")
     producer.commit_offset("g", 8)
     delete_topics(harness, "u")
+    if restarts_first:
+        again(harness)
+        assert fetch(harness, U0, stable=True) == {U0: NOTHING}
     producer.commit()
     assert offsets_of(harness) == {T0: 8}
     again(harness)
-    assert offsets_of(harness) == {T0: 8}
-
-
-def test_a_restart_does_not_restore_deleted_offsets_of_open_transactions(
-    harness: Harness, again: Callable[[Harness], None]
-) -> None:
-    harness.create("u")
-    producer = Producer(harness)
-    producer.add_offsets("g")
-    producer.commit_offset("g", 7, topic="u")
-    producer.commit_offset("g", 8)
-    delete_topics(harness, "u")
-    again(harness)
-    assert fetch(harness, U0, stable=True) == {U0: NOTHING}
-    producer.commit()
     assert offsets_of(harness) == {T0: 8}
 
 
@@ -285,7 +231,7 @@ def test_groups_are_removed_with_the_offsets_topic(harness: Harness) -> None:
     assert offsets_of(harness, "other") == {T0: 2}
 
 
-def test_a_removed_group_stays_removed_after_a_restart(harness: Harness, again: Callable[[Harness], None]) -> None:
+def test_a_removed_group_stays_removed_after_a_restart(harness: Harness, again: Again) -> None:
     group = with_members(harness, members=())
     store = harness.services.groups.store
     store.save_group(group)
@@ -303,16 +249,9 @@ def test_a_group_too_large_for_a_batch_is_an_unknown_error(harness: Harness, err
     assert len(errors()) == 1
 
 
-def test_a_disk_error_makes_clients_look_for_another_coordinator(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_error_makes_clients_look_for_another_coordinator(harness: Harness) -> None:
     group = with_members(harness)
-
-    def refuse(log: Log) -> None:
-        raise LogWriteError("no space", log.log_end_offset)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Log, "commit", refuse)
+    with patch.object(Log, "commit", side_effect=LogWriteError("no space", 0)):
         assert harness.services.groups.store.save_group(group) == ErrorCode.NOT_COORDINATOR
     assert harness.services.groups.store.save_group(group) == 0
 
@@ -327,29 +266,22 @@ def test_internal_topics_of_an_adopted_directory_are_compacted(harness: Harness)
     adopting.close()
 
 
-def test_a_group_with_very_many_partitions_is_removed(configured: Make) -> None:
-    harness = configured({"offset.metadata.max.bytes": "0"})
-    name = "x" * 240
-    harness.create(name, 2500)
-    for first in (0, 1250):
-        commit(harness, {(name, first + index): index for index in range(1250)}, metadata=None)
-    store = harness.services.groups.store
-    group = store.get("g")
-    assert group is not None
-    assert drain(store.forget(group, group.offsets.everything, removes_group=True)) == 0
-    harness.restart()
-    assert offsets_of(harness) == {}
-
-
-def test_a_group_is_removed_in_batches_that_fit_the_topic(configured: Make) -> None:
-    harness = configured({"message.max.bytes": "1000"})
-    harness.create("u", 200)
-    for partition in range(200):
-        assert commit(harness, {("u", partition): 1}) == {("u", partition): 0}
-    store = harness.services.groups.store
-    group = store.get("g")
-    assert group is not None
-    assert drain(store.forget(group, group.offsets.everything, removes_group=True)) == 0
+@pytest.mark.parametrize(
+    ("limit", "name", "partitions", "commits"),
+    [("1048588", "x" * 240, 2500, 2), ("1000", "u", 200, 200)],
+    ids=["many partitions", "small batches"],
+)
+def test_a_group_is_removed_in_batches_that_fit_the_topic(
+    configured: Make, limit: str, name: str, partitions: int, commits: int
+) -> None:
+    harness = configured({"message.max.bytes": limit})
+    harness.create(name, partitions)
+    size = partitions // commits
+    for first in range(0, partitions, size):
+        offsets = {(name, index): 1 for index in range(first, first + size)}
+        assert commit(harness, offsets) == dict.fromkeys(offsets, 0)
+    group = group_of(harness)
+    assert drain(harness.services.groups.store.forget(group, group.offsets.everything, removes_group=True)) == 0
     harness.restart()
     assert offsets_of(harness) == {}
 
@@ -455,16 +387,9 @@ def readiness(harness: Harness) -> int:
     return int(harness.services.groups.store.readiness("g"))
 
 
-def test_groups_are_listed_after_their_partition_becomes_readable(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_are_listed_after_their_partition_becomes_readable(harness: Harness) -> None:
     commit(harness, {T0: 7})
-
-    def broken(*_: object) -> None:
-        raise StorageError("no good")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(CoordinatorLog, "replay", broken)
+    with patch.object(CoordinatorLog, "replay", side_effect=StorageError("no good")):
         harness.restart()
         harness.run_soon()
         assert harness.ask(ListGroupsRequest(), 5).groups == []
@@ -487,3 +412,15 @@ def test_an_unreadable_partition_is_retried_after_a_pause(harness: Harness, erro
     assert fetch_with_error(harness, T0)[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
     harness.clock.advance(5000)
     assert offsets_of(harness) == {T0: 7}
+
+
+def test_groups_are_sorted_again_when_the_topic_is_created(harness: Harness) -> None:
+    store = harness.services.groups.store
+    names = [f"group-{number}" for number in range(20)]
+    for name in names:
+        store.find_or_create(name)
+    harness.create(OFFSETS, 3)
+    assert store.readiness(names[0]) == 0
+    moving = {name for name in names if store.partition_of(name) == 1}
+    store.leader_moved(1)
+    assert {group.group_id for group in store.groups()} == set(names) - moving

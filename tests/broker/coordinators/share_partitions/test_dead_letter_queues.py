@@ -49,9 +49,7 @@ def header(record: Record, name: str) -> bytes | None:
 
 def states(harness: Harness, index: int = 0) -> list[RecordState]:
     key = SharePartitionKey("g", topic_of(harness).id, index)
-    share_partition = harness.services.share_partitions.find(key)
-    assert share_partition is not None
-    return [records.state for records in share_partition.ranges]
+    return [records.state for records in harness.services.share_partitions.all[key].ranges]
 
 
 def reject(harness: Harness) -> None:

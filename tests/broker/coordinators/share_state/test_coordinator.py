@@ -6,6 +6,7 @@ When batches are combined, the state with more deliveries wins for each offset.
 import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 
@@ -19,10 +20,10 @@ from minibroker_protocol.coordinator_records.share_groups import (
 )
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log
+from tests.broker.coordinators.groups.offset_requests import delete_topics
 from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of, pass_time, topic_of
 
@@ -41,9 +42,6 @@ ACCEPTED = StateBatch(10, 14, 1, 2)
 
 
 Make = Callable[[dict[str, str]], Harness]
-
-
-AGAIN: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
 
 
 def key_of(harness: Harness, group: str = "g", topic: str = "t", partition: int = 0) -> SharePartitionKey:
@@ -125,8 +123,7 @@ def test_a_missing_partition_has_no_state(harness: Harness, partition: int, code
     assert states_of(harness).delete(key).code is code
 
 
-@pytest.mark.parametrize("way", AGAIN)
-def test_states_survive_a_restart(configured: Make, way: str) -> None:
+def test_states_survive_a_restart(configured: Make, again: Callable[[Harness], None]) -> None:
     harness = configured(FEW_UPDATES)
     states, key, other = states_of(harness), key_of(harness), key_of(harness, "h")
     for state_key in (key, other):
@@ -135,7 +132,7 @@ def test_states_survive_a_restart(configured: Make, way: str) -> None:
         states.write(key, 1, change(number, StateBatch(number + 2, number + 3, 2, 2), complete=number))
     states.delete(other)
     before = states.read(key, 7)
-    AGAIN[way](harness)
+    again(harness)
     assert states_of(harness).read(key, -1) == before
     assert states_of(harness).read(key, 6).code is ErrorCode.FENCED_LEADER_EPOCH
     assert states_of(harness).summary(key).delivery_complete_count == 5
@@ -182,22 +179,16 @@ def test_the_states_of_a_deleted_topic_are_deleted(configured: Make) -> None:
     states, kept_key, deleted_key = states_of(harness), key_of(harness), key_of(harness, topic="u")
     states.initialize(kept_key, 0, 1)
     states.initialize(deleted_key, 0, 2)
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="u")], timeout_ms=1000)
-    assert harness.ask(request, 6).responses[0].error_code == 0
+    delete_topics(harness, "u")
     assert states.summary(deleted_key).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert kinds_of(harness)[-1] == "Tombstone"
     assert states.read(kept_key, -1).start_offset == 1
 
 
-def test_a_change_that_the_disk_rejects_has_no_effect(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_the_disk_rejects_has_no_effect(harness: Harness) -> None:
     states, key = states_of(harness), key_of(harness)
     states.initialize(key, 0, 0)
-
-    def refuse(*_: object) -> int:
-        raise StorageError("the disk is full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Log, "append", refuse)
+    with patch.object(Log, "append", side_effect=StorageError("the disk is full")):
         assert states.write(key, 0, change(5)).code is ErrorCode.NOT_COORDINATOR
         assert states.delete(key).code is ErrorCode.NOT_COORDINATOR
     assert states.read(key, -1).start_offset == 0
@@ -207,7 +198,6 @@ def test_the_leader_of_the_state_partition_is_the_coordinator(several: Harness) 
     states, key = states_of(several), key_of(several)
     states.store.log.ensure()
     coordinator = states.store.log.coordinator(key.text)
-    assert coordinator is not None
     for node in several.core.cluster.nodes.values():
         code = ErrorCode.NONE if node is coordinator else ErrorCode.NOT_COORDINATOR
         assert states.initialize(key, 0, 0, node).code is code

@@ -2,6 +2,7 @@
 
 from typing import Any, Final, Protocol
 
+from minibroker.coordinators.transactions.transaction import Transaction
 from minibroker_protocol.messages.fetch import PartitionData
 from minibroker_protocol.messages.produce import (
     PartitionProduceData,
@@ -212,6 +213,13 @@ def produce_in(
     outcome = broker.ask(request, version).responses[0].partition_responses[0]
     assert isinstance(outcome, PartitionProduceResponse)
     return outcome
+
+
+def known(harness: Harness, transactional_id: str = "mine") -> Transaction:
+    """Return the coordinator's state of a transactional id, which must exist."""
+    transaction = harness.services.transactions.store.get(transactional_id)
+    assert transaction is not None
+    return transaction
 
 
 def committed_values(data: PartitionData) -> list[bytes | None]:

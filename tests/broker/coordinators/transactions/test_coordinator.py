@@ -4,18 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.cluster.routing.slices import steps_of
+from minibroker.cluster.routing.slices import drain, steps_of
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from tests.broker.coordinators.groups.offset_requests import delete_topics
 from tests.broker.coordinators.transactions.producer import (
     Producer,
     init_producer_id,
+    known,
     markers_in,
     produce_in,
     read_committed,
 )
 from tests.broker.harness import Harness
+from tests.broker.logs.world import pass_time, topic_of
 
 Make = Callable[[dict[str, str]], Harness]
 ABORT, COMMIT = 0, 1
@@ -36,10 +38,7 @@ def state_of(harness: Harness, transactional_id: str = "mine") -> TransactionSta
 
 def test_a_producer_gets_another_id_after_its_last_epoch(harness: Harness) -> None:
     producer = Producer(harness)
-    store = harness.services.transactions.store
-    transaction = store.get("mine")
-    assert transaction is not None
-    assert store.save(transaction._replace(producer_epoch=32_765)) == 0
+    assert harness.services.transactions.store.save(known(harness)._replace(producer_epoch=32_765)) == 0
     old_id = producer.id
     assert producer.init() == 0
     assert (producer.id, producer.epoch) == (old_id, 32_766)
@@ -57,10 +56,8 @@ def test_a_producer_gets_another_id_after_its_last_epoch(harness: Harness) -> No
 def test_a_producer_that_writes_in_the_coordinators_epoch_is_fenced(harness: Harness, level: int) -> None:
     harness.core.features.finalize({"transaction.version": level})
     thief = Producer(harness)
-    store = harness.services.transactions.store
-    transaction = store.get("mine")
-    assert transaction is not None
-    assert store.save(transaction._replace(producer_epoch=32_767, state=TransactionState.COMPLETE_ABORT)) == 0
+    last = known(harness)._replace(producer_epoch=32_767, state=TransactionState.COMPLETE_ABORT)
+    assert harness.services.transactions.store.save(last) == 0
     thief.epoch = 32_767
     thief.write(b"x")
     other = Producer(harness, init=False)
@@ -76,11 +73,9 @@ def test_a_producer_that_writes_in_the_coordinators_epoch_is_fenced(harness: Har
 def test_a_transaction_that_times_out_is_aborted_and_its_producer_fenced(harness: Harness) -> None:
     producer = Producer(harness, timeout_ms=15_000)
     producer.write(b"slow")
-    harness.clock.advance(ABORT_INTERVAL_MS + 1)
-    harness.run_soon()
+    pass_time(harness, ABORT_INTERVAL_MS + 1)
     assert state_of(harness) is TransactionState.ONGOING
-    harness.clock.advance(ABORT_INTERVAL_MS)
-    harness.run_soon()
+    pass_time(harness, ABORT_INTERVAL_MS)
     assert state_of(harness) is TransactionState.COMPLETE_ABORT
     assert markers_in(harness) == [(1, producer.id, 1, ABORT)]
     assert producer.commit() == ErrorCode.PRODUCER_FENCED
@@ -94,8 +89,7 @@ def test_a_producer_that_timed_out_cannot_continue_in_its_old_epoch(harness: Har
     harness.core.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
     producer = Producer(harness, timeout_ms=1)
     producer.write(b"slow")
-    harness.clock.advance(ABORT_INTERVAL_MS)
-    harness.run_soon()
+    pass_time(harness, ABORT_INTERVAL_MS)
     assert producer.init(keeps_id=True) == ErrorCode.PRODUCER_FENCED
 
 
@@ -104,8 +98,7 @@ def test_an_open_transaction_times_out_after_a_restart(harness: Harness) -> None
     producer.write(b"slow")
     harness.restart()
     harness.run_soon()
-    harness.clock.advance(2 * ABORT_INTERVAL_MS)
-    harness.run_soon()
+    pass_time(harness, 2 * ABORT_INTERVAL_MS)
     assert markers_in(harness) == [(1, producer.id, 1, ABORT)]
 
 
@@ -113,8 +106,7 @@ def test_the_interval_of_timeouts_is_configured(configured: Make) -> None:
     harness = configured({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"})
     producer = Producer(harness, timeout_ms=50)
     producer.write(b"x")
-    harness.clock.advance(100)
-    harness.run_soon()
+    pass_time(harness, 100)
     assert state_of(harness) is TransactionState.COMPLETE_ABORT
 
 
@@ -125,11 +117,9 @@ def test_an_unused_transactional_id_expires(configured: Make, end: str) -> None:
     if end != "idle":
         producer.write(b"x")
         assert producer.end(commit=end == "committed") == 0
-    harness.clock.advance(EXPIRY_MS - EXPIRY_INTERVAL_MS)
-    harness.run_soon()
+    pass_time(harness, EXPIRY_MS - EXPIRY_INTERVAL_MS)
     assert state_of(harness) is not None
-    harness.clock.advance(EXPIRY_INTERVAL_MS)
-    harness.run_soon()
+    pass_time(harness, EXPIRY_INTERVAL_MS)
     assert state_of(harness) is None
     assert producer.add(("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     harness.restart()
@@ -143,8 +133,7 @@ def test_a_transactional_id_with_an_open_transaction_does_not_expire(configured:
     harness = configured({**EXPIRING, **never})
     producer = Producer(harness)
     producer.write(b"x")
-    harness.clock.advance(2 * EXPIRY_MS)
-    harness.run_soon()
+    pass_time(harness, 2 * EXPIRY_MS)
     assert state_of(harness) is TransactionState.ONGOING
     assert producer.commit() == 0
 
@@ -154,8 +143,7 @@ def test_very_many_transactional_ids_expire_in_batches(configured: Make) -> None
     ids = [f"{'long' * 20}-{number}" for number in range(100)]
     for transactional_id in ids:
         assert init_producer_id(harness, transactional_id).error_code == 0
-    harness.clock.advance(2 * EXPIRY_MS)
-    harness.run_soon()
+    pass_time(harness, 2 * EXPIRY_MS)
     assert harness.services.transactions.store.all() == []
     harness.restart()
     harness.run_soon()
@@ -169,8 +157,7 @@ def test_a_transactional_id_used_during_expiration_is_kept(configured: Make) -> 
     steps = steps_of(store.remove(store.all()))
     next(steps)
     producers[2].write(b"x")
-    for _ in steps:
-        pass
+    drain(steps)
     assert [entry.transactional_id for entry in store.all()] == ["c" * 80]
     assert producers[2].commit() == 0
     assert read_committed(harness) == [b"x"]
@@ -183,9 +170,8 @@ def test_a_topic_deleted_during_expiration_is_not_created_again(configured: Make
     store = harness.services.transactions.store
     steps = steps_of(store.remove(store.all()))
     next(steps)
-    harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="__transaction_state")], timeout_ms=1000), 6)
-    for _ in steps:
-        pass
+    delete_topics(harness, "__transaction_state")
+    drain(steps)
     assert harness.core.topics.get("__transaction_state") is None
 
 
@@ -198,17 +184,12 @@ def test_the_longest_timeout_is_configured(configured: Make) -> None:
 # Deleted topics
 
 
-def delete(harness: Harness, name: str) -> None:
-    (outcome,) = harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1000), 6).responses
-    assert outcome.error_code == 0
-
-
 def test_a_deleted_partition_does_not_keep_a_transaction_open(harness: Harness) -> None:
     harness.create("short-lived", 2)
     producer = Producer(harness)
     producer.write(b"stays")
     producer.write(b"goes", topic="short-lived", partition=1)
-    delete(harness, "short-lived")
+    delete_topics(harness, "short-lived")
     assert producer.commit() == 0
     assert state_of(harness) is TransactionState.COMPLETE_COMMIT
     assert read_committed(harness) == [b"stays"]
@@ -217,7 +198,7 @@ def test_a_deleted_partition_does_not_keep_a_transaction_open(harness: Harness) 
 def test_transactional_ids_are_lost_with_the_transaction_topic(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")
-    delete(harness, "__transaction_state")
+    delete_topics(harness, "__transaction_state")
     assert harness.services.transactions.store.all() == []
     assert producer.commit() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     new_producer = Producer(harness)
@@ -239,8 +220,7 @@ def test_the_coordinators_topic_has_kafkas_configuration(configured: Make) -> No
     )
     assert harness.core.topics.get("__transaction_state") is None
     assert produce_in(harness, "mine", Producer(harness).batch(b"x")).error_code == ErrorCode.TRANSACTION_ABORTABLE
-    topic = harness.core.topics.get("__transaction_state")
-    assert topic is not None
+    topic = topic_of(harness, "__transaction_state")
     assert len(topic.partitions) == 7
     assert topic.config.overrides == {
         "cleanup.policy": "compact",

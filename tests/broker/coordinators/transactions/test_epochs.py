@@ -1,14 +1,16 @@
 """The second version of transactions (KIP-890): writes add partitions, and each end raises the epoch."""
 
+from collections.abc import Callable
+
 import pytest
 
-from minibroker.coordinators.transactions.transaction import Transaction, TransactionState
+from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.coordinator_records import TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.batch import iter_batches
 from tests.broker.coordinators.groups.offset_requests import offsets_of
 from tests.broker.coordinators.transactions.disk import Disk
-from tests.broker.coordinators.transactions.producer import Producer, read_committed
+from tests.broker.coordinators.transactions.producer import Producer, known, read_committed
 from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of
 
@@ -16,13 +18,6 @@ V2 = 5
 """The version of EndTxn that raises the epoch."""
 LAST_EPOCH = 32_766
 EITHER_END = pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-
-
-def known(harness: Harness, transactional_id: str = "mine") -> Transaction:
-    """Return the coordinator's state of a transactional id."""
-    transaction = harness.services.transactions.store.get(transactional_id)
-    assert transaction is not None
-    return transaction
 
 
 def values_of_log(harness: Harness) -> list[tuple[int, TransactionLogValue]]:
@@ -85,14 +80,12 @@ def test_a_producer_can_continue_after_a_timeout(harness: Harness) -> None:
     assert read_committed(harness) == [b"y"]
 
 
-def test_without_verification_a_batch_still_adds_its_partition(tmp_path_factory: pytest.TempPathFactory) -> None:
-    config = {"transaction.partition.verification.enable": "false"}
-    harness = Harness(str(tmp_path_factory.mktemp("unverified")), config)
-    harness.create("t")
-    producer = Producer(harness)
-    producer.write_at_once(b"x")
+def test_without_verification_a_batch_still_adds_its_partition(
+    configured: Callable[[dict[str, str]], Harness],
+) -> None:
+    harness = configured({"transaction.partition.verification.enable": "false"})
+    Producer(harness).write_at_once(b"x")
     assert known(harness).partitions == {("t", 0)}
-    harness.close()
 
 
 def test_records_are_flexible_and_contain_the_client_version(harness: Harness) -> None:

@@ -11,20 +11,15 @@ from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import FindCoordinatorRequest
-from minibroker_protocol.messages.transactions import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    EndTxnRequest,
-    InitProducerIdRequest,
-)
 from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.header import CompressionCodec, TimestampType
 from minibroker_storage.segment import LogSegment
+from tests.broker.coordinators.groups.offset_requests import offsets_of
 from tests.broker.coordinators.transactions.disk import Disk
 from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
 from tests.broker.coordinators.transactions.test_coordinator import state_of
 from tests.broker.harness import Harness, bytes_in
-from tests.broker.logs.world import log_of
+from tests.broker.logs.world import log_of, topic_of
 
 RETRY_MS = 500
 
@@ -164,8 +159,9 @@ def test_a_completion_that_cannot_be_saved_is_retried_without_a_second_marker(ha
     assert markers_in(harness) == [(1, producer.id, 0, COMMIT)]
 
 
-@pytest.mark.parametrize("ends", ["restart", "crash"])
-def test_a_decided_transaction_is_completed_after_a_restart(harness: Harness, disk: Disk, ends: str) -> None:
+def test_a_decided_transaction_is_completed_after_a_restart(
+    harness: Harness, disk: Disk, again: Callable[[Harness], None]
+) -> None:
     harness.create("other")
     producer = Producer(harness)
     producer.write(b"here")
@@ -173,7 +169,7 @@ def test_a_decided_transaction_is_completed_after_a_restart(harness: Harness, di
     disk.refused = {"other-0"}
     assert producer.commit() == 0
     disk.refused.clear()
-    getattr(harness, ends)()
+    again(harness)
     harness.run_soon()
     assert state_of(harness) is TransactionState.COMPLETE_COMMIT
     assert read_committed(harness, "other") == [b"there"]
@@ -182,11 +178,17 @@ def test_a_decided_transaction_is_completed_after_a_restart(harness: Harness, di
     assert read_committed(harness) == [b"here"]
 
 
-def test_a_request_completes_a_decided_transaction(harness: Harness, disk: Disk) -> None:
+def refused_commit(harness: Harness, disk: Disk) -> Producer:
+    """Commit a transaction whose marker the disk refuses."""
     producer = Producer(harness)
     producer.write(b"x")
     disk.refused = {"t-0"}
     assert producer.commit() == 0
+    return producer
+
+
+def test_a_request_completes_a_decided_transaction(harness: Harness, disk: Disk) -> None:
+    producer = refused_commit(harness, disk)
     disk.refused.clear()
     harness.crash()
     producer.write(b"y")
@@ -195,10 +197,7 @@ def test_a_request_completes_a_decided_transaction(harness: Harness, disk: Disk)
 
 
 def test_no_marker_is_retried_after_the_broker_stopped(harness: Harness, disk: Disk) -> None:
-    producer = Producer(harness)
-    producer.write(b"x")
-    disk.refused = {"t-0"}
-    assert producer.commit() == 0
+    refused_commit(harness, disk)
     attempts = disk.attempts
     harness.restart()
     harness.clock.advance(RETRY_MS)
@@ -234,77 +233,53 @@ def test_committed_offsets_become_visible_with_the_marker(harness: Harness) -> N
         assert producer.commit_offset("g", offset) == 0
         assert producer.end(commit=commit) == 0
     partition = harness.services.groups.store.partition_of("g")
-    group = harness.services.groups.store.get("g")
-    assert group is not None
-    committed = group.offsets.get("t", 0)
-    assert committed is not None
-    assert committed.offset == 5
+    assert offsets_of(harness) == {("t", 0): 5}
     kinds = [marker[3] for marker in markers_in(harness, "__consumer_offsets", partition)]
     assert kinds == [1, 0]
 
 
 PARTITIONS = 60
+EVERYTHING = [("many", index) for index in range(PARTITIONS)]
+
+
+@pytest.fixture
+def many(harness: Harness) -> Producer:
+    """Return a producer with many partitions in its transaction, on a broker that writes markers in slices."""
+    harness.create("many", PARTITIONS)
+    producer = Producer(harness)
+    assert producer.add(*EVERYTHING) == [0] * PARTITIONS
+    harness.core.slices.slice_s = 0.0
+    return producer
 
 
 def ends(harness: Harness) -> list[int]:
-    topic = harness.core.topics.get("many")
-    assert topic is not None
-    return [partition.log.log_end_offset for partition in topic.partitions]
+    return [partition.log.log_end_offset for partition in topic_of(harness, "many").partitions]
 
 
-def test_the_response_is_sent_before_all_markers_are_written(harness: Harness) -> None:
-    harness.create("many", PARTITIONS)
-    producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
-    add = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id="t",
-        v3_and_below_producer_id=producer.producer_id,
-        v3_and_below_producer_epoch=producer.producer_epoch,
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name="many", partitions=list(range(PARTITIONS)))],
-    )
-    harness.ask(add, 3)
-    end = EndTxnRequest(
-        transactional_id="t",
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        committed=True,
-    )
+def test_the_response_is_sent_before_all_markers_are_written(harness: Harness, many: Producer) -> None:
     coordinator = harness.services.transactions
-    harness.core.slices.slice_s = 0.0
-    identity = (producer.producer_id, producer.producer_epoch)
-    assert coordinator.end("t", *identity, commit=True).error_code == ErrorCode.NONE
+    assert coordinator.end("mine", many.id, many.epoch, commit=True).error_code == ErrorCode.NONE
     assert 0 < sum(ends(harness)) < PARTITIONS
-    assert coordinator.add_partitions("t", *identity, [("many", 0)]) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.add_partitions("mine", many.id, many.epoch, EVERYTHING) == ErrorCode.CONCURRENT_TRANSACTIONS
     harness.crash()  # The next start writes the markers.
     harness.run_soon()
-    assert harness.ask(end, 3).error_code == ErrorCode.NONE
+    assert many.commit() == 0
     assert all(ends(harness))
 
 
-def test_markers_written_in_slices_complete_the_transaction(harness: Harness) -> None:
-    harness.create("many", PARTITIONS)
-    producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
-    identity = (producer.producer_id, producer.producer_epoch)
+def test_markers_written_in_slices_complete_the_transaction(harness: Harness, many: Producer) -> None:
     coordinator = harness.services.transactions
-    everything = [("many", index) for index in range(PARTITIONS)]
-    assert coordinator.add_partitions("t", *identity, everything) == ErrorCode.NONE
-    harness.core.slices.slice_s = 0.0
-    assert coordinator.end("t", *identity, commit=False).error_code == ErrorCode.NONE
+    assert coordinator.end("mine", many.id, many.epoch, commit=False).error_code == ErrorCode.NONE
     harness.run_soon()
     assert ends(harness) == [1] * PARTITIONS
-    assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE
+    assert coordinator.add_partitions("mine", many.id, many.epoch, EVERYTHING[:1]) == ErrorCode.NONE
 
 
-def test_a_reloaded_transaction_gets_its_markers(harness: Harness) -> None:
-    harness.create("many", PARTITIONS)
-    producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
-    identity = (producer.producer_id, producer.producer_epoch)
+def test_a_reloaded_transaction_gets_its_markers(harness: Harness, many: Producer) -> None:
     coordinator = harness.services.transactions
-    everything = [("many", index) for index in range(PARTITIONS)]
-    assert coordinator.add_partitions("t", *identity, everything) == ErrorCode.NONE
-    harness.core.slices.slice_s = 0.0
-    assert coordinator.end("t", *identity, commit=True).error_code == ErrorCode.NONE
-    coordinator.store.leader_moved(coordinator.store.log.partition_of("t"))
-    assert coordinator.store.readiness("t") == ErrorCode.NONE  # Old markers are still being written.
+    assert coordinator.end("mine", many.id, many.epoch, commit=True).error_code == ErrorCode.NONE
+    coordinator.store.leader_moved(coordinator.store.log.partition_of("mine"))
+    assert coordinator.store.readiness("mine") == ErrorCode.NONE  # Old markers are still being written.
     harness.run_soon()
     assert all(ends(harness))
-    assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE
+    assert coordinator.add_partitions("mine", many.id, many.epoch, EVERYTHING[:1]) == ErrorCode.NONE

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -21,12 +22,13 @@ from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.errors import StorageError
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id
 from tests.broker.harness import Harness, bytes_in
-from tests.broker.logs.world import log_of
+from tests.broker.logs.world import log_of, pass_time
 
 Make = Callable[[dict[str, str]], Harness]
 TOPIC = "__transaction_state"
+UNREADABLE = patch.object(CoordinatorLog, "replay", side_effect=StorageError("no good"))
 ONE_PARTITION = {"transaction.state.log.num.partitions": "1"}
-END_OF_REPLAY = pytest.mark.parametrize("ends", ["restart", "crash"])
+Again = Callable[[Harness], None]
 
 
 @pytest.fixture
@@ -104,8 +106,7 @@ def test_a_transaction_writes_the_same_records_as_kafka(small: Harness) -> None:
     ]
 
 
-@END_OF_REPLAY
-def test_every_state_survives(harness: Harness, ends: str) -> None:
+def test_every_state_survives(harness: Harness, again: Again) -> None:
     for number in range(20):
         producer = Producer(harness, f"id-{number}")
         if number % 4:
@@ -113,14 +114,12 @@ def test_every_state_survives(harness: Harness, ends: str) -> None:
         if number % 4 > 1:
             assert producer.end(commit=number % 4 == 2) == 0
     before = {transaction._replace(last_producer_id=-1, last_producer_epoch=-1) for transaction in known(harness)}
-    getattr(harness, ends)()
-    harness.run_soon()
+    again(harness)
     assert known(harness) == before
     assert len(before) == 20
 
 
-@END_OF_REPLAY
-def test_every_state_survives_compaction(configured: Make, ends: str) -> None:
+def test_every_state_survives_compaction(configured: Make, again: Again) -> None:
     harness = configured({**ONE_PARTITION, "transaction.state.log.segment.bytes": "2000"})
     producers = [Producer(harness, f"id-{number}") for number in range(5)]
     for _ in range(10):
@@ -132,8 +131,7 @@ def test_every_state_survives_compaction(configured: Make, ends: str) -> None:
     harness.run_soon()
     assert log_of(harness, TOPIC).size < 2000
     before = {transaction._replace(last_producer_id=-1, last_producer_epoch=-1) for transaction in known(harness)}
-    getattr(harness, ends)()
-    harness.run_soon()
+    again(harness)
     assert known(harness) == before
     assert producers[0].commit() == 0
 
@@ -223,16 +221,11 @@ def test_a_large_partition_is_read_in_steps(small: Harness, monkeypatch: pytest.
 
 
 def test_an_unreadable_partition_is_logged_once_and_retried_later(
-    small: Harness, monkeypatch: pytest.MonkeyPatch, errors: Callable[[], list[str]]
+    small: Harness, errors: Callable[[], list[str]]
 ) -> None:
     Producer(small)
     small.restart()
-
-    def broken(*_: object) -> None:
-        raise StorageError("no good")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(CoordinatorLog, "replay", broken)
+    with UNREADABLE:
         for _ in range(3):
             answers = asked(small)
             assert answers.pop("send") == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -244,20 +237,12 @@ def test_an_unreadable_partition_is_logged_once_and_retried_later(
     assert init_producer_id(small, "mine").producer_epoch == 1
 
 
-def test_a_transaction_that_was_unreadable_at_the_start_times_out(
-    small: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_transaction_that_was_unreadable_at_the_start_times_out(small: Harness) -> None:
     Producer(small).write(b"x")
-
-    def broken(*_: object) -> None:
-        raise StorageError("no good")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(CoordinatorLog, "replay", broken)
+    with UNREADABLE:
         small.restart()
         small.run_soon()
-    small.clock.advance(100_000)
-    small.run_soon()
+    pass_time(small, 100_000)
     assert log_of(small).last_stable_offset == log_of(small).log_end_offset == 2
 
 
