@@ -77,8 +77,9 @@ class Services:
             when it changes.
         misspelt_topics: The topic that a client probably meant, by the name of the topic that its request created.
         copying: A lock held while a snapshot is created or restored, which takes a while.
-        started_ms: The monotonic time of the start, in milliseconds. validated_records, fetch_max_bytes, max_elements:
-            Settings used in hot paths, looked up once.
+        started_ms: The monotonic time of the start, in milliseconds.
+        validated_records, prefers_racks, works_around_clients, fetch_max_bytes, max_elements: Settings used in hot
+            paths, looked up once.
 
     Raises:
         ConfigError: The authorizer is not supported.
