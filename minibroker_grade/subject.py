@@ -283,9 +283,9 @@ def _brief_text(value: Any) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..."
 
 
-def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
+def first_difference(left: Sequence[int], right: Sequence[int]) -> int | None:
     """Return the first position at which two byte strings differ, or None if they are equal."""
-    for index, (our_byte, their_byte) in enumerate(zip(ours, theirs, strict=False)):
-        if our_byte != their_byte:
+    for index, (left_byte, right_byte) in enumerate(zip(left, right, strict=False)):
+        if left_byte != right_byte:
             return index
-    return None if len(ours) == len(theirs) else min(len(ours), len(theirs))
+    return None if len(left) == len(right) else min(len(left), len(right))

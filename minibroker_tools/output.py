@@ -46,9 +46,9 @@ def join_commas(values: Iterable[object]) -> str:
     return ",".join(map(str, values))
 
 
-def plural_suffix(things: Sized) -> str:
-    """Return the plural suffix for a noun: "" for one thing, otherwise "s"."""
-    return "" if len(things) == 1 else "s"
+def plural_suffix(items: Sized) -> str:
+    """Return the plural suffix for a noun: "" for one item, otherwise "s"."""
+    return "" if len(items) == 1 else "s"
 
 
 def format_row(cells: Sequence[object], widths: Sequence[int]) -> str:

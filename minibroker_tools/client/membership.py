@@ -166,7 +166,9 @@ class Membership:
     def _assign_partitions(self, joined: api.JoinGroupResponse) -> list[api.SyncGroupRequestAssignment]:
         """Return each member's assignment, computed like Kafka's RangeAssignor: a range of partitions of each topic."""
         subscribed: dict[str, list[str]] = {}
-        for member in sorted(joined.members, key=lambda each: member_sort_key(each.member_id, each.group_instance_id)):
+        for member in sorted(
+            joined.members, key=lambda member: member_sort_key(member.member_id, member.group_instance_id)
+        ):
             subscription = decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata))
             for topic in subscription.topics:
                 subscribed.setdefault(topic, []).append(member.member_id)

@@ -161,9 +161,9 @@ def _wait_for_port(command: str, servers: str, timeout: float) -> int:
 
 
 def _wait_for_http(url: str, timeout: float) -> int:
-    def unready(left: float) -> str | None:
+    def unready(remaining_s: float) -> str | None:
         try:
-            with request.urlopen(url, timeout=max(left, 0.1)) as answer:  # noqa: S310 - http and https only
+            with request.urlopen(url, timeout=max(remaining_s, 0.1)) as answer:  # noqa: S310 - http and https only
                 if answer.status in _HTTP_OK:
                     return None
                 reason = f"status {answer.status}"
@@ -233,8 +233,8 @@ def _render(source: str) -> str:
     except jinja2.TemplateNotFound as error:
         raise ToolError(f"template: there is no file {os.path.join('/', str(error.name or source))}") from None
     except jinja2.TemplateSyntaxError as error:
-        place = f"{error.filename or source}, line {error.lineno}"
-        raise ToolError(f"template: {place}: {error.message}") from None
+        location = f"{error.filename or source}, line {error.lineno}"
+        raise ToolError(f"template: {location}: {error.message}") from None
     except Exception as error:  # noqa: BLE001 - a template may call anything, with any error
         raise ToolError(f"template: {source}: {type(error).__name__}: {error}") from None
 

@@ -1,12 +1,15 @@
 """Compares our tools with Kafka's on one broker, and the output of Kafka's tools on both brokers."""
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
+from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.newest_jars import NewestTools
-from tests.command_line_tools.runs import Run, kafkas_run, our_run
+from tests.command_line_tools.runs import Run, run_kafka_tool, run_our_tool
 from tests.kafka.oracle import Oracle
 from tests.patience import eventually
 
@@ -27,17 +30,29 @@ _OTHERWISE_HERE: Final = {
     "kafka-features": "a refused update is explained in the words of Kafka 4",
 }
 """Parts of calls that this broker answers differently from Kafka 3.9, with the reason."""
-_printed: Final[dict[tuple[type, Sequence[str], int], Run]] = {}
+_kafka_runs: Final[dict[tuple[type, Sequence[str], int], Run]] = {}
 """The output of Kafka's tools on the first broker, by the calls and the index of a call."""
 
 
-def until_known(bootstrap: str, words: Sequence[str], ran: Run) -> None:
+def new_topic(bootstrap: str, partitions: int = 1) -> str:
+    """Create a topic and return its name."""
+    name = f"t{uuid.uuid4().hex[:8]}"
+    Librdkafka(bootstrap).create_topic(name, partitions)
+    return name
+
+
+def write_json(path: Path, content: Any) -> Path:
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def until_known(bootstrap: str, words: Sequence[str], tool_run: Run) -> None:
     """Wait until the broker knows of a change. Kafka's controller responds before its brokers apply the change."""
-    if ran.status or not {"--create", "--delete"} & set(words) or "--topic" not in words:
+    if tool_run.status or not {"--create", "--delete"} & set(words) or "--topic" not in words:
         return
     topic, exists = words[words.index("--topic") + 1], "--create" in words
     listed = ("kafka-topics", "--bootstrap-server", bootstrap, "--list")
-    eventually(lambda: (topic in our_run(*listed).lines) == exists)
+    eventually(lambda: (topic in run_our_tool(*listed).lines) == exists)
 
 
 def compare(
@@ -56,24 +71,24 @@ def compare(
     """
     run = uuid.uuid4().hex[:8]
     for number, call in enumerate(calls):
-        found: list[Run] = []
+        printed: list[Run] = []
         for family in ("jars", "mine"):
-            own = name or f"{family}-{run}"
-            words = [word.replace("{B}", bootstrap).replace("{}", own) for word in call.split()]
+            own_name = name or f"{family}-{run}"
+            words = [word.replace("{B}", bootstrap).replace("{}", own_name) for word in call.split()]
             prepare()
-            ran = kafkas_run(oracle, *words) if family == "jars" else our_run(*words)
-            until_known(bootstrap, words, ran)
-            found.append(_without_what_varies(ran, words, bootstrap, own))
-        assert found[1] == found[0], f"{call}: the jars {found[0]}, ours {found[1]}"
+            tool_run = run_kafka_tool(oracle, *words) if family == "jars" else run_our_tool(*words)
+            until_known(bootstrap, words, tool_run)
+            printed.append(_normalize(tool_run, words, bootstrap, own_name))
+        assert printed[1] == printed[0], f"{call}: the jars {printed[0]}, ours {printed[1]}"
         if any(part in call for part in _OTHERWISE_HERE):
             continue
-        on_the_other = _printed.setdefault((type(oracle), calls, number), found[0])
-        assert found[0] == on_the_other, f"{call}: on one broker {on_the_other}, on the other one {found[0]}"
+        on_the_other = _kafka_runs.setdefault((type(oracle), calls, number), printed[0])
+        assert printed[0] == on_the_other, f"{call}: on one broker {on_the_other}, on the other one {printed[0]}"
 
 
-def _without_what_varies(ran: Run, words: Sequence[str], bootstrap: str, own: str) -> Run:
-    shows_all = not ran.status and {"--list", "list"} & set(words)
-    lines = [line.replace(own, "{}") for line in ran.lines if own in line or not shows_all]
+def _normalize(tool_run: Run, words: Sequence[str], bootstrap: str, own_name: str) -> Run:
+    shows_all = not tool_run.status and {"--list", "list"} & set(words)
+    lines = [line.replace(own_name, "{}") for line in tool_run.lines if own_name in line or not shows_all]
     lines = [_DURATION.sub(r"\1#", line.replace(bootstrap, "{B}").strip()) for line in lines]
     for pattern, replacement in _CHANGING:
         lines = [pattern.sub(replacement, line) for line in lines]
@@ -83,4 +98,4 @@ def _without_what_varies(ran: Run, words: Sequence[str], bootstrap: str, own: st
         lines.sort()
     if _ROWS & set(words):
         lines = sorted(cell for line in lines for cell in line.replace(".{}", ". {}").split())
-    return Run(tuple(lines), ran.status)
+    return Run(tuple(lines), tool_run.status)

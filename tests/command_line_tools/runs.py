@@ -38,7 +38,7 @@ class Printed(NamedTuple):
     status: int
 
 
-def ours(*words: str, stdin: bytes = b"") -> Printed:
+def run_tool(*words: str, stdin: bytes = b"") -> Printed:
     """Run one of our tools in this process."""
     out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
@@ -49,13 +49,13 @@ def ours(*words: str, stdin: bytes = b"") -> Printed:
     return Printed(out.buffer.getvalue().decode(errors="replace"), errors.getvalue(), status)
 
 
-def our_run(tool: str, *arguments: str) -> Run:
+def run_our_tool(tool: str, *arguments: str) -> Run:
     """Run one of our tools and return its result as a `Run`."""
-    printed = ours(tool, *arguments)
+    printed = run_tool(tool, *arguments)
     return Run(_lines(printed.out + printed.err), printed.status)
 
 
-def kafkas_run(oracle: Oracle | NewestTools, tool: str, *arguments: str) -> Run:
+def run_kafka_tool(oracle: Oracle | NewestTools, tool: str, *arguments: str) -> Run:
     """Run one of Kafka's tools in the JVM."""
     if isinstance(oracle, NewestTools):
         answer = oracle.run(tool, *arguments)

@@ -8,7 +8,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker_tools.commands import common
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import run_tool
 
 
 def properties_of(directory: Path, *, roles: str = "broker,controller") -> str:
@@ -18,25 +18,25 @@ def properties_of(directory: Path, *, roles: str = "broker,controller") -> str:
 
 
 def test_random_ids_are_ids_of_clusters() -> None:
-    ids = {ours("kafka-storage", "random-uuid").out for _ in range(20)}
+    ids = {run_tool("kafka-storage", "random-uuid").out for _ in range(20)}
     assert len(ids) == 20
-    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}\n", each) for each in ids)
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}\n", cluster_id) for cluster_id in ids)
 
 
 def test_a_formatted_directory_is_that_of_the_broker_with_its_scram_users(tmp_path: Path) -> None:
     config = properties_of(tmp_path)
     words = ("kafka-storage", "format", "-t", "any text", "-c", config)
-    formatted = ours(*words, "--add-scram", "SCRAM-SHA-256=[name=alice,password=secret]")
+    formatted = run_tool(*words, "--add-scram", "SCRAM-SHA-256=[name=alice,password=secret]")
     data = tmp_path / "data"
     assert formatted.out == f"Formatting metadata directory {data} with metadata.version 3.9-IV0.\n"
-    again = ours(*words)
+    again = run_tool(*words)
     assert (again.status, "is already formatted. Use --ignore-formatted" in again.err) == (1, True)
-    assert ours(*words, "--ignore-formatted").out == "All of the log directories are already formatted.\n"
-    assert "Found metadata: {cluster.id=any text, directory.id=" in ours("kafka-storage", "info", "-c", config).out
+    assert run_tool(*words, "--ignore-formatted").out == "All of the log directories are already formatted.\n"
+    assert "Found metadata: {cluster.id=any text, directory.id=" in run_tool("kafka-storage", "info", "-c", config).out
     with Broker(data_dir=str(data)) as broker:
         servers = broker.bootstrap_servers
-        assert ours("kafka-cluster", "cluster-id", "--bootstrap-server", servers).out == "Cluster ID: any text\n"
-        shown = ours("kafka-configs", "--bootstrap-server", servers, "--describe", "--entity-type", "users")
+        assert run_tool("kafka-cluster", "cluster-id", "--bootstrap-server", servers).out == "Cluster ID: any text\n"
+        shown = run_tool("kafka-configs", "--bootstrap-server", servers, "--describe", "--entity-type", "users")
         assert shown.out == "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=4096\n"
 
 
@@ -52,7 +52,7 @@ def test_a_formatted_directory_is_that_of_the_broker_with_its_scram_users(tmp_pa
 )
 def test_wrong_credentials_format_nothing(credential: str, message: str, tmp_path: Path) -> None:
     words = ("kafka-storage", "format", "-t", "x", "-c", properties_of(tmp_path), "--add-scram", credential)
-    refused = ours(*words)
+    refused = run_tool(*words)
     assert refused.status == 1
     assert refused.err.startswith(message)
     assert not (tmp_path / "data").exists()
@@ -60,8 +60,8 @@ def test_wrong_credentials_format_nothing(credential: str, message: str, tmp_pat
 
 def test_a_configuration_without_roles_or_file_formats_nothing(tmp_path: Path) -> None:
     words = ("kafka-storage", "format", "-t", "x", "-c")
-    assert "a legacy cluster" in ours(*words, properties_of(tmp_path, roles="")).err
-    assert ours(*words, str(tmp_path / "missing")).err == f"{tmp_path / 'missing'}: No such file or directory\n"
+    assert "a legacy cluster" in run_tool(*words, properties_of(tmp_path, roles="")).err
+    assert run_tool(*words, str(tmp_path / "missing")).err == f"{tmp_path / 'missing'}: No such file or directory\n"
 
 
 def test_brackets_and_files_carry_lists(tmp_path: Path) -> None:
@@ -71,11 +71,11 @@ def test_brackets_and_files_carry_lists(tmp_path: Path) -> None:
             "kafka-configs", "--bootstrap-server", f"PLAINTEXT://{broker.bootstrap_servers}", "--alter", "--topic",
             "orders",
         )  # fmt: skip
-        assert ours(*alter, "--add-config", "cleanup.policy=[compact,delete],retention.ms=7").status == 0
+        assert run_tool(*alter, "--add-config", "cleanup.policy=[compact,delete],retention.ms=7").status == 0
         config = tmp_path / "topic.properties"
         config.write_text("segment.ms=9\n")
-        assert ours(*alter, "--add-config-file", str(config)).status == 0
-        shown = ours(
+        assert run_tool(*alter, "--add-config-file", str(config)).status == 0
+        shown = run_tool(
             "kafka-configs", "--bootstrap-server", broker.bootstrap_servers, "--describe", "--topic", "orders"
         ).out.splitlines()
         assert [line.split(" sensitive")[0].strip() for line in shown] == [
@@ -95,10 +95,10 @@ def test_zookeeper_means_the_broker_of_this_machine(monkeypatch: pytest.MonkeyPa
             "--add-config",
             "SCRAM-SHA-512=[password=x]",
         )
-        altered = ours("kafka-configs", "--zookeeper", "localhost:2181", *user)
+        altered = run_tool("kafka-configs", "--zookeeper", "localhost:2181", *user)
         assert altered.out == "Completed updating config for user bob.\n"
         assert "no ZooKeeper is asked at localhost:2181" in altered.err
-        created = ours("kafka-topics", "--zookeeper", "localhost:2181", "--create", "--topic", "orders")
+        created = run_tool("kafka-topics", "--zookeeper", "localhost:2181", "--create", "--topic", "orders")
         assert created.out == "Created topic orders.\n"
         assert list(broker.topics()) == ["orders"]
 
@@ -111,6 +111,6 @@ def test_zookeeper_of_another_container_means_a_broker_beside_it(monkeypatch: py
         monkeypatch.setattr(common, "_LOCAL_ADDRESS", f"127.0.0.1:{nobody.getsockname()[1]}")
         monkeypatch.setattr(common, "_PORTS", (outside.address[1], inside.address[1]))
         monkeypatch.setattr(common, "HOSTS_IN_COMPOSE_FILES", ("127.0.0.5", "127.0.0.3"))
-        listed = ours("kafka-topics", "--zookeeper", "127.0.0.4:2181/kafka", "--list")
+        listed = run_tool("kafka-topics", "--zookeeper", "127.0.0.4:2181/kafka", "--list")
         assert listed.out == "a\n"
         assert f"The broker at {inside.bootstrap_servers} takes its place" in listed.err

@@ -12,8 +12,8 @@ import pytest
 from minibroker import Broker
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
-from tests.command_line_tools.comparing import compare
-from tests.command_line_tools.runs import kafkas_run, our_run, ours
+from tests.command_line_tools.comparing import compare, write_json
+from tests.command_line_tools.runs import run_kafka_tool, run_our_tool, run_tool
 from tests.kafka.fixtures import or_skip
 from tests.kafka.jars import find
 from tests.kafka.oracle import Oracle
@@ -35,11 +35,6 @@ def topic(bootstrap: str) -> str:
     return name
 
 
-def written(path: Path, content: Any) -> Path:
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return path
-
-
 def test_records_are_deleted(oracle: Oracle, bootstrap: str, topic: str, tmp_path: Path) -> None:
     def entry(partition: object, offset: object, name: str = topic) -> dict[str, object]:
         return {"topic": name, "partition": partition, "offset": offset}
@@ -53,14 +48,14 @@ def test_records_are_deleted(oracle: Oracle, bootstrap: str, topic: str, tmp_pat
         "none": {"version": 1},
         "nothing": "{",
     }
-    paths = [written(tmp_path / f"{name}.json", content) for name, content in files.items()]
+    paths = [write_json(tmp_path / f"{name}.json", content) for name, content in files.items()]
     tool = "kafka-delete-records --bootstrap-server {B}"
     calls = [f"{tool} --offset-json-file {path}" for path in paths]
     compare(oracle, bootstrap, *calls, tool, f"{tool} --offset-json-file {tmp_path}/missing")
-    start = our_run("kafka-get-offsets", "--bootstrap-server", bootstrap, "--topic", topic, "--time", "earliest")
+    start = run_our_tool("kafka-get-offsets", "--bootstrap-server", bootstrap, "--topic", topic, "--time", "earliest")
     assert start.lines == (f"{topic}:0:3", f"{topic}:1:5")
-    broken = written(tmp_path / "broken.json", {"partitions": [{"topic": topic, "partition": "0", "offset": 1}]})
-    refused = ours("kafka-delete-records", "--bootstrap-server", bootstrap, "--offset-json-file", str(broken))
+    broken = write_json(tmp_path / "broken.json", {"partitions": [{"topic": topic, "partition": "0", "offset": 1}]})
+    refused = run_tool("kafka-delete-records", "--bootstrap-server", bootstrap, "--offset-json-file", str(broken))
     assert (refused.status, str(broken) in refused.err) == (1, True)
 
 
@@ -68,23 +63,25 @@ def test_log_directories_are_described(oracle: Oracle, bootstrap: str, topic: st
     tool = "kafka-log-dirs --bootstrap-server {B}"
     compare(oracle, bootstrap, tool, "kafka-log-dirs --describe", f"{tool} --describe --broker-list 7,9")
     words = (*tool.replace("{B}", bootstrap).split(), "--describe", "--topic-list", topic)
-    shown = json.loads(ours(*words, "--broker-list", "1").out.splitlines()[-1])
-    theirs = json.loads(oracle.attempt("org.apache.kafka.tools.LogDirsCommand", *words[1:]).strip().splitlines()[-1])
-    (broker,), (their_broker,) = shown["brokers"], theirs["brokers"]
+    shown = json.loads(run_tool(*words, "--broker-list", "1").out.splitlines()[-1])
+    kafka_output = json.loads(
+        oracle.attempt("org.apache.kafka.tools.LogDirsCommand", *words[1:]).strip().splitlines()[-1]
+    )
+    (broker,), (their_broker,) = shown["brokers"], kafka_output["brokers"]
 
-    def in_order(found: dict[str, Any]) -> list[Any]:
-        return sorted(found["logDirs"][0]["partitions"], key=lambda each: str(each["partition"]))
+    def sort_replicas(description: dict[str, Any]) -> list[Any]:
+        return sorted(description["logDirs"][0]["partitions"], key=lambda replica: str(replica["partition"]))
 
-    assert (shown["version"], broker["broker"]) == (theirs["version"], their_broker["broker"]) == (1, 1)
+    assert (shown["version"], broker["broker"]) == (kafka_output["version"], their_broker["broker"]) == (1, 1)
     assert broker["logDirs"][0].keys() == their_broker["logDirs"][0].keys()
-    assert in_order(broker) == in_order(their_broker)
-    assert len(in_order(broker)) == 2
+    assert sort_replicas(broker) == sort_replicas(their_broker)
+    assert len(sort_replicas(broker)) == 2
 
 
 def test_leaders_are_elected(oracle: Oracle, bootstrap: str, topic: str, tmp_path: Path) -> None:
-    plan = written(tmp_path / "plan.json", {"partitions": [{"topic": topic, "partition": 1}]})
-    twice = written(tmp_path / "twice.json", {"partitions": [{"topic": topic, "partition": 1}] * 2})
-    none = written(tmp_path / "none.json", {})
+    plan = write_json(tmp_path / "plan.json", {"partitions": [{"topic": topic, "partition": 1}]})
+    twice = write_json(tmp_path / "twice.json", {"partitions": [{"topic": topic, "partition": 1}] * 2})
+    none = write_json(tmp_path / "none.json", {})
     tool = "kafka-leader-election --bootstrap-server {B}"
     compare(
         oracle,
@@ -122,7 +119,7 @@ def test_features_are_described_and_refused(oracle: Oracle, bootstrap: str) -> N
         f"{tool} upgrade --feature nothing=x",
         f"{tool} upgrade --feature a=1 --feature a=2",
     )
-    lines = our_run(*f"kafka-features --bootstrap-server {bootstrap} describe".split()).lines
+    lines = run_our_tool(*f"kafka-features --bootstrap-server {bootstrap} describe".split()).lines
     (metadata,) = [line for line in lines if line.startswith("Feature: metadata.version")]
     assert metadata.split("\t")[2:4] == ["SupportedMaxVersion: 3.9-IV0", "FinalizedVersionLevel: 3.9-IV0"]
 
@@ -145,11 +142,12 @@ def test_the_quorum_is_described(oracle: Oracle, bootstrap: str) -> None:
     )
     for option in ("--status", "--replication"):
         words = ("kafka-metadata-quorum", "--bootstrap-server", bootstrap, "describe", option)
-        theirs, mine = (
-            [_without_what_grows(line) for line in ran.lines] for ran in (kafkas_run(oracle, *words), our_run(*words))
+        kafka_output, our_output = (
+            [_without_what_grows(line) for line in ran.lines]
+            for ran in (run_kafka_tool(oracle, *words), run_our_tool(*words))
         )
-        assert len(mine) > 1
-        assert mine == theirs
+        assert len(our_output) > 1
+        assert our_output == kafka_output
 
 
 @pytest.fixture(scope="module")
@@ -220,15 +218,15 @@ def test_wrong_rules_are_refused(oracle: Oracle, guarded: str, bootstrap: str) -
     )
     compare(oracle, bootstrap, f"{tool} --list")
     words = tool.replace("{B}", guarded).split()
-    refused = ours(*words, "--add", "--topic", "a", "--operation", "Fly", "--allow-principal", "User:a")
+    refused = run_tool(*words, "--add", "--topic", "a", "--operation", "Fly", "--allow-principal", "User:a")
     assert (refused.status, refused.err.partition(" operations ")[0]) == (1, "ResourceType TOPIC only supports")
 
 
 def test_a_removal_waits_for_a_yes(guarded: str) -> None:
     words = ("kafka-acls", "--bootstrap-server", guarded)
     name = f"t{uuid.uuid4().hex[:8]}"
-    assert ours(*words, "--add", "--topic", name, "--allow-principal", "User:a").status == 0
-    for answer, left in ((b"n\n", True), (b"", True), (b"y\n", False)):
-        asked = ours(*words, "--remove", "--topic", name, stdin=answer)
-        assert asked.out.startswith("Are you sure you want to delete all ACLs for resource filter")
-        assert (name in ours(*words, "--list", "--topic", name).out) == left
+    assert run_tool(*words, "--add", "--topic", name, "--allow-principal", "User:a").status == 0
+    for answer, remains in ((b"n\n", True), (b"", True), (b"y\n", False)):
+        confirmed = run_tool(*words, "--remove", "--topic", name, stdin=answer)
+        assert confirmed.out.startswith("Are you sure you want to delete all ACLs for resource filter")
+        assert (name in run_tool(*words, "--list", "--topic", name).out) == remains

@@ -3,7 +3,7 @@
 import uuid
 
 from tests.command_line_tools.comparing import compare
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import run_tool
 from tests.kafka.oracle import Oracle
 
 
@@ -111,7 +111,7 @@ def test_configurations_quotas_and_credentials_are_altered_and_shown_as_by_kafka
 
 def test_the_console_consumer_prints_as_kafkas_does(oracle: Oracle, bootstrap: str) -> None:
     topic = f"console-{uuid.uuid4().hex[:8]}"
-    produced = ours(
+    produced = run_tool(
         *f"kafka-console-producer --bootstrap-server {bootstrap} --topic {topic} --property parse.key=true".split(),
         stdin=b"k\tone\nl\ttwo\n",
     )

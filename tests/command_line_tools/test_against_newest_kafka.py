@@ -13,7 +13,7 @@ from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.newest_jars import NewestTools
-from tests.command_line_tools.runs import kafkas_run, our_run, ours
+from tests.command_line_tools.runs import run_kafka_tool, run_our_tool, run_tool
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
@@ -183,7 +183,7 @@ _OTHER_FORM = {
 
 _FEATURES = (
     *(
-        f"{way} --feature {name}={level}"
+        f"{command} --feature {name}={level}"
         for name, last in (
             ("share.version", 2),
             ("streams.version", 1),
@@ -191,12 +191,10 @@ _FEATURES = (
             ("transaction.version", 2),
             ("eligible.leader.replicas.version", 1),
         )
-        for way, level in (
-            ("upgrade", 0), ("downgrade", 0), ("upgrade", 9), ("downgrade", last), ("upgrade", last),
-        )
+        for command, level in (("upgrade", 0), ("downgrade", 0), ("upgrade", 9), ("downgrade", last), ("upgrade", last))
     ),
     *(
-        f"upgrade {' '.join(f'--feature {each}' for each in features.split())}"
+        f"upgrade {' '.join(f'--feature {feature}' for feature in features.split())}"
         for features in (
             "share.version=9 group.version=9 transaction.version=9 streams.version=9",
             "streams.version=9 transaction.version=9 group.version=9",
@@ -210,8 +208,8 @@ _FEATURES = (
     "upgrade --feature kraft.version=1",
     "downgrade --feature kraft.version=0",
     *(
-        f"{way} --release-version {release}"
-        for release in ("4.4", "4.3", "4.2", "4.1", "3.9") for way in ("upgrade", "downgrade")
+        f"{command} --release-version {release}"
+        for release in ("4.4", "4.3", "4.2", "4.1", "3.9") for command in ("upgrade", "downgrade")
     ),
     "upgrade --release-version 4.4 --dry-run",
 )  # fmt: skip
@@ -260,26 +258,28 @@ def newest_minibroker() -> Iterator[str]:
 
 @pytest.fixture(params=["minibroker", pytest.param("kafka", marks=pytest.mark.torture)])
 def address(request: pytest.FixtureRequest) -> str:
-    found: str = request.getfixturevalue(f"newest_{request.param}")
-    return found
+    address: str = request.getfixturevalue(f"newest_{request.param}")
+    return address
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_clients_are_told_of_the_apis_and_features_of_kafka_4(
     newest_kafka: str, newest_minibroker: str, version: int
 ) -> None:
-    assert _advertised(newest_minibroker, version) == _advertised(newest_kafka, version)
+    assert _fetch_versions(newest_minibroker, version) == _fetch_versions(newest_kafka, version)
 
 
-def _advertised(bootstrap: str, version: int) -> tuple[dict[int, tuple[int, int]], list[tuple[str, int, int]]]:
+def _fetch_versions(bootstrap: str, version: int) -> tuple[dict[int, tuple[int, int]], list[tuple[str, int, int]]]:
     """Return the version range of each API in ApiVersions, and the supported and finalized features."""
     with SocketClient(address_of(bootstrap)) as client:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         answer = client.ask(request, version)
     assert answer.error_code == 0
-    features = [(each.name, each.min_version, each.max_version) for each in answer.supported_features]
-    features += [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features]
-    return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}, sorted(features)
+    features = [(feature.name, feature.min_version, feature.max_version) for feature in answer.supported_features]
+    features += [
+        (feature.name, feature.min_version_level, feature.max_version_level) for feature in answer.finalized_features
+    ]
+    return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}, sorted(features)
 
 
 def test_these_commands_print_the_same_as_kafka_4(newest: NewestTools, address: str) -> None:
@@ -295,10 +295,10 @@ def test_records_of_a_warmup_have_no_part_in_the_second_summary(newest: NewestTo
     words += ["--num-records", "30", "--throughput", "-1", "--warmup-records", "29"]
     forms = [
         [re.sub(r"\d+", "N", line) for line in text.splitlines() if "records" in line]
-        for text in (newest.run(*words).text, ours(*words).out)
+        for text in (newest.run(*words).text, run_tool(*words).out)
     ]
     assert forms[1] == forms[0]
-    assert [line.split(" sent")[0] for line in ours(*words).out.splitlines()[1:]] == [
+    assert [line.split(" sent")[0] for line in run_tool(*words).out.splitlines()[1:]] == [
         "30 records",
         "1 steady state records",
     ]
@@ -307,7 +307,7 @@ def test_records_of_a_warmup_have_no_part_in_the_second_summary(newest: NewestTo
 def test_figures_are_printed_as_often_as_asked_for(newest_minibroker: str) -> None:
     words = ["kafka-producer-perf-test", "--topic", _TOPIC, "--bootstrap-server", newest_minibroker]
     words += ["--record-size", "20000", "--num-records", "40", "--throughput", "-1", "--reporting-interval", "1"]
-    lines = ours(*words, "--warmup-records", "20").out.splitlines()
+    lines = run_tool(*words, "--warmup-records", "20").out.splitlines()
     announced = lines.index("In steady state.")
     assert all(re.match(r"\d+ records sent, .* max latency\.$", line) for line in lines[1:announced])
     assert sum(int(line.split()[0]) for line in lines[1:announced]) <= 21
@@ -330,10 +330,10 @@ def test_a_warmup_is_shorter_than_the_test_and_an_interval_not_zero(
 ) -> None:
     words = ["kafka-producer-perf-test", "--topic", _TOPIC, "--bootstrap-server", newest_minibroker]
     words += ["--record-size", "1", "--num-records", "9", "--throughput", "-1", *option.split()]
-    theirs, mine = newest.run(*words), ours(*words)
-    assert mine.status == theirs.status == 1
-    assert message in " ".join(theirs.text.split())
-    assert message in mine.err
+    kafka_output, our_output = newest.run(*words), run_tool(*words)
+    assert our_output.status == kafka_output.status == 1
+    assert message in " ".join(kafka_output.text.split())
+    assert message in our_output.err
 
 
 def test_a_controller_is_asked_as_by_kafka_4(newest: NewestTools, started: _ByController) -> None:
@@ -341,21 +341,21 @@ def test_a_controller_is_asked_as_by_kafka_4(newest: NewestTools, started: _ByCo
 
 
 def test_these_commands_keep_the_text_of_kafka_3(newest: NewestTools, address: str) -> None:
-    for call, (theirs, mine) in _OTHER_FORM.items():
+    for call, (kafka_output, our_output) in _OTHER_FORM.items():
         words = call.replace("{B}", address).split()
-        answer, printed = newest.run(*words), our_run(*words)
+        answer, printed = newest.run(*words), run_our_tool(*words)
         assert printed.status == answer.status, call
-        assert theirs in answer.text, call
-        assert mine in " ".join(printed.lines), call
-        assert theirs not in " ".join(printed.lines), call
+        assert kafka_output in answer.text, call
+        assert our_output in " ".join(printed.lines), call
+        assert kafka_output not in " ".join(printed.lines), call
 
 
 def test_all_features_and_their_levels_are_those_of_kafka_4(newest: NewestTools, address: str) -> None:
     words = ("kafka-features", "--bootstrap-server", address, "describe", "--node-id", "1")
-    theirs = [line.split()[:-2] for line in newest.run(*words).text.splitlines() if line.startswith("Feature:")]
-    mine = [line.split()[:-2] for line in ours(*words).out.splitlines()]
-    assert len(mine) > 1
-    assert mine == theirs
+    kafka_output = [line.split()[:-2] for line in newest.run(*words).text.splitlines() if line.startswith("Feature:")]
+    our_output = [line.split()[:-2] for line in run_tool(*words).out.splitlines()]
+    assert len(our_output) > 1
+    assert our_output == kafka_output
 
 
 def test_kafkas_tool_changes_features_here_as_there(
@@ -363,21 +363,21 @@ def test_kafkas_tool_changes_features_here_as_there(
 ) -> None:
     for call in (*_FEATURES, "describe"):
         answers = [
-            newest.run("kafka-features", "--bootstrap-server", each, *call.split())
-            for each in (newest_minibroker, newest_kafka)
+            newest.run("kafka-features", "--bootstrap-server", bootstrap, *call.split())
+            for bootstrap in (newest_minibroker, newest_kafka)
         ]
-        mine, theirs = ((re.sub(r"Epoch: \d+", "Epoch", each.text), each.status) for each in answers)
-        assert mine == theirs, call
+        our_output, kafka_output = ((re.sub(r"Epoch: \d+", "Epoch", run.text), run.status) for run in answers)
+        assert our_output == kafka_output, call
 
 
 def test_the_apis_of_a_cluster_are_those_that_kafkas_tool_prints(newest: NewestTools, address: str) -> None:
     words = ("kafka-cluster", "api-versions", "--bootstrap-server", address)
-    mine, theirs = (
+    our_output, kafka_output = (
         {line.strip(" \t,") for line in text.splitlines() if line.startswith("\t") and "UNSUPPORTED" not in line}
-        for text in (ours(*words).out, newest.run(*words).text)
+        for text in (run_tool(*words).out, newest.run(*words).text)
     )
-    assert len(mine) > 60
-    assert mine - theirs == theirs - mine == set()
+    assert len(our_output) > 60
+    assert our_output - kafka_output == kafka_output - our_output == set()
 
 
 _CONTROLLER = {
@@ -413,7 +413,7 @@ def test_another_number_of_replicas_is_refused_where_that_is_asked_for(
             (tmp_path / name).write_text(json.dumps(plan))
             call = f"--execute --reassignment-json-file {tmp_path / name} --disallow-replication-factor-change"
             words = ("kafka-reassign-partitions", "--bootstrap-server", broker.bootstrap_servers, *call.split())
-            answer, printed = kafkas_run(newest, *words), our_run(*words)
+            answer, printed = run_kafka_tool(newest, *words), run_our_tool(*words)
             assert printed.status == answer.status
             refused = [line for line in answer.lines if line.startswith(("Error", _TOPIC))]
             assert [line for line in printed.lines if line.startswith(("Error", _TOPIC))] == refused

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import run_tool
 from tests.sweeps import one_in
 
 _CONFIG: Final = "--command-config {C}"
@@ -66,7 +66,7 @@ _CONFLICTING: Final = {
 
 
 @pytest.fixture
-def nobody() -> Iterator[str]:
+def closed_address() -> Iterator[str]:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # The socket is bound but does not listen, so the port refuses connections.
         yield f"127.0.0.1:{bound.getsockname()[1]}"
@@ -74,30 +74,30 @@ def nobody() -> Iterator[str]:
 
 @pytest.mark.parametrize("tool", sorted(_UNREACHABLE))
 def test_an_unreachable_broker_ends_the_tool_with_the_address_that_was_tried(
-    tool: str, nobody: str, tmp_path: Path
+    tool: str, closed_address: str, tmp_path: Path
 ) -> None:
     config, plan = tmp_path / "client.properties", tmp_path / "plan.json"
     config.write_text("default.api.timeout.ms=200\n")
     plan.write_text('{"partitions": [{"topic": "a", "partition": 0, "offset": 1}]}')
     words = _UNREACHABLE[tool].replace("{C}", str(config)).replace("{J}", str(plan)).split()
-    printed = ours(tool, *words, "--bootstrap-server", nobody)
+    printed = run_tool(tool, *words, "--bootstrap-server", closed_address)
     assert printed.status == 1
-    assert f"{nobody}: Connection refused" in printed.out + printed.err
+    assert f"{closed_address}: Connection refused" in printed.out + printed.err
     assert "Traceback" not in printed.out + printed.err
 
 
 @pytest.mark.parametrize("tool", one_in(2, sorted(_UNREACHABLE_OTHERWISE)))
-def test_an_unreachable_broker_ends_the_tool_within_the_time_of_its_own_option(tool: str, nobody: str) -> None:
-    printed = ours(tool, *_UNREACHABLE_OTHERWISE[tool].replace("{A}", nobody).split(), stdin=b"line\n")
+def test_an_unreachable_broker_ends_the_tool_within_the_time_of_its_own_option(tool: str, closed_address: str) -> None:
+    printed = run_tool(tool, *_UNREACHABLE_OTHERWISE[tool].replace("{A}", closed_address).split(), stdin=b"line\n")
     assert printed.status == (tool != "kafka-consumer-groups")  # Kafka's tool also returns 0.
-    assert f"{nobody}: Connection refused" in printed.out + printed.err
+    assert f"{closed_address}: Connection refused" in printed.out + printed.err
     assert "Traceback" not in printed.out + printed.err
 
 
 @pytest.mark.parametrize("tool", sorted(_CONFLICTING))
 def test_conflicting_options_are_refused_before_a_broker_is_asked(tool: str) -> None:
     words, message = _CONFLICTING[tool]
-    printed = ours(tool, *words.split())
+    printed = run_tool(tool, *words.split())
     assert printed.status == 1
     assert message in printed.out + printed.err
     assert "Traceback" not in printed.out + printed.err

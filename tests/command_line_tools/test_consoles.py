@@ -11,7 +11,7 @@ from minibroker import Broker
 from minibroker_tools.commands.console_producer import LineReader
 from minibroker_tools.failures import ToolError
 from tests.clients.contract import TIMEOUT
-from tests.command_line_tools.runs import Printed, ours
+from tests.command_line_tools.runs import Printed, run_tool
 
 _ENDS = ("--timeout-ms", "1500")
 
@@ -28,12 +28,12 @@ def topic() -> str:
 
 
 def produce(broker: str, topic: str, text: bytes, *options: str) -> Printed:
-    return ours("kafka-console-producer", "--bootstrap-server", broker, "--topic", topic, *options, stdin=text)
+    return run_tool("kafka-console-producer", "--bootstrap-server", broker, "--topic", topic, *options, stdin=text)
 
 
 def consume(broker: str, topic: str, *options: str) -> Printed:
     ends = () if "--timeout-ms" in options else ("--timeout-ms", "30000")  # A missing record fails the test.
-    return ours("kafka-console-consumer", "--bootstrap-server", broker, "--topic", topic, *options, *ends)
+    return run_tool("kafka-console-consumer", "--bootstrap-server", broker, "--topic", topic, *options, *ends)
 
 
 def test_lines_become_records_and_come_out_again(broker: str, topic: str) -> None:
@@ -47,14 +47,14 @@ def test_lines_become_records_and_come_out_again(broker: str, topic: str) -> Non
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_keys_headers_and_nulls_are_read_and_printed(broker: str, topic: str, codec: str) -> None:
     properties = ("parse.key=true", "key.separator=:", "parse.headers=true", "null.marker=NULL")
-    options = [word for each in properties for word in ("--property", each)]
+    options = [word for setting in properties for word in ("--property", setting)]
     produced = produce(
         broker, topic, b"a=1,b=2\tk:v\nNULL\tNULL:NULL\n", "--compression-codec", codec, *options,
         "--property", "headers.key.separator==",
     )  # fmt: skip
     assert produced.status == 0, produced.err
     shown = ("print.key", "print.headers", "print.partition", "print.offset")
-    options = [word for each in shown for word in ("--formatter-property", f"{each}=true")]
+    options = [word for name in shown for word in ("--formatter-property", f"{name}=true")]
     read = consume(broker, topic, "--from-beginning", "--max-messages", "2", *options)
     assert read.out == ("Partition:0\tOffset:0\ta:1,b:2\tk\tv\nPartition:0\tOffset:1\tNO_HEADERS\tnull\tnull\n")
 
@@ -70,7 +70,7 @@ def test_a_line_without_a_separator_ends_the_producer_after_the_lines_before_it(
 
 def test_a_key_goes_to_the_partition_that_other_clients_choose(broker: str, topic: str) -> None:
     assert (
-        ours("kafka-topics", "--bootstrap-server", broker, "--create", "--topic", topic, "--partitions", "7").status
+        run_tool("kafka-topics", "--bootstrap-server", broker, "--create", "--topic", topic, "--partitions", "7").status
         == 0
     )
     other = Producer({"bootstrap.servers": broker, "partitioner": "murmur2_random"})
@@ -122,7 +122,7 @@ def test_several_topics_are_found_by_an_expression(broker: str, topic: str) -> N
     for number in (1, 2):
         produce(broker, f"{topic}-{number}", b"%d\n" % number)
     words = ("kafka-console-consumer", "--bootstrap-server", broker, "--include", f"{topic}-.*", "--from-beginning")
-    assert sorted(ours(*words, "--max-messages", "2").out.split()) == ["1", "2"]
+    assert sorted(run_tool(*words, "--max-messages", "2").out.split()) == ["1", "2"]
 
 
 def test_numbers_are_shown_by_their_deserializer(broker: str, topic: str) -> None:

@@ -5,7 +5,7 @@ import shlex
 
 from minibroker import Broker
 from minibroker_tools.dispatch import TOOLS
-from tests.command_line_tools.runs import Printed, ours
+from tests.command_line_tools.runs import Printed, run_tool
 from tests.documented import ROOT, blocks
 
 PAGE = "docs/tools.md"
@@ -20,13 +20,13 @@ def test_the_commands_of_the_page_succeed() -> None:
             stdin = shlex.split(piped)[1].replace(r"\n", "\n").encode() if piped else b""
             words = shlex.split(command.replace("localhost:9092", broker.bootstrap_servers))
             assert words[0] == "minibroker-tools"
-            printed.append(ours(*words[1:], stdin=stdin))
+            printed.append(run_tool(*words[1:], stdin=stdin))
             assert printed[-1].status == 0, f"{line}: {printed[-1]}"
-        assert "one\ntwo\n" in [each.out for each in printed]
+        assert "one\ntwo\n" in [run.out for run in printed]
         consumer = next(line for line in commands.splitlines() if "consumer" in line).replace(
             "--max-messages 2", "--timeout-ms 1"
         )
-        ended = ours(*shlex.split(consumer.replace("localhost:9092", broker.bootstrap_servers))[1:])
+        ended = run_tool(*shlex.split(consumer.replace("localhost:9092", broker.bootstrap_servers))[1:])
     assert (ended.status, "TimeoutException" in ended.err) == (0, True)
 
 

@@ -13,7 +13,7 @@ from minibroker_tools.failures import ToolError
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
-from tests.command_line_tools.runs import Run, kafkas_run, our_run
+from tests.command_line_tools.runs import Run, run_kafka_tool, run_our_tool
 from tests.kafka.oracle import Oracle
 from tests.patience import eventually
 
@@ -38,8 +38,8 @@ def topic_with_records(bootstrap: str, name: str) -> None:
 
 def commit(bootstrap: str, group: str, topic: str, offsets: Sequence[int]) -> None:
     committer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    places = [TopicPartition(topic, partition, offset) for partition, offset in enumerate(offsets)]
-    committer.commit(offsets=places, asynchronous=False)
+    positions = [TopicPartition(topic, partition, offset) for partition, offset in enumerate(offsets)]
+    committer.commit(offsets=positions, asynchronous=False)
     committer.close()
 
 
@@ -57,9 +57,9 @@ def test_groups_with_members_are_listed_and_described(
             running[-1].subscribe([name])
 
         def shared() -> bool:
-            for each in running:
-                each.poll(0.05)
-            return sorted(len(each.assignment()) for each in running) == [1, 2]
+            for consumer in running:
+                consumer.poll(0.05)
+            return sorted(len(consumer.assignment()) for consumer in running) == [1, 2]
 
         eventually(shared)
         compare(
@@ -79,7 +79,7 @@ def test_groups_with_members_are_listed_and_described(
             name=name,
         )
         if bootstrap == minibroker:  # Kafka has groups of other tests, some with assignments that no tool can decode.
-            everything = our_run(*f"{_GROUPS} --describe --all-groups --members".replace("{B}", bootstrap).split())
+            everything = run_our_tool(*f"{_GROUPS} --describe --all-groups --members".replace("{B}", bootstrap).split())
             assert sum(line.startswith(name) for line in everything.lines) == 2, everything
 
 
@@ -120,18 +120,18 @@ def test_offsets_of_groups_without_members_are_moved(oracle: Oracle, bootstrap: 
         prepare=lambda: commit(bootstrap, name, name, [2, 5]),
     )
     words = f"{_GROUPS} --reset-offsets --group {name} --from-file {broken}".replace("{B}", bootstrap).split()
-    assert any("line 1:" in line and "TOPIC,PARTITION,OFFSET" in line for line in our_run(*words).lines)
+    assert any("line 1:" in line and "TOPIC,PARTITION,OFFSET" in line for line in run_our_tool(*words).lines)
 
 
 @pytest.mark.parametrize("scenario", ["--to-earliest", "--to-latest", "--shift-by 1", "--to-offset 3"])
 def test_a_reset_is_committed(oracle: Oracle, bootstrap: str, name: str, scenario: str) -> None:
     topic_with_records(bootstrap, name)
     described: list[Run] = []
-    for run in (lambda *words: kafkas_run(oracle, *words), our_run):
+    for run in (lambda *words: run_kafka_tool(oracle, *words), run_our_tool):
         commit(bootstrap, name, name, [2, 4])
         reset = f"{_GROUPS} --reset-offsets --group {name} --all-topics {scenario} --execute"
         assert run(*reset.replace("{B}", bootstrap).split()).status == 0
-        described.append(our_run(*f"{_GROUPS} --describe --group {name}".replace("{B}", bootstrap).split()))
+        described.append(run_our_tool(*f"{_GROUPS} --describe --group {name}".replace("{B}", bootstrap).split()))
     assert described[0] == described[1]
 
 

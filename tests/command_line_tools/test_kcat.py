@@ -14,7 +14,7 @@ from minibroker import Broker, Security
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.matrix.builds import kcat
-from tests.command_line_tools.runs import Printed, ours
+from tests.command_line_tools.runs import Printed, run_tool
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
@@ -38,7 +38,7 @@ def topic(bootstrap: str) -> str:
     return name
 
 
-def theirs(real: tuple[str, dict[str, str]], *words: str, stdin: bytes = b"") -> Printed:
+def run_real_kcat(real: tuple[str, dict[str, str]], *words: str, stdin: bytes = b"") -> Printed:
     program, environment = real
     ran = subprocess.run(
         [program, *words], input=stdin, capture_output=True, timeout=PATIENCE_S, check=False, env=environment
@@ -90,7 +90,7 @@ def test_lists_records_and_queries_are_printed_as_by_kcat(
     real: tuple[str, dict[str, str]], bootstrap: str, topic: str, words: str
 ) -> None:
     call = ("-m", "60", "-b", bootstrap, *words.replace("{}", topic).split())
-    expected, found = theirs(real, *call), ours("kcat", *call)
+    expected, found = run_real_kcat(real, *call), run_tool("kcat", *call)
     assert (found.out, found.status) == (expected.out, expected.status)
     remarks = [line for line in expected.err.splitlines() if not line.startswith("%3|")]
     assert found.err.splitlines()[:1] == remarks[:1]
@@ -110,12 +110,12 @@ def test_records_are_produced_as_by_kcat(
     real: tuple[str, dict[str, str]], bootstrap: str, options: str, stdin: bytes
 ) -> None:
     written: list[tuple[Printed, str]] = []
-    for number, run in enumerate((lambda *words: theirs(real, *words, stdin=stdin), None)):
+    for number, run in enumerate((lambda *words: run_real_kcat(real, *words, stdin=stdin), None)):
         name = f"p{number}{uuid.uuid4().hex[:8]}"
         Librdkafka(bootstrap).create_topic(name, 1)
         words = ("-m", "60", "-b", bootstrap, "-P", "-t", name, *options.split())
-        printed = ours("kcat", *words, stdin=stdin) if run is None else run(*words)
-        read = theirs(real, "-b", bootstrap, "-C", "-t", name, "-e", "-q", "-J").out
+        printed = run_tool("kcat", *words, stdin=stdin) if run is None else run(*words)
+        read = run_real_kcat(real, "-b", bootstrap, "-C", "-t", name, "-e", "-q", "-J").out
         written.append((printed._replace(err=""), re.sub(r'"ts":\d+', '"ts":0', read.replace(name, "topic"))))
     assert written[0] == written[1]
     assert '"payload"' in written[0][1]
@@ -126,10 +126,11 @@ def test_files_are_records_and_lines_of_a_file_too(bootstrap: str, tmp_path: Pat
     file.write_bytes(b"one\ntwo\n")
     name = f"f{uuid.uuid4().hex[:8]}"
     Librdkafka(bootstrap).create_topic(name, 1)
-    assert ours("kcat", "-m", "60", "-b", bootstrap, "-P", "-t", name, str(file)).status == 0
-    assert ours("kcat", "-m", "60", "-b", bootstrap, "-P", "-t", name, "-l", str(file)).status == 0
+    assert run_tool("kcat", "-m", "60", "-b", bootstrap, "-P", "-t", name, str(file)).status == 0
+    assert run_tool("kcat", "-m", "60", "-b", bootstrap, "-P", "-t", name, "-l", str(file)).status == 0
     assert (
-        ours("kafkacat", "-m", "60", "-b", bootstrap, "-t", name, "-C", "-e", "-q", "-D|").out == "one\ntwo\n|one|two|"
+        run_tool("kafkacat", "-m", "60", "-b", bootstrap, "-t", name, "-C", "-e", "-q", "-D|").out
+        == "one\ntwo\n|one|two|"
     )
 
 
@@ -148,22 +149,22 @@ def test_a_group_goes_on_where_it_stopped(bootstrap: str, topic: str) -> None:
         "-f",
         "%s,",
     )
-    assert ours(*words, "-c", "2").out == "v0,v1,"
-    assert ours(*words, "-c", "2").out == "v2,v3,"
+    assert run_tool(*words, "-c", "2").out == "v0,v1,"
+    assert run_tool(*words, "-c", "2").out == "v2,v3,"
 
 
 def test_a_group_that_has_read_everything_ends_and_leaves() -> None:
     with Broker(topics=["t:2"], journal=True) as broker:
         broker.produce("t", "a")
         words = ("kcat", "-b", broker.bootstrap_servers, "-G", "g", "-e", "-X", "auto.offset.reset=earliest", "t")
-        read = ours(*words)
+        read = run_tool(*words)
         assert (read.out, read.status) == ("a\n", 0)
         assert sorted(line[:27] for line in read.err.splitlines()) == [
             "% Reached end of topic t [0", "% Reached end of topic t [1",
         ]  # fmt: skip
         assert read.err.endswith(": exiting\n")
         assert [request.api for request in broker.requests][-1] == "LeaveGroup"
-        assert ours(*words, "-q", "-c", "0") == Printed("", "", 0)
+        assert run_tool(*words, "-q", "-c", "0") == Printed("", "", 0)
 
 
 def test_a_signal_has_a_group_left() -> None:
@@ -179,9 +180,9 @@ def test_a_signal_has_a_group_left() -> None:
 
 
 def test_what_this_kcat_lacks_is_named() -> None:
-    refused = ours("kcat", "-b", "127.0.0.1:1", "-C", "-t", "t", "-s", "avro")
+    refused = run_tool("kcat", "-b", "127.0.0.1:1", "-C", "-t", "t", "-s", "avro")
     assert (refused.status, refused.err) == (1, "% ERROR: -s avro: this kcat lacks support for that\n")
-    assert ours("kcat", "-b", "127.0.0.1:1", "-L", "-d", "broker", "-m", "1").err.startswith("% -d broker: ")
+    assert run_tool("kcat", "-b", "127.0.0.1:1", "-L", "-d", "broker", "-m", "1").err.startswith("% -d broker: ")
 
 
 def test_logins_and_certificates_have_librdkafkas_names(tmp_path: Path) -> None:
@@ -191,8 +192,8 @@ def test_logins_and_certificates_have_librdkafkas_names(tmp_path: Path) -> None:
         pairs = security.librdkafka("alice")
         config.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
         words = ("kcat", "-m", "60", "-b", broker.bootstrap_servers, "-L", "-F", str(config))
-        assert ours(*words).status == 0
-        refused = ours(*words, "-X", "sasl.password=a guess")
+        assert run_tool(*words).status == 0
+        refused = run_tool(*words, "-X", "sasl.password=a guess")
         assert (refused.status, "Authentication failed" in refused.err) == (1, True)
 
 
@@ -200,7 +201,7 @@ def test_wrong_command_lines_and_silent_brokers_end_with_a_message() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # The socket is bound but does not listen, so the port refuses connections.
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
-        silent = ours("kcat", "-b", address, "-L", "-m", "1")
+        silent = run_tool("kcat", "-b", address, "-L", "-m", "1")
         assert (silent.status, address in silent.err) == (1, True)
         assert silent.err.splitlines()[-2].startswith("% ERROR: Failed to acquire metadata: Local: Broker transport")
         for words, message in (
@@ -210,6 +211,6 @@ def test_wrong_command_lines_and_silent_brokers_end_with_a_message() -> None:
             (("-L", "-X", "acks"), "% ERROR: -X acks: Expected"),
             (("-L", "-t"), "Option t requires an argument"),
         ):
-            refused = ours("kcat", "-b", address, *words)
+            refused = run_tool("kcat", "-b", address, *words)
             assert (refused.status, refused.err.startswith(message)) == (1, True), refused.err
-    assert ours("kcat", "-L").err.startswith("% ERROR: -b <broker,..> missing")
+    assert run_tool("kcat", "-L").err.startswith("% ERROR: -b <broker,..> missing")

@@ -1,7 +1,6 @@
 """kafka-reassign-partitions prints the same as Kafka's tool, on both brokers and on three minibroker nodes."""
 
 import json
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,8 @@ import pytest
 
 from minibroker import Broker
 from minibroker_tools.commands.reassignment_plans import propose
-from tests.clients.librdkafka_client import Librdkafka
-from tests.command_line_tools.comparing import compare
-from tests.command_line_tools.runs import our_run, ours
+from tests.command_line_tools.comparing import compare, new_topic, write_json
+from tests.command_line_tools.runs import run_our_tool, run_tool
 from tests.kafka.oracle import Oracle
 
 _TOOL = "kafka-reassign-partitions --bootstrap-server {B}"
@@ -24,35 +22,24 @@ def three_nodes() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def topic_on(bootstrap: str) -> str:
-    name = f"t{uuid.uuid4().hex[:8]}"
-    Librdkafka(bootstrap).create_topic(name, 2)
-    return name
-
-
-def written(path: Path, content: Any) -> Path:
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return path
-
-
 def entry(topic: object, partition: object = 0, replicas: object = (1,), **more: object) -> dict[str, object]:
     return {"topic": topic, "partition": partition, "replicas": replicas, **more}
 
 
 def test_plans_are_proposed_executed_verified_and_cancelled(oracle: Oracle, bootstrap: str, tmp_path: Path) -> None:
-    topic = topic_on(bootstrap)
-    plan = written(tmp_path / "plan", {"version": 1, "partitions": [entry(topic, 0), entry(topic, 1)]})
-    other = written(tmp_path / "other", {"partitions": [entry(topic, 0, [1, 7]), entry(f"{topic}-none")]})
-    moved = written(tmp_path / "moved", {"partitions": [entry(topic, 0, log_dirs=["/nowhere"])]})
-    move = written(tmp_path / "move", {"topics": [{"topic": topic}], "version": 1})
-    wish = f"--generate --topics-to-move-json-file {move}"
+    topic = new_topic(bootstrap, 2)
+    plan = write_json(tmp_path / "plan", {"version": 1, "partitions": [entry(topic, 0), entry(topic, 1)]})
+    other = write_json(tmp_path / "other", {"partitions": [entry(topic, 0, [1, 7]), entry(f"{topic}-none")]})
+    moved = write_json(tmp_path / "moved", {"partitions": [entry(topic, 0, log_dirs=["/nowhere"])]})
+    move = write_json(tmp_path / "move", {"topics": [{"topic": topic}], "version": 1})
+    generation = f"--generate --topics-to-move-json-file {move}"
     json_file = "--reassignment-json-file"
     compare(
         oracle,
         bootstrap,
-        f"{_TOOL} {wish} --broker-list 1",
-        f"{_TOOL} {wish} --broker-list 1 --disable-rack-aware",
-        f"{_TOOL} {wish} --broker-list 1,9",
+        f"{_TOOL} {generation} --broker-list 1",
+        f"{_TOOL} {generation} --broker-list 1 --disable-rack-aware",
+        f"{_TOOL} {generation} --broker-list 1,9",
         f"{_TOOL} --execute {json_file} {plan}",
         f"{_TOOL} --verify {json_file} {plan}",
         f"{_TOOL} --verify {json_file} {plan} --preserve-throttles",
@@ -63,12 +50,12 @@ def test_plans_are_proposed_executed_verified_and_cancelled(oracle: Oracle, boot
         f"{_TOOL} --cancel {json_file} {plan} --preserve-throttles",
         f"{_TOOL} --execute {json_file} {other}",
     )
-    listed = our_run(*f"{_TOOL} --list".replace("{B}", bootstrap).split())
+    listed = run_our_tool(*f"{_TOOL} --list".replace("{B}", bootstrap).split())
     assert listed == (("No partition reassignments found.",), 0)
 
 
 def test_wrong_plans_are_refused(oracle: Oracle, bootstrap: str, tmp_path: Path) -> None:
-    topic = topic_on(bootstrap)
+    topic = new_topic(bootstrap, 2)
     plans: list[Any] = [
         {"partitions": []},
         {},
@@ -87,7 +74,7 @@ def test_wrong_plans_are_refused(oracle: Oracle, bootstrap: str, tmp_path: Path)
         {"partitions": [entry(f"{topic}-none")]},
         {"partitions": [entry(topic, 0, [9])]},
     ]
-    paths = [written(tmp_path / f"{number}.json", plan) for number, plan in enumerate(plans)]
+    paths = [write_json(tmp_path / f"{number}.json", plan) for number, plan in enumerate(plans)]
     calls = [f"{_TOOL} --execute --reassignment-json-file {path}" for path in paths]
     moves: list[Any] = [
         {"topics": [{"topic": topic}] * 2},
@@ -96,15 +83,15 @@ def test_wrong_plans_are_refused(oracle: Oracle, bootstrap: str, tmp_path: Path)
         {"version": 2},
         "{",
     ]
-    paths = [written(tmp_path / f"topics-{number}.json", each) for number, each in enumerate(moves)]
+    paths = [write_json(tmp_path / f"topics-{number}.json", move) for number, move in enumerate(moves)]
     generate = f"{_TOOL} --generate --topics-to-move-json-file"
     calls += [f"{generate} {path} --broker-list 1" for path in paths]
     compare(
         oracle, bootstrap, *calls, f"{generate} {paths[1]} --broker-list 1,1", f"{generate} {paths[1]} --broker-list a"
     )
     for wrong, reason in (("missing.json", "Unable to read file"), ("broken.json", "is not a valid JSON")):
-        written(tmp_path / "broken.json", "{")
-        printed = ours(
+        write_json(tmp_path / "broken.json", "{")
+        printed = run_tool(
             *f"{_TOOL} --verify --reassignment-json-file {tmp_path}/{wrong}".replace("{B}", bootstrap).split()
         )
         assert (printed.status, printed.err) == (1, "")
@@ -133,15 +120,17 @@ def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap:
 def test_replicas_move_between_nodes_and_throttles_come_and_go(
     oracle: Oracle, three_nodes: str, tmp_path: Path
 ) -> None:
-    topic = topic_on(three_nodes)
+    topic = new_topic(three_nodes, 2)
     plans = [
-        written(tmp_path / f"{number}", {"partitions": [entry(topic, 0, replicas), entry(topic, 1, replicas[::-1])]})
+        write_json(tmp_path / f"{number}", {"partitions": [entry(topic, 0, replicas), entry(topic, 1, replicas[::-1])]})
         for number, replicas in enumerate(([2, 3], [3, 1]))
     ]
     for path in plans:
         # Both tool families start with the replicas already at their target.
         assert (
-            our_run(*f"{_TOOL} --execute --reassignment-json-file {path}".replace("{B}", three_nodes).split()).status
+            run_our_tool(
+                *f"{_TOOL} --execute --reassignment-json-file {path}".replace("{B}", three_nodes).split()
+            ).status
             == 0
         )
         compare(
@@ -151,17 +140,17 @@ def test_replicas_move_between_nodes_and_throttles_come_and_go(
             f"{_TOOL} --verify --reassignment-json-file {path} --preserve-throttles",
         )
     config = ("kafka-configs", "--bootstrap-server", three_nodes, "--describe", "--topic", topic)
-    assert "leader.replication.throttled.replicas=0:1,0:3,1:1,1:3" in ours(*config).out
+    assert "leader.replication.throttled.replicas=0:1,0:3,1:1,1:3" in run_tool(*config).out
     compare(oracle, three_nodes, f"{_TOOL} --verify --reassignment-json-file {plans[1]}")
-    assert "throttled" not in ours(*config).out
-    described = our_run("kafka-topics", "--bootstrap-server", three_nodes, "--describe", "--topic", topic).lines
+    assert "throttled" not in run_tool(*config).out
+    described = run_our_tool("kafka-topics", "--bootstrap-server", three_nodes, "--describe", "--topic", topic).lines
     assert any("Replicas: 3,1" in line for line in described)
-    move = written(tmp_path / "move", {"topics": [{"topic": topic}]})
+    move = write_json(tmp_path / "move", {"topics": [{"topic": topic}]})
     words = f"{_TOOL} --generate --topics-to-move-json-file {move} --broker-list 1,2,3".replace("{B}", three_nodes)
-    proposed = json.loads(ours(*words.split()).out.splitlines()[-1])
-    assert [sorted(each["replicas"]) != [] for each in proposed["partitions"]] == [True, True]
-    assert written(tmp_path / "proposed", proposed).exists()
-    executed = our_run(
+    proposed = json.loads(run_tool(*words.split()).out.splitlines()[-1])
+    assert [sorted(partition["replicas"]) != [] for partition in proposed["partitions"]] == [True, True]
+    assert write_json(tmp_path / "proposed", proposed).exists()
+    executed = run_our_tool(
         *f"{_TOOL} --execute --reassignment-json-file {tmp_path / 'proposed'}".replace("{B}", three_nodes).split()
     )
     assert executed.status == 0

@@ -8,7 +8,7 @@ import pytest
 
 from minibroker import AsyncBroker, Broker, Security
 from minibroker.control.vendors.ports import AdminPorts
-from tests.command_line_tools.runs import Printed, ours
+from tests.command_line_tools.runs import Printed, run_tool
 from tests.patience import PATIENCE_S
 
 
@@ -20,7 +20,7 @@ def broker() -> Iterator[Broker]:
 
 def rpk(broker: Broker, *words: str, stdin: bytes = b"") -> Printed:
     """Run rpk for a broker."""
-    return ours("rpk", *words, "--brokers", broker.bootstrap_servers, stdin=stdin)
+    return run_tool("rpk", *words, "--brokers", broker.bootstrap_servers, stdin=stdin)
 
 
 def test_topics_are_created_listed_described_and_deleted(broker: Broker) -> None:
@@ -53,16 +53,16 @@ def test_lines_are_produced_and_consumed(broker: Broker) -> None:
         "topic": "orders", "key": "key", "value": "one", "headers": headers, "partition": 1, "offset": 0
     }  # fmt: skip
     form = ("-f", "%t %p %o %k=%v%%\\n")
-    places = {
+    offsets = {
         ":end": ["0 key=one", "1 key=two", "2 key=three"],
         "1:2": ["1 key=two"],
         "-1:": ["2 key=three"],
         "+1:end": ["1 key=two", "2 key=three"],
         "end:end": [],
     }
-    for place, lines in places.items():
-        printed = rpk(broker, "topic", "consume", "orders", "-o", place, *form)
-        assert printed == Printed("".join(f"orders 1 {line}%\n" for line in lines), "", 0), place
+    for start, lines in offsets.items():
+        printed = rpk(broker, "topic", "consume", "orders", "-o", start, *form)
+        assert printed == Printed("".join(f"orders 1 {line}%\n" for line in lines), "", 0), start
     grouped = rpk(broker, "topic", "consume", "orders", "-g", "readers", "-n", "2", "-f", "%v,")
     assert grouped == Printed("one,two,", "", 0)
     assert rpk(broker, "topic", "consume", "orders", "-g", "readers", "-n", "1", "-f", "%v,").out == "three,"
@@ -96,7 +96,7 @@ def test_lines_have_the_given_form(broker: Broker) -> None:
     assert rpk(broker, "topic", "create", "formed").status == 0
     made = rpk(broker, "topic", "produce", "formed", "-f", "%k=%v\\n", "-o", "%o ", stdin=b"a=1=2\nb=\n")
     assert (made.out, made.status) == ("0 1 ", 0)
-    assert [(each.key, each.value) for each in broker.records("formed")] == [(b"a", b"1=2"), (b"b", b"")]
+    assert [(record.key, record.value) for record in broker.records("formed")] == [(b"a", b"1=2"), (b"b", b"")]
     wrong = rpk(broker, "topic", "produce", "formed", "-f", "%k=%v\\n", stdin=b"none\n")
     assert (wrong.status, "'none' is not of the form" in wrong.err) == (1, True)
     for form in ("%v", "%h{%k}\\n", "%v%v\\n", "%V{4}%v\\n"):
@@ -133,21 +133,25 @@ def test_status_is_another_name_of_info(broker: Broker) -> None:
 
 
 def test_help_is_no_error() -> None:
-    assert ours("rpk", "topic", "--help").status == 0
+    assert run_tool("rpk", "topic", "--help").status == 0
 
 
 def test_rpk_logs_in_with_scram(monkeypatch: pytest.MonkeyPatch) -> None:
     security = Security("SASL_PLAINTEXT", users={"alice": "secret"}, mechanisms=["SCRAM-SHA-256"])
     with Broker(security=security, topics=["orders"]) as broker:
         words = ("topic", "list", "--brokers", broker.bootstrap_servers)
-        by_options = ours("rpk", *words, "--user", "alice", "--password", "secret", "--sasl-mechanism", "SCRAM-SHA-256")
+        by_options = run_tool(
+            "rpk", *words, "--user", "alice", "--password", "secret", "--sasl-mechanism", "SCRAM-SHA-256"
+        )
         assert by_options.out.splitlines()[1].split()[0] == "orders"
-        by_settings = ours("rpk", *words, "-X", "user=alice", "-X", "pass=secret", "-X", "sasl.mechanism=SCRAM-SHA-256")
+        by_settings = run_tool(
+            "rpk", *words, "-X", "user=alice", "-X", "pass=secret", "-X", "sasl.mechanism=SCRAM-SHA-256"
+        )
         assert by_settings == by_options
         monkeypatch.setenv("RPK_BROKERS", broker.bootstrap_servers)
         monkeypatch.setenv("RPK_USER", "alice")
         monkeypatch.setenv("RPK_PASS", "wrong")
-        assert ours("rpk", "topic", "list").status == 1
+        assert run_tool("rpk", "topic", "list").status == 1
 
 
 async def test_users_are_made_listed_and_deleted() -> None:
@@ -158,17 +162,17 @@ async def test_users_are_made_listed_and_deleted() -> None:
         host = f"127.0.0.1:{ports.ports[0]}"
 
         async def users(*words: str) -> Printed:
-            return await asyncio.to_thread(ours, "rpk", *words, "--api-urls", host)
+            return await asyncio.to_thread(run_tool, "rpk", *words, "--api-urls", host)
 
         assert (await users("acl", "user", "create", "bob", "-p", "one")).out == 'Created user "bob".\n'
         again = await users("security", "user", "create", "bob", "--password", "two")
         assert (again.status, again.err.endswith('"code":400}\n')) == (1, True)
         login = ("--user", "bob", "--password", "one", "--sasl-mechanism", "SCRAM-SHA-256")
         listed = ("--brokers", broker.bootstrap_servers, "topic", "list", *login)
-        assert (await asyncio.to_thread(ours, "rpk", *listed)).status == 0
+        assert (await asyncio.to_thread(run_tool, "rpk", *listed)).status == 0
         assert (await users("acl", "user", "list")).out.splitlines() == ["USERNAME", "bob"]
         assert (await users("security", "user", "delete", "bob")).out == 'Deleted user "bob".\n'
-        assert (await asyncio.to_thread(ours, "rpk", *listed)).status == 1
+        assert (await asyncio.to_thread(run_tool, "rpk", *listed)).status == 1
         ports.close()
 
 
@@ -177,8 +181,8 @@ async def test_health_and_brokers_are_those_of_the_cluster() -> None:
         ports = AdminPorts(["redpanda=127.0.0.1:0"])
         await ports.open(broker.services)
         words = ("cluster", "health", "-X", f"admin.hosts=127.0.0.1:{ports.ports[0]}")
-        healthy = await asyncio.to_thread(ours, "rpk", *words, "-e")
-        assert await asyncio.to_thread(ours, "rpk", *words, "--watch=false", "--exit-when-healthy=true") == healthy
+        healthy = await asyncio.to_thread(run_tool, "rpk", *words, "-e")
+        assert await asyncio.to_thread(run_tool, "rpk", *words, "--watch=false", "--exit-when-healthy=true") == healthy
         assert healthy.out == (
             "CLUSTER HEALTH OVERVIEW\n"
             "=======================\n"
@@ -191,13 +195,13 @@ async def test_health_and_brokers_are_those_of_the_cluster() -> None:
             "Under-replicated partitions (0):  []\n"
         )
         await broker.brokers[2].stop()
-        ill = await asyncio.to_thread(ours, "rpk", *words)
+        ill = await asyncio.to_thread(run_tool, "rpk", *words)
         assert "Healthy:                          false\n" in ill.out
         assert "Leaderless partitions (1):        [kafka/orders/1]\n" in ill.out
-        waiting = asyncio.create_task(asyncio.to_thread(ours, "rpk", *words, "--exit-when-healthy"))
+        waiting = asyncio.create_task(asyncio.to_thread(run_tool, "rpk", *words, "--exit-when-healthy"))
         await broker.brokers[2].start()
         assert (await asyncio.wait_for(waiting, PATIENCE_S)).status == 0
-        info = await asyncio.to_thread(ours, "rpk", "cluster", "info", "--brokers", broker.bootstrap_servers)
+        info = await asyncio.to_thread(run_tool, "rpk", "cluster", "info", "--brokers", broker.bootstrap_servers)
         assert info.out.startswith(f"CLUSTER\n=======\n{broker.services.core.cluster.cluster_id}\n\nBROKERS\n=======\n")
         assert [line.split()[0] for line in info.out.splitlines()[6:9]] == ["ID", "1*", "2"]
         ports.close()

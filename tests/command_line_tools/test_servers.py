@@ -14,12 +14,12 @@ import pytest
 
 from minibroker import Broker
 from minibroker_tools.commands.server import list_processes, stop_brokers
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import run_tool
 from tests.patience import PATIENCE_S, eventually
 
 
 @contextmanager
-def running(*words: str) -> Iterator[subprocess.Popen[str]]:
+def run_server(*words: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "minibroker_tools", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -28,12 +28,12 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def line_with(process: subprocess.Popen[str], text: str) -> str:
+def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
     assert process.stdout is not None
     return next(line for line in process.stdout if text in line)
 
 
-def asked(port: int, word: bytes) -> bytes:
+def ask_zookeeper(port: int, word: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
         client.sendall(word)
         client.shutdown(socket.SHUT_WR)
@@ -43,17 +43,17 @@ def asked(port: int, word: bytes) -> bytes:
 def test_the_port_of_a_zookeeper_opens_answers_probes_and_says_what_it_is(tmp_path: Path) -> None:
     properties = tmp_path / "zookeeper.properties"
     properties.write_text("dataDir=/nowhere\nclientPort=0\nclientPortAddress=127.0.0.1\n")
-    with running("zookeeper-server-start", str(properties)) as server:
-        port = int(line_with(server, "binding to port").partition("/127.0.0.1:")[2].split()[0])
-        assert "No ZooKeeper runs here" in line_with(server, "ZooKeeper")
-        assert asked(port, b"ruok") == b"imok"
-        assert b"Mode: standalone" in asked(port, b"srvr")
-        assert asked(port, b"\0\0\0\x2d") == b""
-        assert ours("cub", "zk-ready", f"127.0.0.1:{port}/chroot", "5").status == 0
-        assert ours("dub", "wait", "127.0.0.1", str(port), "5").status == 0
+    with run_server("zookeeper-server-start", str(properties)) as server:
+        port = int(wait_for_line(server, "binding to port").partition("/127.0.0.1:")[2].split()[0])
+        assert "No ZooKeeper runs here" in wait_for_line(server, "ZooKeeper")
+        assert ask_zookeeper(port, b"ruok") == b"imok"
+        assert b"Mode: standalone" in ask_zookeeper(port, b"srvr")
+        assert ask_zookeeper(port, b"\0\0\0\x2d") == b""
+        assert run_tool("cub", "zk-ready", f"127.0.0.1:{port}/chroot", "5").status == 0
+        assert run_tool("dub", "wait", "127.0.0.1", str(port), "5").status == 0
         server.send_signal(signal.SIGTERM)
         assert server.wait(PATIENCE_S) == 0
-        refused = ours("dub", "wait", "127.0.0.1", str(port), "0.1")
+        refused = run_tool("dub", "wait", "127.0.0.1", str(port), "0.1")
     assert (refused.status, "accepted no connection" in refused.err) == (1, True)
 
 
@@ -64,16 +64,16 @@ def test_a_zookeeper_that_cannot_start_says_why(text: str | None, message: str, 
     properties = tmp_path / "zookeeper.properties"
     if text is not None:
         properties.write_text(text)
-    refused = ours("zookeeper-server-start", str(properties))
+    refused = run_tool("zookeeper-server-start", str(properties))
     assert (refused.status, message in refused.err) == (1, True)
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     properties = tmp_path / "zookeeper.properties"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         properties.write_text(f"clientPort={port}\nclientPortAddress=127.0.0.1\n")
-        refused = ours("zookeeper-server-start", str(properties))
+        refused = run_tool("zookeeper-server-start", str(properties))
     assert (refused.status, refused.err) == (1, f"clientPort {port} cannot be opened: Address already in use\n")
 
 
@@ -83,7 +83,7 @@ def test_the_shell_shows_brokers_topics_and_the_cluster(monkeypatch: pytest.Monk
         monkeypatch.setenv("MINIBROKER_TOOLS_BOOTSTRAP", broker.bootstrap_servers)
 
         def shell(*words: str, stdin: bytes = b"") -> tuple[int, str]:
-            printed = ours("zookeeper-shell", "localhost:2181", *words, stdin=stdin)
+            printed = run_tool("zookeeper-shell", "localhost:2181", *words, stdin=stdin)
             assert "no ZooKeeper is asked at localhost:2181" in printed.err
             assert printed.out.startswith("Connecting to localhost:2181\n\nWATCHER::\n")
             return printed.status, printed.out.splitlines()[-1]
@@ -96,7 +96,7 @@ def test_the_shell_shows_brokers_topics_and_the_cluster(monkeypatch: pytest.Monk
         assert json.loads(shell("get", "/brokers/topics/orders")[1])["partitions"] == {"0": [1], "1": [1]}
         assert (
             json.loads(shell("get", "/cluster/id")[1])["id"]
-            in ours("kafka-cluster", "cluster-id", "--bootstrap-server", broker.bootstrap_servers).out
+            in run_tool("kafka-cluster", "cluster-id", "--bootstrap-server", broker.bootstrap_servers).out
         )
         assert json.loads(shell("get", "/controller")[1])["brokerid"] == 1
         assert shell("get", "/brokers/ids/7") == (1, "Node does not exist: /brokers/ids/7")
@@ -112,18 +112,18 @@ def broker_properties(directory: Path) -> Path:
 def test_a_broker_starts_with_a_properties_file_and_overrides_and_is_stopped(tmp_path: Path) -> None:
     properties = broker_properties(tmp_path)
     words = ("kafka-server-start", str(properties), "--override", "num.partitions=3")
-    with running(*words) as server:
-        address = line_with(server, "127.0.0.1:").partition("127.0.0.1:")[2]
+    with run_server(*words) as server:
+        address = wait_for_line(server, "127.0.0.1:").partition("127.0.0.1:")[2]
         port = "".join(character for character in address.split()[0] if character.isdecimal())
         bootstrap = ("--bootstrap-server", f"127.0.0.1:{port}")
-        assert ours("kafka-topics", *bootstrap, "--create", "--topic", "orders").status == 0
-        assert "PartitionCount: 3" in ours("kafka-topics", *bootstrap, "--describe", "--topic", "orders").out
+        assert run_tool("kafka-topics", *bootstrap, "--create", "--topic", "orders").status == 0
+        assert "PartitionCount: 3" in run_tool("kafka-topics", *bootstrap, "--describe", "--topic", "orders").out
 
-        def mine() -> list[tuple[int, Sequence[str]]]:
-            return [each for each in list_processes() if each[0] == server.pid]
+        def server_processes() -> list[tuple[int, Sequence[str]]]:
+            return [process for process in list_processes() if process[0] == server.pid]
 
-        eventually(lambda: bool(mine()))
-        assert stop_brokers(mine()) == 0
+        eventually(lambda: bool(server_processes()))
+        assert stop_brokers(server_processes()) == 0
         assert server.wait(PATIENCE_S) == 0
 
 
@@ -133,15 +133,15 @@ def test_only_brokers_are_stopped(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_broker_without_a_readable_file_or_with_a_wrong_override_does_not_start(tmp_path: Path) -> None:
-    missing = ours("kafka-server-start", str(tmp_path / "missing"))
+    missing = run_tool("kafka-server-start", str(tmp_path / "missing"))
     assert (missing.status, missing.err) == (1, f"{tmp_path / 'missing'}: the file cannot be read\n")
-    refused = ours("kafka-server-start", str(broker_properties(tmp_path)), "--override", "num.partitions")
+    refused = run_tool("kafka-server-start", str(broker_properties(tmp_path)), "--override", "num.partitions")
     assert (refused.status, refused.err) == (1, "--override: 'num.partitions' is not KEY=VALUE\n")
 
 
 def test_dub_waits_for_a_path(tmp_path: Path) -> None:
-    assert ours("dub", "path-wait", str(tmp_path), "1").status == 0
-    refused = ours("dub", "path-wait", str(tmp_path / "missing"), "0.1")
+    assert run_tool("dub", "path-wait", str(tmp_path), "1").status == 0
+    refused = run_tool("dub", "path-wait", str(tmp_path / "missing"), "0.1")
     assert (refused.status, "was not there within 0.1 s" in refused.err) == (1, True)
 
 
@@ -165,13 +165,13 @@ missing={{env['NO_SUCH_VARIABLE']}}<{{env.get('NEITHER', 'default')}}>
 def test_dub_fills_in_a_template_as_confluents_images_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tmp_path / "kafka.properties.template", tmp_path / "kafka.properties"
     source.write_text(TEMPLATE)
-    for name in [each for each in os.environ if each.startswith("KAFKA_")]:
+    for name in [variable for variable in os.environ if variable.startswith("KAFKA_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("KAFKA_VERSION", "3.9.1")
     monkeypatch.setenv("KAFKA_NODE_ID", "7")
     monkeypatch.setenv("KAFKA_LISTENER_NAME_A__B_SCRAM___SHA___512_SASL_JAAS_CONFIG", "x <&> y")
     monkeypatch.setenv("KAFKA_LOG4J_LOGGERS", "kafka.controller=WARN,state.change=TRACE,odd")
-    done = ours("dub", "template", str(source), str(target))
+    done = run_tool("dub", "template", str(source), str(target))
     assert (done.status, done.out, done.err) == (0, "", "")
     assert target.read_text().splitlines() == [
         "listener.name.a_b.scram-sha-512.sasl.jaas.config=x <&> y",
@@ -201,7 +201,7 @@ def test_dub_refuses_a_template_in_one_line_and_keeps_the_file(
     if text is not None:
         source.write_text(text)
     target.write_text("before")
-    refused = ours("dub", "template", str(source), str(target))
+    refused = run_tool("dub", "template", str(source), str(target))
     assert (refused.status, refused.out, refused.err.count("\n")) == (1, "", 1)
     assert complaint in refused.err
     assert target.read_text() == "before"
@@ -209,5 +209,5 @@ def test_dub_refuses_a_template_in_one_line_and_keeps_the_file(
 
 def test_dub_names_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "source").write_text("x")
-    refused = ours("dub", "template", str(tmp_path / "source"), str(tmp_path))
+    refused = run_tool("dub", "template", str(tmp_path / "source"), str(tmp_path))
     assert (refused.status, refused.err) == (1, f"template: {tmp_path} cannot be written: Is a directory\n")

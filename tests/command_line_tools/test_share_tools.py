@@ -12,7 +12,7 @@ from minibroker import Broker
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.newest_jars import NewestTools
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import run_tool
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
@@ -67,7 +67,7 @@ _CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 _READ: Final = "read"
 _EARLIEST: Final = "share.auto.offset.reset=earliest"
 _SHOWN: Final = " ".join(
-    f"--formatter-property print.{each}=true" for each in ("delivery", "offset", "partition", "key", "headers")
+    f"--formatter-property print.{field}=true" for field in ("delivery", "offset", "partition", "key", "headers")
 )
 _MODES: Final = one_in(3, ["sync", "async", "auto"])
 """Acknowledgement modes. In the last two, a poll that waits five seconds returns the results."""
@@ -100,34 +100,34 @@ def minibroker() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def _printed(tools: NewestTools, bootstrap: str) -> list[tuple[str, str, int]]:
+def _run_calls(tools: NewestTools, bootstrap: str) -> list[tuple[str, str, int]]:
     """Return the calls with their output and status."""
     client = Librdkafka(bootstrap)
     client.create_topic(_TOPIC, 2)
     client.produce(_TOPIC, [Message(b"value", partition=0)] * 5)
-    found: list[tuple[str, str, int]] = []
+    outputs: list[tuple[str, str, int]] = []
     for call in _CALLS:
         answer = tools.run("kafka-share-groups", "--bootstrap-server", bootstrap, *call.split())
         # Stack traces have JVM-internal frames, which change as the JVM warms up.
         lines = [line for line in answer.text.splitlines() if not line.startswith(("log4j:WARN", "\t"))]
         text = "\n".join(lines).replace(bootstrap, "BOOTSTRAP").replace(*_MEANINGS)
-        found.append((call, text, answer.status))
-    return found
+        outputs.append((call, text, answer.status))
+    return outputs
 
 
 def test_kafka_share_groups_prints_the_same_here_and_there(libs: Path, kafka: str, minibroker: str) -> None:
     with or_skip(lambda: NewestTools(libs)) as tools:
-        theirs = _printed(tools, kafka)
-        assert _printed(tools, minibroker) == theirs
+        kafka_output = _run_calls(tools, kafka)
+        assert _run_calls(tools, minibroker) == kafka_output
 
 
-def _consumed(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str], int]]:
+def _run_consumers(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str], int]]:
     """Return the output lines and status of each consumer run."""
     client = Librdkafka(bootstrap)
     client.create_topic(_READ, 1)
     client.produce(_READ, [Message(b"value %d" % number, b"key", headers=(("h", b"1"),)) for number in range(7)])
     change = ("--alter", "--entity-type", "groups", "--entity-name", "r")
-    answer = ours("kafka-configs", "--bootstrap-server", bootstrap, *change, "--add-config", _EARLIEST)
+    answer = run_tool("kafka-configs", "--bootstrap-server", bootstrap, *change, "--add-config", _EARLIEST)
     assert answer.status == 0, answer
     for call in _CONSUMERS:
         name, *arguments = call.split()
@@ -135,27 +135,27 @@ def _consumed(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str], int]
         run = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert run.stdout or run.stderr, call
         lines = [*run.stdout.splitlines(), *run.stderr.splitlines()]
-        yield call, [_steady(line) for line in lines if not line.startswith("log4j:WARN")], run.returncode
+        yield call, [_normalize(line) for line in lines if not line.startswith("log4j:WARN")], run.returncode
 
 
-def _steady(line: str) -> str:
+def _normalize(line: str) -> str:
     """Return a line without its time and with sorted offsets, which Kafka stores in a set."""
     if not line.startswith("{"):
         return line
     event = json.loads(line)
     del event["timestamp"]
-    for each in event.get("partitions", ()):
-        each["offsets"].sort()
+    for partition in event.get("partitions", ()):
+        partition["offsets"].sort()
     return json.dumps(event)
 
 
 @pytest.mark.torture
 def test_share_consumers_of_the_shell_print_the_same_here_and_there(libs: Path, kafka: str, minibroker: str) -> None:
-    for mine, theirs in zip(_consumed(libs, minibroker), _consumed(libs, kafka), strict=True):
-        assert mine == theirs
+    for our_output, kafka_output in zip(_run_consumers(libs, minibroker), _run_consumers(libs, kafka), strict=True):
+        assert our_output == kafka_output
 
 
-def _verified(tools: NewestTools, bootstrap: str, mode: str) -> tuple[list[str], int]:
+def _run_verifiable_consumer(tools: NewestTools, bootstrap: str, mode: str) -> tuple[list[str], int]:
     """Return the events and the status of a consumer with this acknowledgement mode."""
     topic = f"{mode}-verified"
     client = Librdkafka(bootstrap)
@@ -164,7 +164,7 @@ def _verified(tools: NewestTools, bootstrap: str, mode: str) -> tuple[list[str],
     options = f"--topic {topic} --group-id {mode} --max-messages 7 --verbose --offset-reset-strategy earliest"
     words = (*options.split(), "--acknowledgement-mode", mode)
     answer = tools.run("kafka-verifiable-share-consumer", "--bootstrap-server", bootstrap, *words)
-    return [_steady(line) for line in answer.text.splitlines()], answer.status
+    return [_normalize(line) for line in answer.text.splitlines()], answer.status
 
 
 @pytest.mark.parametrize("mode", _MODES)
@@ -172,6 +172,6 @@ def test_a_verifiable_share_consumer_prints_the_same_here_and_there(
     libs: Path, kafka: str, minibroker: str, mode: str
 ) -> None:
     with or_skip(lambda: NewestTools(libs)) as tools:
-        events, status = _verified(tools, kafka, mode)
-        assert _verified(tools, minibroker, mode) == (events, status)
+        events, status = _run_verifiable_consumer(tools, kafka, mode)
+        assert _run_verifiable_consumer(tools, minibroker, mode) == (events, status)
     assert (status, sum('"offsets_acknowledged"' in event for event in events)) == (0, 1)

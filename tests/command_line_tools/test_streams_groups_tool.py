@@ -89,9 +89,9 @@ def ours() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def _printed(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> list[tuple[str, list[str], int]]:
+def _run_calls(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> list[tuple[str, list[str], int]]:
     """Return the calls with their output and status. The lines are sorted, because tools print in hash map order."""
-    found: list[tuple[str, list[str], int]] = []
+    outputs: list[tuple[str, list[str], int]] = []
     for call in calls:
         tool, *words = call.split()
         answer = tools.run(tool, "--bootstrap-server", bootstrap, *words)
@@ -99,12 +99,12 @@ def _printed(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> list
         for pattern, name in _VARYING:
             text = pattern.sub(name, text)
         # Stack traces have JVM-internal frames, which change as the JVM warms up.
-        lines = [re.sub(" +", " ", each).strip() for each in text.splitlines() if not each.startswith("\t")]
-        found.append((call, sorted(each for each in lines if each), answer.status))
-    return found
+        lines = [re.sub(" +", " ", line).strip() for line in text.splitlines() if not line.startswith("\t")]
+        outputs.append((call, sorted(line for line in lines if line), answer.status))
+    return outputs
 
 
-def _streams(tools: NewestTools, bootstrap: str) -> list[tuple[str, list[str], int]]:
+def _run_all_calls(tools: NewestTools, bootstrap: str) -> list[tuple[str, list[str], int]]:
     """Return the lines about a group with two members, and after they have left."""
     world = StreamsWorld(address_of(bootstrap), _GROUP)
     with closing(world):
@@ -114,12 +114,12 @@ def _streams(tools: NewestTools, bootstrap: str) -> list[tuple[str, list[str], i
         world.settle_streams()
         Librdkafka(bootstrap).produce(f"{_GROUP}-t", [Message(b"value", partition=0)] * 5)
         world.commit_as("a", world.epochs["a"], 3)
-        found = _printed(tools, bootstrap, _STREAMS)
+        outputs = _run_calls(tools, bootstrap, _STREAMS)
         for member in "ab":
             world.go(member)
-    return found + _printed(tools, bootstrap, _OF_EMPTY_GROUPS)
+    return outputs + _run_calls(tools, bootstrap, _OF_EMPTY_GROUPS)
 
 
 def test_tools_for_streams_groups_print_the_same_here_and_there(tools: NewestTools, kafka: str, ours: str) -> None:
-    for mine, theirs in zip(_streams(tools, ours), _streams(tools, kafka), strict=True):
-        assert mine == theirs
+    for our_output, kafka_output in zip(_run_all_calls(tools, ours), _run_all_calls(tools, kafka), strict=True):
+        assert our_output == kafka_output

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker, Security
-from tests.command_line_tools.runs import Printed, ours
+from tests.command_line_tools.runs import Printed, run_tool
 
 _USERS = {"alice": "a secret"}
 
 
-def file_of(directory: Path, properties: Mapping[str, str], **changes: str | None) -> str:
+def write_properties(directory: Path, properties: Mapping[str, str], **changes: str | None) -> str:
     """Write a properties file. A change to None removes a property. Underscores stand for dots."""
     named = {key.replace("_", "."): value for key, value in changes.items()}
     merged = {"default.api.timeout.ms": "20000", **properties, **named}
@@ -27,35 +27,35 @@ def tls() -> Iterator[tuple[str, Security]]:
         yield broker.bootstrap_servers, security
 
 
-def listed(bootstrap: str, config: str) -> Printed:
-    return ours("kafka-topics", "--bootstrap-server", bootstrap, "--list", "--command-config", config)
+def list_topics(bootstrap: str, config: str) -> Printed:
+    return run_tool("kafka-topics", "--bootstrap-server", bootstrap, "--list", "--command-config", config)
 
 
 def test_records_and_groups_go_over_tls(tls: tuple[str, Security], tmp_path: Path) -> None:
     bootstrap, security = tls
-    config = file_of(tmp_path, security.java())
+    config = write_properties(tmp_path, security.java())
     to = ("--bootstrap-server", bootstrap)
-    produced = ours(
+    produced = run_tool(
         "kafka-console-producer", *to, "--topic", "orders", "--producer.config", config, stdin=b"one\ntwo\n"
     )
     assert produced.status == 0, produced.err
-    read = ours(
+    read = run_tool(
         "kafka-console-consumer", *to, "--topic", "orders", "--group", "readers", "--from-beginning",
         "--max-messages", "2", "--timeout-ms", "30000", "--consumer.config", config,
     )  # fmt: skip
     assert (read.status, read.out) == (0, "one\ntwo\n")
     describe = ("kafka-consumer-groups", *to, "--describe", "--group", "readers", "--timeout", "20000")
-    described = ours(*describe, "--command-config", config)
+    described = run_tool(*describe, "--command-config", config)
     assert described.out.split("CLIENT-ID")[1].split()[:6] == ["readers", "orders", "0", "2", "2", "0"]
-    assert "orders" in listed(bootstrap, config).out.split()
-    assert ours("cub", "kafka-ready", "-b", bootstrap, "1", "20", "--config", config).status == 0
+    assert "orders" in list_topics(bootstrap, config).out.split()
+    assert run_tool("cub", "kafka-ready", "-b", bootstrap, "1", "20", "--config", config).status == 0
 
 
 def test_a_certificate_that_is_not_trusted_is_refused(tls: tuple[str, Security], tmp_path: Path) -> None:
     bootstrap, _ = tls
-    stranger = file_of(tmp_path, Security("SSL").java())
-    for config in (stranger, file_of(tmp_path, {"security.protocol": "SSL"})):
-        refused = listed(bootstrap, config)
+    stranger = write_properties(tmp_path, Security("SSL").java())
+    for config in (stranger, write_properties(tmp_path, {"security.protocol": "SSL"})):
+        refused = list_topics(bootstrap, config)
         assert refused.status == 1
         assert refused.out.startswith("Error while executing topic command : SSL handshake failed: 127.0.0.1: ")
         assert "Traceback" not in refused.err
@@ -67,11 +67,13 @@ def test_a_pkcs12_store_needs_its_password(tls: tuple[str, Security], tmp_path: 
     assert files is not None
     store = {"ssl_truststore_type": "PKCS12", "ssl_truststore_location": files.truststore_p12}
 
-    def with_password(password: str) -> Printed:
-        return listed(bootstrap, file_of(tmp_path, security.java(), **store, ssl_truststore_password=password))
+    def list_with_password(password: str) -> Printed:
+        return list_topics(
+            bootstrap, write_properties(tmp_path, security.java(), **store, ssl_truststore_password=password)
+        )
 
-    assert with_password(files.password).status == 0
-    refused = with_password("a guess")
+    assert list_with_password(files.password).status == 0
+    refused = list_with_password("a guess")
     assert (refused.status, "Failed to load the TLS settings" in refused.out) == (1, True)
 
 
@@ -81,9 +83,9 @@ def test_clients_show_certificates_and_log_in(protocol: str, tmp_path: Path) -> 
     security = Security(protocol, users=users, client_auth="required")
     with Broker(security=security) as broker:
         properties = security.java("alice") if users else security.java()
-        assert listed(broker.bootstrap_servers, file_of(tmp_path, properties)).status == 0
+        assert list_topics(broker.bootstrap_servers, write_properties(tmp_path, properties)).status == 0
         bare = {key: value for key, value in properties.items() if "keystore" not in key and "ssl.key." not in key}
-        refused = listed(broker.bootstrap_servers, file_of(tmp_path, bare, default_api_timeout_ms="500"))
+        refused = list_topics(broker.bootstrap_servers, write_properties(tmp_path, bare, default_api_timeout_ms="500"))
         assert (refused.status, "Traceback" in refused.err) == (1, False)
 
 
@@ -100,7 +102,7 @@ def test_wrong_settings_are_named(
     tls: tuple[str, Security], tmp_path: Path, change: dict[str, str], message: str
 ) -> None:
     bootstrap, security = tls
-    refused = listed(bootstrap, file_of(tmp_path, security.java(), **change))
+    refused = list_topics(bootstrap, write_properties(tmp_path, security.java(), **change))
     assert refused.status == 1
     assert message in refused.out + refused.err
     assert "Traceback" not in refused.err

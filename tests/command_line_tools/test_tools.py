@@ -13,7 +13,7 @@ from minibroker import Broker, Security
 from minibroker_tools.client.settings import parse_addresses
 from minibroker_tools.dispatch import TOOLS
 from minibroker_tools.failures import ToolError
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import run_tool
 from tests.patience import PATIENCE_S
 
 
@@ -25,12 +25,12 @@ def broker() -> Iterator[str]:
 
 def test_a_tool_is_found_by_its_name_with_and_without_sh_and_by_its_class(broker: str) -> None:
     for words in (("kafka-topics",), ("kafka-topics.sh",), ("kafka-run-class", "kafka.admin.TopicCommand")):
-        printed = ours(*words, "--bootstrap-server", broker, "--list")
+        printed = run_tool(*words, "--bootstrap-server", broker, "--list")
         assert printed.status == 0, printed.err
-    unknown = ours("kafka-frobnicate")
+    unknown = run_tool("kafka-frobnicate")
     assert unknown.status == 1
     assert unknown.err.startswith("minibroker-tools: kafka-frobnicate is not one of the tools")
-    assert "Could not find or load main class org.example.Main" in ours("kafka-run-class", "org.example.Main").err
+    assert "Could not find or load main class org.example.Main" in run_tool("kafka-run-class", "org.example.Main").err
 
 
 def test_a_link_named_after_a_tool_runs_it(broker: str, tmp_path: Path) -> None:
@@ -54,20 +54,20 @@ def test_a_link_named_after_a_tool_runs_it(broker: str, tmp_path: Path) -> None:
 
 
 def test_the_tool_of_redpanda_explains_itself_and_refuses_an_unknown_option() -> None:
-    usage = ours("rpk", "--help")
+    usage = run_tool("rpk", "--help")
     assert usage.status == 0
     assert usage.out.startswith("usage: rpk")
-    refused = ours("rpk", "topic", "list", "--frobnicate")
+    refused = run_tool("rpk", "topic", "list", "--frobnicate")
     assert refused.status != 0
     assert "frobnicate" in refused.err
 
 
 @pytest.mark.parametrize("tool", sorted(set(TOOLS) - {"rpk"}))
 def test_every_tool_explains_itself_and_refuses_an_unknown_option(tool: str) -> None:
-    usage = ours(tool, "--help")
+    usage = run_tool(tool, "--help")
     assert usage.status == 1
     assert f"usage: {tool}" in usage.err
-    refused = ours(tool, "--frobnicate")
+    refused = run_tool(tool, "--frobnicate")
     assert (refused.status, refused.err) == (1, "frobnicate is not a recognized option\n")
 
 
@@ -103,9 +103,9 @@ def test_a_peer_that_speaks_another_protocol_ends_a_tool_with_one_line(tmp_path:
 
 
 def test_cub_waits_for_as_many_brokers_as_it_is_told(broker: str) -> None:
-    assert ours("cub", "kafka-ready", "-b", broker, "1", "5").status == 0
-    assert ours("cub", "kafka-ready", "1", "5", "-b", f"PLAINTEXT://{broker}").status == 0
-    too_few = ours("ub", "kafka-ready", "-b", broker, "2", "0.3")
+    assert run_tool("cub", "kafka-ready", "-b", broker, "1", "5").status == 0
+    assert run_tool("cub", "kafka-ready", "1", "5", "-b", f"PLAINTEXT://{broker}").status == 0
+    too_few = run_tool("ub", "kafka-ready", "-b", broker, "2", "0.3")
     assert too_few.status == 1
     assert f"expected 2 brokers but found only 1 at {broker}" in too_few.err
 
@@ -123,7 +123,7 @@ def test_a_properties_file_brings_a_login(mechanism: str, tmp_path: Path) -> Non
                 f'  username="alice" password="{password}";\n'
             )
             words = ("--bootstrap-server", running.bootstrap_servers, "--list", "--command-config", str(config))
-            printed = ours("kafka-topics", *words)
+            printed = run_tool("kafka-topics", *words)
             return printed.status, printed.out
 
         running.create_topic("orders")

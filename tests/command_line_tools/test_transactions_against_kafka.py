@@ -9,7 +9,7 @@ import pytest
 from tests.clients.contract import TIMEOUT, Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import run_tool
 from tests.kafka.oracle import Oracle
 from tests.patience import eventually
 
@@ -25,7 +25,7 @@ def topic(bootstrap: str) -> str:
     return name
 
 
-def begun(bootstrap: str, transactional_id: str, topic: str) -> rdkafka.Producer:
+def start_transaction(bootstrap: str, transactional_id: str, topic: str) -> rdkafka.Producer:
     """Return a producer that has written a record in a transaction."""
     producer = rdkafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(TIMEOUT)
@@ -36,12 +36,12 @@ def begun(bootstrap: str, transactional_id: str, topic: str) -> rdkafka.Producer
 
 
 def test_transactions_are_described_and_aborted(oracle: Oracle, bootstrap: str, topic: str) -> None:
-    done = begun(bootstrap, f"{topic}-done", topic)
+    done = start_transaction(bootstrap, f"{topic}-done", topic)
     done.commit_transaction(TIMEOUT)
     words = _TOOL.replace("{B}", bootstrap).split()
     # Kafka responds before it has written the markers.
-    eventually(lambda: "CompleteCommit" in ours(*words, "describe", "--transactional-id", f"{topic}-done").out)
-    producer = begun(bootstrap, f"{topic}-open", topic)
+    eventually(lambda: "CompleteCommit" in run_tool(*words, "describe", "--transactional-id", f"{topic}-done").out)
+    producer = start_transaction(bootstrap, f"{topic}-open", topic)
     compare(
         oracle,
         bootstrap,
@@ -57,29 +57,29 @@ def test_transactions_are_described_and_aborted(oracle: Oracle, bootstrap: str, 
         f"{_TOOL} abort --topic {topic} --partition 1 --start-offset 7",
         f"{_TOOL} abort --topic {topic} --partition 1 --producer-id 987654 --producer-epoch 0 --coordinator-epoch -1",
     )
-    listed, theirs = (
-        ours(*words, "list"),
+    listed, kafka_output = (
+        run_tool(*words, "list"),
         oracle.attempt("org.apache.kafka.tools.TransactionsCommand", *words[1:], "list"),
     )
-    mine = [line for line in listed.out.splitlines() if topic in line or line.startswith("TransactionalId")]
-    assert set(mine) <= set(theirs.splitlines())
-    assert len(mine) == 3
-    described = ours(*words, "describe", "--transactional-id", f"{topic}-open").out.splitlines()[1].split("\t")
+    our_lines = [line for line in listed.out.splitlines() if topic in line or line.startswith("TransactionalId")]
+    assert set(our_lines) <= set(kafka_output.splitlines())
+    assert len(our_lines) == 3
+    described = run_tool(*words, "describe", "--transactional-id", f"{topic}-open").out.splitlines()[1].split("\t")
     assert (described[4].strip(), described[8].strip()) == ("Ongoing", f"{topic}-1")
-    found = ours(*words, "describe-producers", "--topic", topic, "--partition", "1").out
-    (start,) = re.findall(r"\t(\d+) *\t$", found, re.MULTILINE)
-    assert ours(*words, "abort", "--topic", topic, "--partition", "1", "--start-offset", start).status == 0
-    assert "None" in ours(*words, "describe-producers", "--topic", topic, "--partition", "1").out
+    producers = run_tool(*words, "describe-producers", "--topic", topic, "--partition", "1").out
+    (start,) = re.findall(r"\t(\d+) *\t$", producers, re.MULTILINE)
+    assert run_tool(*words, "abort", "--topic", topic, "--partition", "1", "--start-offset", start).status == 0
+    assert "None" in run_tool(*words, "describe-producers", "--topic", topic, "--partition", "1").out
     producer.abort_transaction(TIMEOUT)
 
 
 def test_a_transaction_is_terminated_and_its_producer_fenced(bootstrap: str, topic: str) -> None:
-    producer = begun(bootstrap, f"{topic}-forced", topic)
+    producer = start_transaction(bootstrap, f"{topic}-forced", topic)
     words = _TOOL.replace("{B}", bootstrap).split()
-    terminated = ours(*words, "forceTerminateTransaction", "--transactionalId", f"{topic}-forced")
+    terminated = run_tool(*words, "forceTerminateTransaction", "--transactionalId", f"{topic}-forced")
     assert terminated == ("", "", 0)
     described = (*words, "describe", "--transactional-id", f"{topic}-forced")
-    assert ours(*described).out.splitlines()[1].split("\t")[4].strip() == "Empty"
+    assert run_tool(*described).out.splitlines()[1].split("\t")[4].strip() == "Empty"
     with pytest.raises(rdkafka.KafkaException) as fenced:
         producer.commit_transaction(TIMEOUT)
     assert fenced.value.args[0].code() == rdkafka.KafkaError._FENCED

@@ -10,40 +10,40 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cli.main import main
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import run_tool
 from tests.kafka import jvm
 from tests.patience import PATIENCE_S
 
 
-def events(text: str) -> list[dict[str, Any]]:
+def parse_events(text: str) -> list[dict[str, Any]]:
     """Parse the events of an output, without their timestamps."""
-    found = [json.loads(line) for line in text.splitlines()]
-    assert all(event.pop("timestamp") > 0 for event in found)
-    return found
+    events = [json.loads(line) for line in text.splitlines()]
+    assert all(event.pop("timestamp") > 0 for event in events)
+    return events
 
 
 def test_what_is_produced_is_consumed_and_committed() -> None:
     with Broker(topics=["t"]) as broker:
         servers = ("--bootstrap-server", broker.bootstrap_servers)
         words = ("--topic", "t", "--max-messages", "3", "--repeating-keys", "2", "--value-prefix", "7")
-        produced = events(ours("kafka-verifiable-producer", *servers, *words).out)
+        produced = parse_events(run_tool("kafka-verifiable-producer", *servers, *words).out)
         assert [event["name"] for event in produced] == [
             "startup_complete", *["producer_send_success"] * 3, "shutdown_complete", "tool_data",
         ]  # fmt: skip
         sent = {"name": "producer_send_success", "key": "1", "value": "7.1", "topic": "t", "partition": 0, "offset": 1}
         assert produced[2] == sent
         assert (produced[-1]["sent"], produced[-1]["acked"], produced[-1]["target_throughput"]) == (3, 3, -1)
-        place = {"topic": "t", "partition": 0}
+        partition = {"topic": "t", "partition": 0}
         call = ("--topic", "t", "--group-id", "g", "--max-messages", "3", "--verbose")
-        consumed = events(ours("kafka-verifiable-consumer", *servers, *call).out)
+        consumed = parse_events(run_tool("kafka-verifiable-consumer", *servers, *call).out)
         assert [event["name"] for event in consumed] == [
             "startup_complete", "partitions_assigned", *["record_data"] * 3, "records_consumed", "offsets_committed",
             "partitions_revoked", "shutdown_complete",
         ]  # fmt: skip
-        assert consumed[1]["partitions"] == [place]
-        assert consumed[3] == {"name": "record_data", "key": "1", "value": "7.1", **place, "offset": 1}
-        assert consumed[5]["partitions"] == [{**place, "count": 3, "minOffset": 0, "maxOffset": 2}]
-        assert consumed[6] == {"name": "offsets_committed", "offsets": [{**place, "offset": 3}], "success": True}
+        assert consumed[1]["partitions"] == [partition]
+        assert consumed[3] == {"name": "record_data", "key": "1", "value": "7.1", **partition, "offset": 1}
+        assert consumed[5]["partitions"] == [{**partition, "count": 3, "minOffset": 0, "maxOffset": 2}]
+        assert consumed[6] == {"name": "offsets_committed", "offsets": [{**partition, "offset": 3}], "success": True}
 
 
 @pytest.mark.torture
@@ -63,8 +63,8 @@ def test_programs_of_kafkas_system_tests_end_well(kafka_libs: Path) -> None:
         sizes = ("--max-messages", "20", "--transaction-size", "5")
         copied = run("TransactionalMessageCopier", "--broker-list", broker.bootstrap_servers, *places, *ids, *sizes)
         assert (copied[-1]["totalProcessed"], copied[-1]["remaining"]) == (20, 0)
-        asked = ("--topic", "out", "--group-id", "reader", "--max-messages", "20", "--reset-policy", "earliest")
-        consumed = run("VerifiableConsumer", *server, *asked)
+        options = ("--topic", "out", "--group-id", "reader", "--max-messages", "20", "--reset-policy", "earliest")
+        consumed = run("VerifiableConsumer", *server, *options)
         assert sum(event.get("count", 0) for event in consumed if event["name"] == "records_consumed") == 20
         assert consumed[-1]["name"] == "shutdown_complete"
 
@@ -74,7 +74,7 @@ def test_a_refused_record_is_an_event() -> None:
         words = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--max-messages", "1")
         (refused,) = [
             event
-            for event in events(ours("kafka-verifiable-producer", *words).out)
+            for event in parse_events(run_tool("kafka-verifiable-producer", *words).out)
             if event["name"] == "producer_send_error"
         ]
         assert refused["exception"] == "class org.apache.kafka.common.errors.RecordTooLargeException"
@@ -89,8 +89,8 @@ def test_a_signal_ends_the_consumer_in_good_order() -> None:
             assert "startup_complete" in child.stdout.readline()
             assert "partitions_assigned" in child.stdout.readline()
             child.terminate()
-            rest, _ = child.communicate(timeout=PATIENCE_S)
-        assert ("shutdown_complete" in rest, child.returncode) == (True, 0)
+            output, _ = child.communicate(timeout=PATIENCE_S)
+        assert ("shutdown_complete" in output, child.returncode) == (True, 0)
         assert [request.api for request in broker.requests][-1] == "LeaveGroup"
 
 
@@ -109,7 +109,7 @@ def test_a_signal_ends_the_consumer_in_good_order() -> None:
     ],
 )
 def test_options_that_cannot_be_served_are_named(tool: str, words: str, message: str) -> None:
-    refused = ours(f"kafka-verifiable-{tool}", "--bootstrap-server", "127.0.0.1:1", "--topic", "t", *words.split())
+    refused = run_tool(f"kafka-verifiable-{tool}", "--bootstrap-server", "127.0.0.1:1", "--topic", "t", *words.split())
     assert (refused.status, refused.err.startswith(message)) == (1, True), refused.err
 
 
@@ -123,7 +123,7 @@ def test_files_are_dumped_with_the_options_of_kafka(tmp_path: Path, capfd: pytes
     decoder = "kafka.serializer.StringDecoder"
     words = ["--files", log, "--print-data-log", "--value-decoder-class", decoder, "--max-message-size=100"]
     for tool in (["kafka-dump-log"], ["kafka-run-class", "kafka.tools.DumpLogSegments"]):
-        assert ours(*tool, *words).status == 0
+        assert run_tool(*tool, *words).status == 0
         assert capfd.readouterr().out == plain
     assert main(["dump", "--files", f"{log},{log}"]) == 0
     assert capfd.readouterr().out.count("Dumping ") == 2
@@ -137,7 +137,7 @@ def test_a_dump_says_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
         (("--files", "x", "--key-decoder-class", "a.B"), "--key-decoder-class a.B is not supported"),
         (("--files", "x", "--none"), "none is not a recognized option"),
     ):
-        refused = ours("kafka-dump-log", *words)
+        refused = run_tool("kafka-dump-log", *words)
         assert (refused.status, refused.err.startswith(message)) == (1, True), refused.err
     with pytest.raises(SystemExit):
         main(["dump"])

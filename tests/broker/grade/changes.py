@@ -1,89 +1,53 @@
 """Message changes for mutants. A path leads to a field in all elements of the arrays along it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Change = Callable[[Any, Any], None]
 
 
-def _holders(message: Any, path: str) -> Iterator[tuple[Any, str]]:
+def mapped(path: str, compute: Callable[[Any], Any]) -> Change:
+    """Return a change that computes a field's value from its old value."""
     *steps, name = path.split(".")
-    found = [message]
-    for step in steps:
-        found = [element for holder in found for element in (getattr(holder, step) or ())]
-    for holder in found:
-        yield holder, name
+
+    def change(message: Any, request: Any) -> None:
+        holders = [message]
+        for step in steps:
+            holders = [element for holder in holders for element in (getattr(holder, step) or ())]
+        for holder in holders:
+            setattr(holder, name, compute(getattr(holder, name)))
+
+    return change
 
 
 def put(path: str, value: Any) -> Change:
     """Return a change that sets a field to this value."""
-
-    def change(message: Any, request: Any) -> None:
-        for holder, name in _holders(message, path):
-            setattr(holder, name, value)
-
-    return change
+    return mapped(path, lambda _: value)
 
 
 def swap(path: str, old: Any, new: Any) -> Change:
     """Return a change that replaces one value of a field with another."""
-
-    def change(message: Any, request: Any) -> None:
-        for holder, name in _holders(message, path):
-            if getattr(holder, name) == old:
-                setattr(holder, name, new)
-
-    return change
+    return mapped(path, lambda value: new if value == old else value)
 
 
 def shift(path: str, by: int) -> Change:
-    """Return a change that adds `by` to a number unless it is negative, which stands for no value."""
-
-    def change(message: Any, request: Any) -> None:
-        for holder, name in _holders(message, path):
-            value = getattr(holder, name)
-            if value >= 0:
-                setattr(holder, name, value + by)
-
-    return change
+    """Return a change that adds `by` to a number, except for a negative number, which stands for no value."""
+    return mapped(path, lambda number: number + by if number >= 0 else number)
 
 
-def lose(path: str, which: Callable[[Any], object] | None = None) -> Change:
+def removed(path: str, which: Callable[[Any], object] | None = None) -> Change:
     """Return a change that removes an array's last element, or the elements for which `which` is true."""
 
-    def change(message: Any, request: Any) -> None:
-        for holder, name in _holders(message, path):
-            elements = list(getattr(holder, name) or ())
-            kept = elements[:-1] if which is None else [each for each in elements if not which(each)]
-            setattr(holder, name, kept)
+    def remaining(elements: Sequence[Any] | None) -> list[Any]:
+        elements = list(elements or ())
+        return elements[:-1] if which is None else [element for element in elements if not which(element)]
 
-    return change
+    return mapped(path, remaining)
 
 
-def double(path: str) -> Change:
+def duplicated(path: str) -> Change:
     """Return a change that repeats an array's last element."""
-
-    def change(message: Any, request: Any) -> None:
-        for holder, name in _holders(message, path):
-            elements = list(getattr(holder, name) or ())
-            setattr(holder, name, elements + elements[-1:])
-
-    return change
-
-
-def made(path: str, make: Callable[[Any], Any]) -> Change:
-    """Return a change that computes a field's value from its old value."""
-
-    def change(message: Any, request: Any) -> None:
-        for holder, name in _holders(message, path):
-            setattr(holder, name, make(getattr(holder, name)))
-
-    return change
-
-
-def asked(change: Change) -> Callable[[Any], None]:
-    """Convert a change of a response to a change of a request."""
-    return lambda request: change(request, request)
+    return mapped(path, lambda elements: [*(elements or ()), *(elements or ())[-1:]])
 
 
 def flipped(at: int, by: int = 1) -> Callable[[Any], Any]:

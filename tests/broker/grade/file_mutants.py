@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from minibroker_protocol.api_keys import ApiKey
-from tests.broker.grade.changes import asked, flipped, lose, made, swap
+from tests.broker.grade.changes import flipped, mapped, removed, swap
 from tests.broker.grade.relay import Mutant, caught
 
 _FIRST: Final = "0" * 20
@@ -76,24 +76,22 @@ FILES: Final = caught(
         ],
         "files/fetch-returns-the-bytes-of-the-file": [
             Mutant(
-                "other bytes in Fetch than in the file", ApiKey.FETCH, made("responses.partitions.records", flipped(70))
+                "other bytes in Fetch than in the file",
+                ApiKey.FETCH,
+                mapped("responses.partitions.records", flipped(70)),
             )
         ],
         "files/segments-are-named-by-their-first-offset": [
             Mutant(
                 "segments of any size",
                 ApiKey.CREATE_TOPICS,
-                request=asked(lose("topics.configs", lambda each: each.name == "segment.bytes")),
+                request=removed("topics.configs", lambda config: config.name == "segment.bytes"),
             )
         ],
         "files/index-entries-lead-to-batches": [
             Mutant("index entries that lead into a batch", files=_bytes(f"{_FIRST}.index", 7, b"\x01")),
             Mutant("index entries with absolute offsets", files=_bytes(f"{_FIRST}.index", 0, b"\x7f")),
-            Mutant(
-                "no index entries",
-                ApiKey.CREATE_TOPICS,
-                request=asked(swap("topics.configs.value", "1000", "100000000")),
-            ),
+            Mutant("no index entries", ApiKey.CREATE_TOPICS, request=swap("topics.configs.value", "1000", "100000000")),
         ],
         "files/time-index-entries-rise-and-are-true": [
             Mutant("times in the index of no record", files=_bytes(f"{_FIRST}.timeindex", 7, b"\xfe"))

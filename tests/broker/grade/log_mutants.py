@@ -5,14 +5,13 @@ from typing import Any, Final
 from minibroker_protocol.api_keys import ApiKey
 from tests.broker.grade.changes import (
     Change,
-    asked,
     codec_of,
     first_batch,
     flipped,
-    lose,
-    made,
+    mapped,
     of_codec,
     put,
+    removed,
     shift,
     signed,
     swap,
@@ -41,11 +40,11 @@ def _refused(codec: int) -> Change:
 TOPICS: Final = caught(
     {
         "topics/a-topic-is-created-with-its-partitions": [
-            Mutant("one partition, whatever is asked", _C, request=asked(swap("topics.num_partitions", 3, 1))),
-            Mutant("CreateTopics answers and does nothing", _C, request=asked(put("validate_only", True))),
+            Mutant("one partition, whatever is asked", _C, request=swap("topics.num_partitions", 3, 1)),
+            Mutant("CreateTopics answers and does nothing", _C, request=put("validate_only", True)),
         ],
         "topics/the-answer-names-the-topic": [
-            Mutant("a result less", _C, lambda m, r: lose("topics")(m, r) if len(m.topics) > 1 else None)
+            Mutant("a result less", _C, lambda m, r: removed("topics")(m, r) if len(m.topics) > 1 else None)
         ],
         "topics/a-topic-that-exists-has-error-36": [
             Mutant("a topic may be created twice", _C, swap("topics.error_code", 36, 0))
@@ -67,7 +66,7 @@ TOPICS: Final = caught(
             )
         ],
         "topics/validate-only-creates-nothing": [
-            Mutant("validate_only ignored", _C, request=asked(put("validate_only", False)))
+            Mutant("validate_only ignored", _C, request=put("validate_only", False))
         ],
         "topics/one-bad-topic-spoils-no-other": [
             Mutant(
@@ -83,11 +82,9 @@ TOPICS: Final = caught(
                 lambda m, r: put("topics.error_code", 39)(m, r) if r.topics[0].assignments else None,
             )
         ],
-        "topics/a-bad-configuration-has-error-40": [
-            Mutant("any configuration", _C, request=asked(put("topics.configs", [])))
-        ],
+        "topics/a-bad-configuration-has-error-40": [Mutant("any configuration", _C, request=put("topics.configs", []))],
         "topics/describeconfigs-tells-what-was-set": [
-            Mutant("configurations forgotten", _C, request=asked(put("topics.configs", []))),
+            Mutant("configurations forgotten", _C, request=put("topics.configs", [])),
             Mutant(
                 "DescribeConfigs with the wrong source",
                 ApiKey.DESCRIBE_CONFIGS,
@@ -98,11 +95,11 @@ TOPICS: Final = caught(
             Mutant(
                 "incremental changes do nothing",
                 ApiKey.INCREMENTAL_ALTER_CONFIGS,
-                request=asked(put("validate_only", True)),
+                request=put("validate_only", True),
             )
         ],
         "topics/partitions-can-be-added": [
-            Mutant("added partitions are not made", ApiKey.CREATE_PARTITIONS, request=asked(put("validate_only", True)))
+            Mutant("added partitions are not made", ApiKey.CREATE_PARTITIONS, request=put("validate_only", True))
         ],
         "topics/fewer-partitions-has-error-37": [
             Mutant("fewer partitions accepted", ApiKey.CREATE_PARTITIONS, swap("results.error_code", 37, 0))
@@ -122,14 +119,14 @@ PRODUCE: Final = caught(
             Mutant("always base offset 0", _P, put(f"{_PRODUCED}.base_offset", 0))
         ],
         "produce/partitions-count-for-themselves": [
-            Mutant("all records in partition 0", _P, request=asked(put(f"{_DATA}.index", 0)))
+            Mutant("all records in partition 0", _P, request=put(f"{_DATA}.index", 0))
         ],
         "produce/several-partitions-of-a-request-are-answered": [
             Mutant(
                 "the last partition unanswered",
                 _P,
                 lambda m, r: (
-                    lose("responses.partition_responses")(m, r) if len(r.topic_data[0].partition_data) > 1 else None
+                    removed("responses.partition_responses")(m, r) if len(r.topic_data[0].partition_data) > 1 else None
                 ),
             )
         ],
@@ -142,19 +139,19 @@ PRODUCE: Final = caught(
                 raw=lambda frame: None if frame[4:6] == b"\0\0" and b"\0\0\0\0\x75\x30" in frame[8:40] else frame,
             )
         ],
-        "produce/acks-2-has-error-21": [Mutant("any acks", _P, request=asked(swap("acks", 2, 1)))],
+        "produce/acks-2-has-error-21": [Mutant("any acks", _P, request=swap("acks", 2, 1))],
         "produce/acks-1-is-answered": [
             Mutant("acks=1 refused", _P, lambda m, r: put(f"{_PRODUCED}.error_code", 21)(m, r) if r.acks == 1 else None)
         ],
         "produce/a-wrong-checksum-has-error-2": [
-            Mutant("checksums not looked at", _P, request=asked(made(f"{_DATA}.records", signed(lambda data: None)))),
+            Mutant("checksums not looked at", _P, request=mapped(f"{_DATA}.records", signed(lambda data: None))),
             Mutant("damage refused as INVALID_RECORD", _P, swap(f"{_PRODUCED}.error_code", 2, 87)),
         ],
         "produce/a-wrong-record-count-has-error-87": [
             Mutant("record counts not looked at", _P, swap(f"{_PRODUCED}.error_code", 87, 0))
         ],
         "produce/two-batches-for-a-partition-are-refused": [
-            Mutant("the second batch ignored", _P, request=asked(made(f"{_DATA}.records", first_batch)))
+            Mutant("the second batch ignored", _P, request=mapped(f"{_DATA}.records", first_batch))
         ],
         "produce/a-batch-that-is-too-large-has-error-10": [
             Mutant("batches of any size", _P, swap(f"{_PRODUCED}.error_code", 10, 0))
@@ -188,12 +185,12 @@ PRODUCE: Final = caught(
         ],
         "produce/gzip-is-accepted": [Mutant("gzip refused", _P, _refused(1))],
         "produce/snappy-is-accepted": [
-            Mutant("snappy called none", _F, made(f"{_FETCHED}.records", of_codec(2, flipped(22, 2))))
+            Mutant("snappy called none", _F, mapped(f"{_FETCHED}.records", of_codec(2, flipped(22, 2))))
         ],
-        "produce/lz4-is-accepted": [Mutant("lz4 damaged", _F, made(f"{_FETCHED}.records", of_codec(3, flipped(65))))],
+        "produce/lz4-is-accepted": [Mutant("lz4 damaged", _F, mapped(f"{_FETCHED}.records", of_codec(3, flipped(65))))],
         "produce/zstd-is-accepted": [Mutant("zstd refused", _P, _refused(4))],
         "produce/keys-nulls-and-headers-come-back": [
-            Mutant("a bit of a key flipped", _F, made(f"{_FETCHED}.records", flipped(66)))
+            Mutant("a bit of a key flipped", _F, mapped(f"{_FETCHED}.records", flipped(66)))
         ],
     }
 )

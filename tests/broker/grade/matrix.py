@@ -25,12 +25,12 @@ Row = tuple[Mutant, list[Result]]
 
 def checks_for(mutant: Mutant, *, whole: bool) -> list[Check]:
     """Return the checks to run against a mutant: all of them if `whole`, otherwise those of its stage."""
-    others = {stage.name for stage in STAGES} - _APART
-    stages = {mutant.stage, *(others if whole else ())}
+    normal_stages = {stage.name for stage in STAGES} - _APART
+    stages = {mutant.stage, *(normal_stages if whole else ())}
     return [check for check in select_checks() if check.stage in stages and check.stage != "clients"]
 
 
-def failing(mutant: Mutant, target: Target, checks: Iterable[Check], *limits: float) -> list[Result]:
+def find_failures(mutant: Mutant, target: Target, checks: Iterable[Check], *limits: float) -> list[Result]:
     """Return the checks that fail on a mutant of the broker at this address.
 
     Each check has the first limit in seconds. A check that reaches its limit is repeated with the next limit.
@@ -41,8 +41,10 @@ def failing(mutant: Mutant, target: Target, checks: Iterable[Check], *limits: fl
         results = [run_check(broken, replace(check, limit=first)) for check in checks]
         for limit in further:
             results = [
-                run_check(broken, replace(each.check, limit=limit)) if each.seconds >= each.check.limit else each
-                for each in results
+                run_check(broken, replace(result.check, limit=limit))
+                if result.seconds >= result.check.limit
+                else result
+                for result in results
             ]
     return [result for result in results if result.outcome not in {"passed", "skipped"}]
 
@@ -52,9 +54,13 @@ def table(rows: Sequence[Row]) -> str:
     names = [stage.name for stage in STAGES if stage.name not in _APART]
     lines = ["| mutants of | " + " | ".join(f"`{name}`" for name in names) + " |", "|---" * (len(names) + 1) + "|"]
     for name in names:
-        mine = [{result.check.stage for result in found} for mutant, found in rows if mutant.stage == name]
-        counts = Counter(stage for stages in mine for stage in stages)
-        lines.append(f"| `{name}` ({len(mine)}) | " + " | ".join(str(counts[each] or "") for each in names) + " |")
+        caught_stages = [
+            {result.check.stage for result in failures} for mutant, failures in rows if mutant.stage == name
+        ]
+        counts = Counter(stage for stages in caught_stages for stage in stages)
+        lines.append(
+            f"| `{name}` ({len(caught_stages)}) | " + " | ".join(str(counts[stage] or "") for stage in names) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -66,15 +72,15 @@ def run(done: Callable[[Row], None]) -> list[Row]:
         target = Target((host, int(port)), broker.data_dir)
         for mutant in MUTANTS:
             if mutant.restart is None:
-                found = failing(mutant, target, checks_for(mutant, whole=True), _LIMIT_S, _SECOND_LIMIT_S)
-                rows.append((mutant, found))
+                failures = find_failures(mutant, target, checks_for(mutant, whole=True), _LIMIT_S, _SECOND_LIMIT_S)
+                rows.append((mutant, failures))
                 done(rows[-1])
     return rows
 
 
 def _print(row: Row) -> None:
-    mutant, found = row
-    names = ", ".join(result.check.name for result in found)
+    mutant, failures = row
+    names = ", ".join(result.check.name for result in failures)
     print(f"{mutant.name}: {names}", flush=True)  # noqa: T201 - the program tells how far it is
 
 

@@ -4,7 +4,7 @@ import struct
 from typing import Final
 
 from minibroker_protocol.api_keys import ApiKey
-from tests.broker.grade.changes import asked, double, lose, made, put, shift, swap
+from tests.broker.grade.changes import duplicated, mapped, put, removed, shift, swap
 from tests.broker.grade.cleaner_mutants import COMPACTION
 from tests.broker.grade.file_mutants import FILES, FORGETFUL
 from tests.broker.grade.log_mutants import PRODUCE, TOPICS
@@ -68,10 +68,10 @@ _FIRST: Final = caught(
             Mutant("a byte left over behind ApiVersions", _A, frame=_with_a_byte_more),
         ],
         "versions/the-table-has-what-clients-need": [
-            Mutant("no row of Fetch", _A, lose("api_keys", lambda row: row.api_key == 1)),
-            Mutant("no row of ApiVersions", _A, lose("api_keys", lambda row: row.api_key == 18)),
+            Mutant("no row of Fetch", _A, removed("api_keys", lambda row: row.api_key == 1)),
+            Mutant("no row of ApiVersions", _A, removed("api_keys", lambda row: row.api_key == 18)),
         ],
-        "versions/each-api-is-listed-once": [Mutant("a row twice", _A, double("api_keys"))],
+        "versions/each-api-is-listed-once": [Mutant("a row twice", _A, duplicated("api_keys"))],
         "versions/ranges-are-in-order": [Mutant("a last version of -1", _A, swap("api_keys.max_version", 4, -1))],
         "versions/an-unknown-version-is-answered-in-version-0-with-error-35": [
             Mutant("an unknown version refused with 42", _A, swap("error_code", 35, 42)),
@@ -93,7 +93,9 @@ _FIRST: Final = caught(
                 "other rows in newer versions",
                 _A,
                 lambda message, request: (
-                    lose("api_keys")(message, request) if request is not None and request.client_software_name else None
+                    removed("api_keys")(message, request)
+                    if request is not None and request.client_software_name
+                    else None
                 ),
             )
         ],
@@ -118,13 +120,13 @@ _FIRST: Final = caught(
         ],
         "flexible/a-compact-string-may-need-two-bytes-of-length": [
             Mutant("lengths of one byte alone in requests", raw=_without_long_names),
-            Mutant("names cut at 127 letters", _M, made("topics.name", lambda name: name and name[:127])),
+            Mutant("names cut at 127 letters", _M, mapped("topics.name", lambda name: name and name[:127])),
         ],
         "flexible/a-compact-array-may-need-two-bytes-of-length": [
-            Mutant("at most 127 elements", _M, made("topics", lambda topics: topics[:127]))
+            Mutant("at most 127 elements", _M, mapped("topics", lambda topics: topics[:127]))
         ],
         "flexible/null-and-empty-differ": [
-            Mutant("null taken for empty", _M, request=asked(made("topics", lambda topics: topics or [])))
+            Mutant("null taken for empty", _M, request=mapped("topics", lambda topics: topics or []))
         ],
         "flexible/tagged-fields-of-the-answer-can-be-read": [
             Mutant("a feature's range upside down", _A, put("supported_features.max_version", -5))
@@ -141,7 +143,7 @@ _FIRST: Final = caught(
         ],
         "metadata/the-cluster-has-an-id": [Mutant("no cluster id", _M, put("cluster_id", None))],
         "metadata/an-empty-list-asks-for-no-topic": [
-            Mutant("empty taken for null", _M, request=asked(made("topics", lambda topics: topics or None)))
+            Mutant("empty taken for null", _M, request=mapped("topics", lambda topics: topics or None))
         ],
         "metadata/null-asks-for-all-topics": [
             Mutant(
@@ -151,11 +153,11 @@ _FIRST: Final = caught(
             )
         ],
         "metadata/an-unknown-topic-has-error-3": [
-            Mutant("unknown topics left out", _M, lose("topics", lambda topic: topic.error_code == 3)),
+            Mutant("unknown topics left out", _M, removed("topics", lambda topic: topic.error_code == 3)),
             Mutant("LEADER_NOT_AVAILABLE for unknown topics", _M, swap("topics.error_code", 3, 5)),
         ],
         "metadata/asking-creates-nothing-when-that-is-forbidden": [
-            Mutant("topics made although it is forbidden", _M, request=asked(put("allow_auto_topic_creation", True)))
+            Mutant("topics made although it is forbidden", _M, request=put("allow_auto_topic_creation", True))
         ],
         "metadata/a-name-that-no-topic-can-have-has-error-17": [
             Mutant("error 3 for impossible names", _M, swap("topics.error_code", 17, 3))

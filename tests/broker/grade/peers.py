@@ -140,8 +140,8 @@ MOCK: Mapping[str, Stage] = {
 def table(stages: Mapping[str, Stage]) -> str:
     """Return the table for the page."""
     rows = [
-        f"| `{name}` | {each.run - len(each.failed)} of {each.run} | {each.findings}{' ' if each.findings else ''}|"
-        for name, each in stages.items()
+        f"| `{name}` | {stage.run - len(stage.failed)} of {stage.run} | {stage.findings and f'{stage.findings} '}|"
+        for name, stage in stages.items()
     ]
     return "\n".join(["| stage | passed | findings |", "|---|---|---|", *rows])
 
@@ -174,18 +174,18 @@ def mock() -> Generator[Target]:
             process.send_signal(signal.SIGTERM)
 
 
-def graded(target: Target, stages: Mapping[str, Stage]) -> dict[str, Stage]:
+def grade(target: Target, stages: Mapping[str, Stage]) -> dict[str, Stage]:
     """Return the results of these stages, without findings."""
     checks = [
-        dataclasses.replace(each, limit=_SILENT_S) if each.name == _SILENT else each
-        for each in select_checks()
-        if each.stage in stages and each.name not in _WITHOUT
+        dataclasses.replace(check, limit=_SILENT_S) if check.name == _SILENT else check
+        for check in select_checks()
+        if check.stage in stages and check.name not in _WITHOUT
     ]
     results: list[Result] = []
     run(target, checks, results.append)
-    found: dict[str, Stage] = {}
+    stage_results: dict[str, Stage] = {}
     for stage in stages:
-        ran = [each for each in results if each.check.stage == stage and each.outcome != "skipped"]
-        failed = frozenset(each.check.name.removeprefix(f"{stage}/") for each in ran if each.has_failed)
-        found[stage] = Stage(len(ran), failed)
-    return found
+        ran = [result for result in results if result.check.stage == stage and result.outcome != "skipped"]
+        failed = frozenset(result.check.name.removeprefix(f"{stage}/") for result in ran if result.has_failed)
+        stage_results[stage] = Stage(len(ran), failed)
+    return stage_results

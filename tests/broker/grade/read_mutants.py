@@ -4,10 +4,9 @@ from typing import Any, Final
 
 from minibroker_protocol.api_keys import ApiKey
 from tests.broker.grade.changes import (
-    asked,
     first_batch,
     flipped,
-    made,
+    mapped,
     put,
     shift,
     signed,
@@ -25,19 +24,19 @@ _LISTED: Final = "topics.partitions"
 FETCH: Final = caught(
     {
         "fetch/what-was-produced-is-fetched": [
-            Mutant("the first batch alone", _F, made(f"{_FETCHED}.records", first_batch)),
-            Mutant("the first batch left out", _F, made(f"{_FETCHED}.records", without_first_batch)),
+            Mutant("the first batch alone", _F, mapped(f"{_FETCHED}.records", first_batch)),
+            Mutant("the first batch left out", _F, mapped(f"{_FETCHED}.records", without_first_batch)),
             Mutant("no records", _F, put(f"{_FETCHED}.records", b"")),
-            Mutant("base offsets as the producer wrote them", _F, made(f"{_FETCHED}.records", flipped(7))),
+            Mutant("base offsets as the producer wrote them", _F, mapped(f"{_FETCHED}.records", flipped(7))),
         ],
         "fetch/checksums-of-batches-fit": [
-            Mutant("checksums of batches wrong", _F, made(f"{_FETCHED}.records", flipped(18)))
+            Mutant("checksums of batches wrong", _F, mapped(f"{_FETCHED}.records", flipped(18)))
         ],
         "fetch/batches-have-the-leaders-epoch": [
             Mutant(
                 "no leader epoch in batches",
                 _F,
-                made(
+                mapped(
                     f"{_FETCHED}.records",
                     lambda data: bytes(data or b"")[:12] + b"\xff\xff\xff\xff" + bytes(data or b"")[16:],
                 ),
@@ -53,7 +52,7 @@ FETCH: Final = caught(
                 "the next batch instead of the one with the offset",
                 _F,
                 lambda m, r: (
-                    made(f"{_FETCHED}.records", without_first_batch)(m, r)
+                    mapped(f"{_FETCHED}.records", without_first_batch)(m, r)
                     if r.topics and r.topics[0].partitions[0].fetch_offset
                     else None
                 ),
@@ -77,17 +76,15 @@ FETCH: Final = caught(
             Mutant("no error for an unknown partition", _F, swap(f"{_FETCHED}.error_code", 3, 0))
         ],
         "fetch/a-waiting-fetch-is-woken-up-by-new-records": [
-            Mutant("no wake-up by new records", _F, request=asked(swap("min_bytes", 1, 1 << 20))),
-            Mutant("no long poll", _F, request=asked(put("max_wait_ms", 0))),
+            Mutant("no wake-up by new records", _F, request=swap("min_bytes", 1, 1 << 20)),
+            Mutant("no long poll", _F, request=put("max_wait_ms", 0)),
         ],
         "fetch/a-wait-ends-after-max-wait-ms": [
-            Mutant("max_wait_ms ignored", _F, request=asked(put("max_wait_ms", 0))),
-            Mutant("an endless wait", _F, request=asked(swap("max_wait_ms", 400, 60000))),
+            Mutant("max_wait_ms ignored", _F, request=put("max_wait_ms", 0)),
+            Mutant("an endless wait", _F, request=swap("max_wait_ms", 400, 60000)),
         ],
-        "fetch/min-bytes-is-waited-for": [Mutant("min_bytes ignored", _F, request=asked(put("min_bytes", 1)))],
-        "fetch/min-bytes-0-does-not-wait": [
-            Mutant("min_bytes 0 taken for 1", _F, request=asked(swap("min_bytes", 0, 1)))
-        ],
+        "fetch/min-bytes-is-waited-for": [Mutant("min_bytes ignored", _F, request=put("min_bytes", 1))],
+        "fetch/min-bytes-0-does-not-wait": [Mutant("min_bytes 0 taken for 1", _F, request=swap("min_bytes", 0, 1))],
         "fetch/the-first-batch-comes-even-if-it-is-too-large": [
             Mutant(
                 "a first batch above the limit held back",
@@ -96,15 +93,13 @@ FETCH: Final = caught(
             )
         ],
         "fetch/partition-max-bytes-limits-the-answer": [
-            Mutant(
-                "partition_max_bytes ignored", _F, request=asked(put("topics.partitions.partition_max_bytes", 1 << 20))
-            )
+            Mutant("partition_max_bytes ignored", _F, request=put("topics.partitions.partition_max_bytes", 1 << 20))
         ],
         "fetch/max-bytes-limits-all-partitions-together": [
-            Mutant("max_bytes ignored", _F, request=asked(put("max_bytes", 1 << 20)))
+            Mutant("max_bytes ignored", _F, request=put("max_bytes", 1 << 20))
         ],
         "fetch/a-future-leader-epoch-has-error-75": [
-            Mutant("leader epochs not compared", _F, request=asked(put("topics.partitions.current_leader_epoch", -1)))
+            Mutant("leader epochs not compared", _F, request=put("topics.partitions.current_leader_epoch", -1))
         ],
         "fetch/all-versions-are-served": [
             Mutant("Fetch 11 not served", _F, raw=lambda frame: None if frame[4:8] == b"\0\1\0\x0b" else frame)
@@ -119,18 +114,18 @@ FETCH: Final = caught(
                 "sessions that answer in full",
                 _F,
                 lambda m, r: m.responses.append(_empty()) if r.session_epoch > 0 else None,
-                request=lambda r: None,
+                request=lambda request, _: None,
             )
         ],
         "fetch/a-session-takes-more-partitions": [
             Mutant(
                 "new partitions of a session unheard",
                 _F,
-                request=lambda r: setattr(r, "topics", []) if r.session_epoch > 0 else None,
+                request=lambda request, _: setattr(request, "topics", []) if request.session_epoch > 0 else None,
             )
         ],
         "fetch/a-session-forgets-partitions": [
-            Mutant("forgotten partitions remembered", _F, request=asked(put("forgotten_topics_data", [])))
+            Mutant("forgotten partitions remembered", _F, request=put("forgotten_topics_data", []))
         ],
         "fetch/a-wrong-session-epoch-has-error-71": [
             Mutant("session epochs not compared", _F, swap("error_code", 71, 0))
@@ -140,7 +135,7 @@ FETCH: Final = caught(
         ],
         "fetch/epoch-minus-1-ends-a-session": [Mutant("sessions that never end", _F, swap("error_code", 70, 0))],
         "fetch/timestamps-come-back": [
-            Mutant("the broker's time in all records", _F, made(f"{_FETCHED}.records", signed(stamped)))
+            Mutant("the broker's time in all records", _F, mapped(f"{_FETCHED}.records", signed(stamped)))
         ],
     }
 )
@@ -151,14 +146,14 @@ LISTS: Final = caught(
         ],
         "list-offsets/the-end-is-behind-the-last-record": [
             Mutant("the last record instead of the end", _L, swap(f"{_LISTED}.offset", 3, 2)),
-            Mutant("the end instead of the start", _L, request=asked(swap(f"{_LISTED}.timestamp", -2, -1))),
+            Mutant("the end instead of the start", _L, request=swap(f"{_LISTED}.timestamp", -2, -1)),
         ],
         "list-offsets/start-and-end-have-no-time": [Mutant("a time for the end", _L, put(f"{_LISTED}.timestamp", 5))],
         "list-offsets/a-time-finds-the-first-record-at-or-after-it": [
             Mutant(
                 "the first record after the time",
                 _L,
-                request=asked(made(f"{_LISTED}.timestamp", lambda time: time + 1 if time > 0 else time)),
+                request=mapped(f"{_LISTED}.timestamp", lambda time: time + 1 if time > 0 else time),
             ),
             Mutant(
                 "the asked time instead of the record's",
@@ -174,13 +169,13 @@ LISTS: Final = caught(
         ],
         "list-offsets/times-may-go-back": [Mutant("the last record with a time", _L, swap(f"{_LISTED}.offset", 0, 2))],
         "list-offsets/minus-3-finds-the-largest-time": [
-            Mutant("the end for -3", _L, request=asked(swap(f"{_LISTED}.timestamp", -3, -1)))
+            Mutant("the end for -3", _L, request=swap(f"{_LISTED}.timestamp", -3, -1))
         ],
         "list-offsets/an-unknown-topic-has-error-3": [
             Mutant("no error for an unknown topic in ListOffsets", _L, swap(f"{_LISTED}.error_code", 3, 0))
         ],
         "list-offsets/deleterecords-moves-the-start": [
-            Mutant("DeleteRecords does nothing", ApiKey.DELETE_RECORDS, request=asked(put(f"{_LISTED}.offset", 0))),
+            Mutant("DeleteRecords does nothing", ApiKey.DELETE_RECORDS, request=put(f"{_LISTED}.offset", 0)),
             Mutant("no low watermark", ApiKey.DELETE_RECORDS, put(f"{_LISTED}.low_watermark", -1)),
         ],
         "list-offsets/deleterecords-behind-the-end-has-error-1": [

@@ -16,6 +16,7 @@ from minibroker_protocol.fields.frames import declared_messages
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
+from tests.broker.grade.changes import Change
 
 Address = tuple[str, int]
 
@@ -28,7 +29,7 @@ class Mutant:
         name: A description of the fault.
         api: The API whose messages are changed.
         response: Changes a decoded response in place. It also gets the request.
-        request: Changes a decoded request in place.
+        request: Changes a decoded request in place. It gets the request twice, to have the type of `response`.
         frame: Changes the bytes of a response. None closes the connection instead.
         raw: Changes the bytes of any request, regardless of its API.
         files: Changes the files in a partition's directory after each Produce request.
@@ -38,8 +39,8 @@ class Mutant:
 
     name: str
     api: ApiKey = ApiKey.API_VERSIONS
-    response: Callable[[Any, Any], None] | None = None
-    request: Callable[[Any], None] | None = None
+    response: Change | None = None
+    request: Change | None = None
     frame: Callable[[bytes, int], bytes | None] | None = None
     raw: Callable[[bytes], bytes | None] | None = None
     files: Callable[[str], None] | None = None
@@ -53,7 +54,9 @@ class Mutant:
 
 def caught(mutants: Mapping[str, Sequence[Mutant]]) -> tuple[Mutant, ...]:
     """Return the mutants in this mapping from the check that must fail to its mutants."""
-    return tuple(replace(mutant, caught_by=check) for check, each in mutants.items() for mutant in each)
+    return tuple(
+        replace(mutant, caught_by=check) for check, check_mutants in mutants.items() for mutant in check_mutants
+    )
 
 
 class Relay:
@@ -74,10 +77,10 @@ class Relay:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in (self._listener, *self._sockets):
+        for open_socket in (self._listener, *self._sockets):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                open_socket.shutdown(socket.SHUT_RDWR)
+            open_socket.close()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -91,16 +94,16 @@ class Relay:
     def _serve(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError, ConnectionError), client, server:
             while True:
-                frame = _frame_from(client)
+                frame = _receive_frame(client)
                 if self._mutant.raw is not None:
                     changed = self._mutant.raw(frame)
                     if changed is None:
                         return
                     frame = changed
-                if not self._pass(frame, client, server):
+                if not self._relay(frame, client, server):
                     return
 
-    def _pass(self, frame: bytes, client: socket.socket, server: socket.socket) -> bool:
+    def _relay(self, frame: bytes, client: socket.socket, server: socket.socket) -> bool:
         """Relay a request and its response. Return False if the connection must be closed."""
         if len(frame) < 14:
             server.sendall(frame)
@@ -118,12 +121,12 @@ class Relay:
                 start = skip_tagged_fields(view, start)
             request = decode(declared.request, view, version, start)[0]
             if mutant.request is not None and key == mutant.api:
-                mutant.request(request)
+                mutant.request(request, request)
                 frame = _encoded(frame[4:start], request, version)
         server.sendall(frame)
         if key == ApiKey.PRODUCE and request is not None and request.acks == 0:
             return True
-        answer = _frame_from(server)
+        answer = _receive_frame(server)
         if key == ApiKey.PRODUCE and mutant.files is not None and request is not None and self._data_dir is not None:
             mutant.files(os.path.join(self._data_dir, f"{request.topic_data[0].name}-0"))
         if key == mutant.api:
@@ -158,17 +161,17 @@ def _encoded(header: bytes, message: Any, version: int) -> bytes:
     return struct.pack(">i", len(out)) + out
 
 
-def _frame_from(source: socket.socket) -> bytes:
-    head = _exactly(source, 4)
+def _receive_frame(source: socket.socket) -> bytes:
+    head = _receive_exactly(source, 4)
     (length,) = struct.unpack(">i", head)
-    return head + _exactly(source, max(length, 0)) if length >= 0 else head
+    return head + _receive_exactly(source, max(length, 0)) if length >= 0 else head
 
 
-def _exactly(source: socket.socket, size: int) -> bytes:
+def _receive_exactly(source: socket.socket, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
-        piece = source.recv(size - len(data))
-        if not piece:
+        chunk = source.recv(size - len(data))
+        if not chunk:
             raise ConnectionError
-        data += piece
+        data += chunk
     return bytes(data)

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from minibroker_protocol.api_keys import ApiKey
-from tests.broker.grade.changes import asked, made, put, shift, signed, swap, without_first_batch
+from tests.broker.grade.changes import mapped, put, shift, signed, swap, without_first_batch
 from tests.broker.grade.relay import Mutant, caught
 
 _J: Final = ApiKey.JOIN_GROUP
@@ -70,7 +70,7 @@ GROUPS: Final = caught(
             Mutant(
                 "assignments cut at the first zero byte",
                 _S,
-                made("assignment", lambda data: bytes(data).split(b"\0")[0]),
+                mapped("assignment", lambda data: bytes(data).split(b"\0")[0]),
             ),
         ],
         "groups/a-second-member-starts-a-rebalance": [
@@ -85,7 +85,7 @@ GROUPS: Final = caught(
             Mutant("any protocol in one group", _J, swap("error_code", 23, 0))
         ],
         "groups/an-impossible-session-timeout-has-error-26": [
-            Mutant("sessions of any length", _J, request=asked(swap("session_timeout_ms", 86400000, 30000)))
+            Mutant("sessions of any length", _J, request=swap("session_timeout_ms", 86400000, 30000))
         ],
         "groups/an-unknown-member-has-error-25": [Mutant("every client is a member", _H, swap("error_code", 25, 0))],
         "groups/an-old-generation-has-error-22": [
@@ -94,7 +94,7 @@ GROUPS: Final = caught(
         ],
         "groups/who-leaves-is-gone": [Mutant("members that have left stay", _H, swap("error_code", 25, 0))],
         "groups/a-static-member-comes-back-without-a-rebalance": [
-            Mutant("instance ids ignored", _J, request=asked(put("group_instance_id", None))),
+            Mutant("instance ids ignored", _J, request=put("group_instance_id", None)),
             Mutant("fenced instances go on", _H, swap("error_code", 82, 0)),
         ],
         "groups/a-group-can-be-described": [
@@ -107,7 +107,7 @@ GROUPS: Final = caught(
         ],
         "groups/a-committed-offset-comes-back": [
             Mutant("committed offsets one too high", _OF, shift(f"{_OFFSETS}.committed_offset", 1)),
-            Mutant("metadata of commits lost", _OC, request=asked(put(f"{_OFFSETS}.committed_metadata", ""))),
+            Mutant("metadata of commits lost", _OC, request=put(f"{_OFFSETS}.committed_metadata", "")),
             Mutant("commits lost", _OF, put(f"{_OFFSETS}.committed_offset", -1)),
         ],
         "groups/without-a-commit-the-offset-is-minus-1": [
@@ -127,7 +127,7 @@ GROUPS: Final = caught(
             Mutant(
                 "metadata of any length",
                 _OC,
-                request=asked(made(f"{_OFFSETS}.committed_metadata", lambda text: text and text[:4096])),
+                request=mapped(f"{_OFFSETS}.committed_metadata", lambda text: text and text[:4096]),
             )
         ],
     }
@@ -141,7 +141,7 @@ TRANSACTIONS: Final = caught(
         "transactions/a-repeated-batch-is-not-written-twice": [
             Mutant("an error for a repeated batch", _P, _repeat),
             Mutant("no offset for a repeated batch", _P, swap(f"{_PRODUCED}.base_offset", 0, -1)),
-            Mutant("producers forgotten", _P, request=asked(made("topic_data.partition_data.records", _anonymous))),
+            Mutant("producers forgotten", _P, request=mapped("topic_data.partition_data.records", _anonymous)),
         ],
         "transactions/a-gap-in-the-sequence-has-error-45": [
             Mutant("gaps in sequences", _P, swap(f"{_PRODUCED}.error_code", 45, 0))
@@ -156,35 +156,31 @@ TRANSACTIONS: Final = caught(
             Mutant("a fenced producer ends its transaction", _E, put("error_code", 0))
         ],
         "transactions/a-timeout-that-is-too-long-has-error-50": [
-            Mutant(
-                "transactions of any length", _I, request=asked(swap("transaction_timeout_ms", 2_000_000_000, 60000))
-            )
+            Mutant("transactions of any length", _I, request=swap("transaction_timeout_ms", 2_000_000_000, 60000))
         ],
         "transactions/open-transactions-are-hidden": [
-            Mutant("read_committed taken for read_uncommitted", _F, request=asked(put("isolation_level", 0))),
-            Mutant("read_uncommitted taken for read_committed", _F, request=asked(put("isolation_level", 1))),
+            Mutant("read_committed taken for read_uncommitted", _F, request=put("isolation_level", 0)),
+            Mutant("read_uncommitted taken for read_committed", _F, request=put("isolation_level", 1)),
             Mutant("the high watermark as last stable offset", _F, _without_offset_1),
         ],
         "transactions/an-abort-is-told-to-consumers": [
-            Mutant("aborts that commit", _E, request=asked(put("committed", True))),
+            Mutant("aborts that commit", _E, request=put("committed", True)),
             Mutant("aborted transactions not told", _F, put(f"{_FETCHED}.aborted_transactions", [])),
             Mutant(
                 "aborted transactions from offset 0 on", _F, put(f"{_FETCHED}.aborted_transactions.first_offset", 0)
             ),
         ],
         "transactions/a-commit-is-not-told-as-aborted": [
-            Mutant("commits that abort", _E, request=asked(put("committed", False)))
+            Mutant("commits that abort", _E, request=put("committed", False))
         ],
         "transactions/a-commit-shows-the-records": [
-            Mutant("records lost at the commit", _F, made(f"{_FETCHED}.records", without_first_batch))
+            Mutant("records lost at the commit", _F, mapped(f"{_FETCHED}.records", without_first_batch))
         ],
         "transactions/a-marker-is-a-control-batch": [
-            Mutant("abort markers for commits", _E, request=asked(put("committed", False)))
+            Mutant("abort markers for commits", _E, request=put("committed", False))
         ],
         "transactions/the-end-for-read-committed-is-the-last-stable-offset": [
-            Mutant(
-                "the end of the log for read_committed", ApiKey.LIST_OFFSETS, request=asked(put("isolation_level", 0))
-            )
+            Mutant("the end of the log for read_committed", ApiKey.LIST_OFFSETS, request=put("isolation_level", 0))
         ],
         "transactions/a-repeated-end-has-the-same-outcome": [
             Mutant("an abort after a commit", _E, swap("error_code", 48, 0))
@@ -197,10 +193,10 @@ TRANSACTIONS: Final = caught(
             Mutant("offsets of a transaction lost", _OF, swap(f"{_OFFSETS}.committed_offset", 11, -1)),
         ],
         "transactions/pending-offsets-are-unstable": [
-            Mutant("require_stable ignored", _OF, request=asked(put("require_stable", False)))
+            Mutant("require_stable ignored", _OF, request=put("require_stable", False))
         ],
         "transactions/offsets-of-an-aborted-transaction-are-dropped": [
-            Mutant("offsets of aborted transactions kept", _E, request=asked(put("committed", True)))
+            Mutant("offsets of aborted transactions kept", _E, request=put("committed", True))
         ],
     }
 )

@@ -23,8 +23,8 @@ def mutants() -> str:
 
 def replaced(page: str, name: str, table: str) -> str:
     """Return the page with this table between the markers of its name."""
-    head, begin, rest = page.partition(f"<!-- {name} -->\n")
-    _, end, tail = rest.partition(f"<!-- end of {name} -->")
+    head, begin, body = page.partition(f"<!-- {name} -->\n")
+    _, end, tail = body.partition(f"<!-- end of {name} -->")
     return f"{head}{begin}{table}\n{end}{tail}"
 
 

@@ -53,19 +53,19 @@ def test_this_broker_passes(check: Check, graded: Target) -> None:
 
 
 @pytest.fixture(scope="module")
-def waited(graded: Target) -> Mapping[str, Result]:
+def waiting_results(graded: Target) -> Mapping[str, Result]:
     """Return the results for mutants that make a check wait. They run in parallel, as each takes its whole limit."""
     mutants = [mutant for mutant in MUTANTS if mutant.name in WAITING]
     with ThreadPoolExecutor(len(WAITING)) as pool:
-        futures = {mutant.name: pool.submit(_graded_with, mutant, graded, limit=_LIMIT_S) for mutant in mutants}
+        futures = {mutant.name: pool.submit(_run_check_on, mutant, graded, limit=_LIMIT_S) for mutant in mutants}
         return {name: future.result() for name, future in futures.items()}
 
 
 @pytest.mark.parametrize("name", sorted(WAITING))
 def test_a_broker_that_lets_wait_is_caught_by_the_check_about_its_fault(
-    name: str, waited: Mapping[str, Result]
+    name: str, waiting_results: Mapping[str, Result]
 ) -> None:
-    _assert_caught(waited[name])
+    _assert_caught(waiting_results[name])
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def test_a_broker_that_lets_wait_is_caught_by_the_check_about_its_fault(
     ids=lambda mutant: mutant.name,
 )
 def test_a_broken_broker_is_caught_by_the_check_about_its_fault(mutant: Mutant, graded: Target) -> None:
-    result = _graded_with(mutant, graded, limit=PATIENCE_S)
+    result = _run_check_on(mutant, graded, limit=PATIENCE_S)
     assert "limit" not in result.reason
     _assert_caught(result)
 
 
-def _graded_with(mutant: Mutant, graded: Target, *, limit: float) -> Result:
+def _run_check_on(mutant: Mutant, graded: Target, *, limit: float) -> Result:
     check = CHECKS[mutant.caught_by]
     with Relay(graded.address, mutant, graded.data_dir) as relay:
         return run_check(Target(relay.address, graded.data_dir), replace(check, limit=limit))

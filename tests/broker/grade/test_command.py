@@ -44,13 +44,13 @@ def test_a_failure_is_told_in_order_with_fields_bytes_and_the_first_that_differs
     at = text.index("metadata/an-unknown-topic-has-error-3: failed")
     for part in parts:
         at = text.index(part, at)
-    found = {check["name"]: check for check in json.loads((tmp_path / "j").read_text())["checks"]}
-    assert found["metadata/an-unknown-topic-has-error-3"]["outcome"] == "failed"
-    assert found["metadata/the-brokers-are-listed"]["outcome"] == "passed"
+    checks_by_name = {check["name"]: check for check in json.loads((tmp_path / "j").read_text())["checks"]}
+    assert checks_by_name["metadata/an-unknown-topic-has-error-3"]["outcome"] == "failed"
+    assert checks_by_name["metadata/the-brokers-are-listed"]["outcome"] == "passed"
     suite = ET.parse(tmp_path / "x").getroot().find("testsuite")
     assert suite is not None
-    failures = sum(check["outcome"] == "failed" for check in found.values())
-    assert suite.attrib["tests"] == str(len(found))
+    failures = sum(check["outcome"] == "failed" for check in checks_by_name.values())
+    assert suite.attrib["tests"] == str(len(checks_by_name))
     assert suite.attrib["failures"] == str(failures)
 
 
@@ -70,7 +70,7 @@ def test_the_field_and_the_bytes_that_are_wrong_are_marked(graded: Target) -> No
     start = int(line.split()[1])
     at = int(result.failure["byte"].split()[1].rstrip(","))
     assert start <= at < start + 16
-    assert any(" fields: " in each for each in result.failure["came"])
+    assert any(" fields: " in line for line in result.failure["came"])
 
 
 def test_a_wrong_correlation_id_is_told_with_its_byte(graded: Target) -> None:
@@ -133,12 +133,12 @@ def test_a_broker_that_dies_is_told_as_such_and_the_rest_is_skipped() -> None:
         raise CheckFailedError("an answer", "none")
 
     @stage.check("x", look="x")
-    def comes_later(b: Subject) -> None:
+    def is_never_run(b: Subject) -> None:
         raise AssertionError
 
-    seen: list[Result] = []
-    results = run(Target(address), stage.checks, seen.append)
-    assert seen == results
+    reported: list[Result] = []
+    results = run(Target(address), stage.checks, reported.append)
+    assert reported == results
     assert [result.outcome for result in results] == ["died", "skipped"]
     assert results[1].reason == "the broker is gone since s/kills"
 

@@ -85,18 +85,18 @@ def _request(client: socket.socket) -> bytes:
 def _broker(answer: Answer, *, requests: int | None = None) -> Generator[Address]:
     """Run a broker with this answer function. It ends after this many requests."""
     sockets = [socket.create_server(("127.0.0.1", 0))]
-    left = iter(range(requests)) if requests is not None else None
+    remaining_requests = iter(range(requests)) if requests is not None else None
 
     def close() -> None:
-        for each in sockets:
+        for open_socket in sockets:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                open_socket.shutdown(socket.SHUT_RDWR)
+            open_socket.close()
 
     def serve(client: socket.socket) -> None:
         with suppress(OSError):
             while answer(client, _request(client)):
-                if left is not None and next(left, None) is None:
+                if remaining_requests is not None and next(remaining_requests, None) is None:
                     close()
         with suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
@@ -116,7 +116,7 @@ def _broker(answer: Answer, *, requests: int | None = None) -> Generator[Address
         close()
 
 
-def _graded(address: Address, limit: float = _PATIENCE_S) -> list[Result]:
+def _run_checks(address: Address, limit: float = _PATIENCE_S) -> list[Result]:
     checks = [replace(check, limit=limit) for check in _CHECKS]
     results = run(Target(address), checks, lambda _: None)
     assert [result.check for result in results] == checks
@@ -126,11 +126,11 @@ def _graded(address: Address, limit: float = _PATIENCE_S) -> list[Result]:
 @pytest.mark.parametrize("answer", [_silent, _large_and_late, _trickle])
 def test_a_broker_without_whole_answers_is_left_after_one_check(answer: Answer) -> None:
     with _broker(answer) as address:
-        first, *rest = _graded(address, _SHORT_S)
+        first, *remaining = _run_checks(address, _SHORT_S)
     assert first.outcome == "died"
     assert "accepts connections, but has not answered ApiVersions" in first.reason
-    assert {result.outcome for result in rest} == {"skipped"}
-    assert rest[0].reason == f"the broker is gone since {first.check.name}"
+    assert {result.outcome for result in remaining} == {"skipped"}
+    assert remaining[0].reason == f"the broker is gone since {first.check.name}"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_broker_without_whole_answers_is_left_after_one_check(answer: Answer) 
 )
 def test_nonsense_fails_each_check_with_its_own_report(answer: Answer, words: str) -> None:
     with _broker(answer) as address:
-        results = _graded(address)
+        results = _run_checks(address)
     failed = [result for result in results if result.outcome == "failed"]
     assert len(failed) > len(_CHECKS) / 2
     assert words in failed[0].reason
@@ -155,7 +155,7 @@ def test_nonsense_fails_each_check_with_its_own_report(answer: Answer, words: st
 
 def test_noise_in_all_responses_but_the_first_fails_checks_of_all_stages() -> None:
     with _broker(_noise_behind_versions) as address:
-        results = _graded(address)
+        results = _run_checks(address)
     assert {result.outcome for result in results} <= {"passed", "failed", "skipped"}
     failed = {result.check.stage for result in results if result.outcome == "failed"}
     assert failed == {check.stage for check in _CHECKS}
@@ -163,8 +163,8 @@ def test_noise_in_all_responses_but_the_first_fails_checks_of_all_stages() -> No
 
 def test_a_broker_that_ends_in_the_middle_is_told_as_such() -> None:
     with _broker(_noise_behind_versions, requests=20) as address:
-        results = _graded(address)
-    at = next(place for place, result in enumerate(results) if result.outcome == "died")
+        results = _run_checks(address)
+    at = next(index for index, result in enumerate(results) if result.outcome == "died")
     assert "accepts no connection any more" in results[at].reason
     assert {result.outcome for result in results[at + 1 :]} == {"skipped"}
 
@@ -201,12 +201,12 @@ def test_a_grader_that_is_ended_leaves_the_results_that_it_has(
         grader.send_signal(number)
         out, error = grader.communicate(timeout=_PATIENCE_S)
     assert (grader.returncode, error) == (status, "")
-    found = json.loads((tmp_path / "json").read_text())
-    failed = [each for each in found["checks"] if each["outcome"] == "failed"]
+    report = json.loads((tmp_path / "json").read_text())
+    failed = [check for check in report["checks"] if check["outcome"] == "failed"]
     assert failed
-    assert len(found["checks"]) < found["chosen"]
+    assert len(report["checks"]) < report["chosen"]
     assert [line.partition(":")[0] for line in out.splitlines() if line.endswith(": failed")] == [
-        each["name"] for each in failed
+        check["name"] for check in failed
     ]
     assert last in out
     assert len(list(ET.parse(tmp_path / "xml").getroot().iter("failure"))) == len(failed)

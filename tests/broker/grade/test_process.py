@@ -47,16 +47,16 @@ def grader(tmp_path: Path, pipe: int) -> Iterator[Start]:
     def start(kind: str) -> subprocess.Popen[bytes]:
         command = f"{sys.executable} {tmp_path}/broker.py {{port}} {tmp_path}/pipe {kind}"
         started.append(subprocess.Popen([sys.executable, "-m", "minibroker", "grade", "--start", command]))
-        assert _next(pipe) == b"listening\n"
+        assert _read_pipe(pipe) == b"listening\n"
         return started[0]
 
     yield start
-    for each in started:
-        each.kill()
-        each.wait()
+    for process in started:
+        process.kill()
+        process.wait()
 
 
-def _next(pipe: int) -> bytes:
+def _read_pipe(pipe: int) -> bytes:
     assert select.select([pipe], [], [], _PATIENCE_S)[0]
     return os.read(pipe, 100)
 
@@ -65,14 +65,14 @@ def _next(pipe: int) -> bytes:
 def test_a_signal_ends_the_broker_with_the_grader(number: signal.Signals, grader: Start, pipe: int) -> None:
     running = grader("usual")
     running.send_signal(number)
-    assert _next(pipe) == b""
+    assert _read_pipe(pipe) == b""
     assert running.wait(_PATIENCE_S) == 128 + number
 
 
 def test_the_broker_that_a_script_has_started_ends_with_the_script(grader: Start, pipe: int) -> None:
     running = grader("script")
     running.terminate()
-    assert _next(pipe) == b""
+    assert _read_pipe(pipe) == b""
     assert running.wait(_PATIENCE_S) == 128 + signal.SIGTERM
 
 
@@ -81,5 +81,5 @@ def test_a_second_signal_kills_a_broker_that_does_not_end(grader: Start, pipe: i
     running.terminate()
     while not select.select([pipe], [], [], 0.1)[0]:  # Signals that arrive together count as one.
         running.terminate()
-    assert _next(pipe) == b""
+    assert _read_pipe(pipe) == b""
     assert running.wait(_PATIENCE_S) == 128 + signal.SIGTERM
