@@ -58,6 +58,13 @@ def write(b: Subject, topic: str, *values: str, **options: Any) -> int:
     return offset
 
 
+def topic_with(b: Subject, *values: str) -> str:
+    """Create a topic, produce the values, and return the topic's name."""
+    topic = b.topic()
+    write(b, topic, *values)
+    return topic
+
+
 def fetch_request(  # noqa: PLR0913 - one argument for each field that a check decides
     topic: str,
     offset: int = 0,

@@ -15,6 +15,7 @@ from minibroker_grade.records import (
     new_records,
     records_in,
     send,
+    topic_with,
     values_of,
     write,
 )
@@ -57,8 +58,7 @@ def _answered_partitions(answer: Any) -> list[int]:
 @STAGE.check(_SOURCE, look="Return the log's batches from the offset on, unchanged.")
 def what_was_produced_is_fetched(b: Subject) -> None:
     """Fetch returns the batches of the log with the offsets assigned by Produce."""
-    topic = b.topic()
-    write(b, topic, "a", "b")
+    topic = topic_with(b, "a", "b")
     write(b, topic, "c")
     answer = fetch(b, topic)
     b.same(answer, _ERROR, 0)
@@ -73,9 +73,7 @@ def what_was_produced_is_fetched(b: Subject) -> None:
 )
 def checksums_of_batches_fit(b: Subject) -> None:
     """Consumers verify the CRC-32C of each batch."""
-    topic = b.topic()
-    write(b, topic, "a", "b")
-    answer = fetch(b, topic)
+    answer = fetch(b, topic_with(b, "a", "b"))
     for batch in batches_in(answer):
         b.attempt(batch.check_crc, "a checksum that fits", answer, RECORDS)
 
@@ -83,9 +81,7 @@ def checksums_of_batches_fit(b: Subject) -> None:
 @STAGE.check("KIP-320, LogValidator.validateMessagesAndAssignOffsets", look="Write the leader epoch into each batch.")
 def batches_have_the_leaders_epoch(b: Subject) -> None:
     """The producer sends epoch -1, and the broker stores its leader epoch in the batch."""
-    topic = b.topic()
-    write(b, topic, "a")
-    answer = fetch(b, topic)
+    answer = fetch(b, topic_with(b, "a"))
     epochs = [batch.header.partition_leader_epoch for batch in batches_in(answer)]
     b.equal(epochs, [0], "the epochs", answer, f"{FETCHED}.records[0].partition_leader_epoch")
 
@@ -96,9 +92,7 @@ def batches_have_the_leaders_epoch(b: Subject) -> None:
 )
 def the_high_watermark_is_told(b: Subject) -> None:
     """The high watermark is the offset after the last record replicated to all in-sync replicas."""
-    topic = b.topic()
-    write(b, topic, "a", "b", "c")
-    answer = fetch(b, topic, 1)
+    answer = fetch(b, topic_with(b, "a", "b", "c"), 1)
     b.same(answer, f"{FETCHED}.high_watermark", 3)
     b.same(answer, f"{FETCHED}.last_stable_offset", 3)
     b.same(answer, f"{FETCHED}.log_start_offset", 0)
@@ -107,8 +101,7 @@ def the_high_watermark_is_told(b: Subject) -> None:
 @STAGE.check("LogSegment.translateOffset", look="Start with the batch that contains the offset.")
 def a_fetch_within_a_batch_returns_the_whole_batch(b: Subject) -> None:
     """Batches are never split. The consumer skips the records before its offset."""
-    topic = b.topic()
-    write(b, topic, "a", "b", "c")
+    topic = topic_with(b, "a", "b", "c")
     write(b, topic, "d")
     answer = fetch(b, topic, 2)
     b.equal([record.offset for record in records_in(answer)], [0, 1, 2, 3], "the offsets", answer, RECORDS)
@@ -117,9 +110,7 @@ def a_fetch_within_a_batch_returns_the_whole_batch(b: Subject) -> None:
 @STAGE.check("UnifiedLog.read", look="Return no records and no error at the end of the log.")
 def at_the_end_there_is_nothing(b: Subject) -> None:
     """The log end offset is valid, and a fetch there returns no records and no error."""
-    topic = b.topic()
-    write(b, topic, "a")
-    answer = fetch(b, topic, 1)
+    answer = fetch(b, topic_with(b, "a"), 1)
     b.same(answer, _ERROR, 0)
     b.equal(records_in(answer), [], "the records", answer, RECORDS)
 
@@ -127,9 +118,7 @@ def at_the_end_there_is_nothing(b: Subject) -> None:
 @STAGE.check("LocalLog.read", look="Compare the offset with the log's start and end, and reject it outside that range.")
 def an_offset_behind_the_end_has_error_1(b: Subject) -> None:
     """OFFSET_OUT_OF_RANGE makes the consumer reset its position."""
-    topic = b.topic()
-    write(b, topic, "a")
-    b.same(fetch(b, topic, 2), _ERROR, 1)
+    b.same(fetch(b, topic_with(b, "a"), 2), _ERROR, 1)
 
 
 @STAGE.check("KafkaApis.handleFetchRequest", look="Return UNKNOWN_TOPIC_OR_PARTITION for the partition.")
@@ -173,8 +162,7 @@ def a_wait_ends_after_max_wait_ms(b: Subject) -> None:
 @STAGE.check("DelayedFetch.tryComplete", look="Count the bytes of all partitions, and wait for min_bytes.")
 def min_bytes_is_waited_for(b: Subject) -> None:
     """A fetch waits until min_bytes are available."""
-    topic = b.topic()
-    write(b, topic, "a")
+    topic = topic_with(b, "a")
     waiting = b.connect()
     waiting.send(fetch_request(topic, wait=_LONG_MS, min_bytes=1000), b.newest(FetchRequest))
     b.holds(waiting.is_silent(_SHORT_MS / 1000), "no answer before there are 1000 bytes", actual="an answer at once")
@@ -206,9 +194,7 @@ def an_error_does_not_wait(b: Subject) -> None:
 @STAGE.check("KIP-74, LogSegment.read", look="Return the whole first batch, even if max_bytes is smaller.")
 def the_first_batch_comes_even_if_it_is_too_large(b: Subject) -> None:
     """Limits would block a consumer forever at a large batch, so the first batch is always returned whole."""
-    topic = b.topic()
-    write(b, topic, "x" * 5000)
-    answer = fetch(b, topic, max_bytes=10, partition_max=10)
+    answer = fetch(b, topic_with(b, "x" * 5000), max_bytes=10, partition_max=10)
     b.equal([len(record.value or b"") for record in records_in(answer)], [5000], "the sizes", answer, RECORDS)
 
 
@@ -260,8 +246,7 @@ def a_future_leader_epoch_has_error_75(b: Subject) -> None:
 @STAGE.check("FetchRequest, KafkaApis.handleFetchRequest", look="Implement each version of Fetch: each adds fields.")
 def all_versions_are_served(b: Subject) -> None:
     """Versions 4 to 12 return the same batches."""
-    topic = b.topic()
-    write(b, topic, "a")
+    topic = topic_with(b, "a")
     first, last = b.versions.get(ApiKey.FETCH, (0, -1))
     for version in range(max(first, 4), min(last, 12) + 1):
         answer = fetch(b, topic, version=version)
@@ -271,8 +256,7 @@ def all_versions_are_served(b: Subject) -> None:
 @STAGE.check("KIP-516", look="Find the topic by its id from version 13 on.")
 def topics_are_fetched_by_id(b: Subject) -> None:
     """From version 13 on, Fetch identifies topics by id."""
-    topic = b.topic()
-    write(b, topic, "a")
+    topic = topic_with(b, "a")
     b.require(ApiKey.FETCH, 13)
     metadata = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -365,7 +349,5 @@ def epoch_minus_1_ends_a_session(b: Subject) -> None:
 )
 def timestamps_come_back(b: Subject) -> None:
     """With CreateTime, a record keeps the producer's timestamp."""
-    topic = b.topic()
-    write(b, topic, "a", "b")
-    answer = fetch(b, topic)
+    answer = fetch(b, topic_with(b, "a", "b"))
     b.equal([record.timestamp for record in records_in(answer)], [TIME, TIME + 1], "the times", answer, RECORDS)

@@ -19,6 +19,7 @@ from minibroker_grade.records import (
     list_offsets,
     produce,
     records_in,
+    topic_with,
     values_of,
     write,
 )
@@ -91,8 +92,7 @@ def _index_entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
 @STAGE.check("LocalLog.logDirName, LogFileUtils.filenamePrefixFromOffset", look="Name the directory TOPIC-PARTITION.")
 def a_partition_has_a_directory_and_a_first_segment(b: Subject) -> None:
     """The log of partition 0 of topic t is in t-0, and its first segment is 00000000000000000000.log."""
-    topic = b.topic()
-    write(b, topic, "a")
+    topic = topic_with(b, "a")
     names = [os.path.basename(path) for path in _list_files(b, topic, ".log")]
     b.equal(names, [f"{_FIRST_SEGMENT}.log"], "the names of the segments")
 
@@ -100,8 +100,7 @@ def a_partition_has_a_directory_and_a_first_segment(b: Subject) -> None:
 @STAGE.check(_SEGMENT, look="Write batches in their wire format, one after another.")
 def a_segment_is_its_batches(b: Subject) -> None:
     """A segment consists of its batches, with their final offsets and checksums, and nothing else."""
-    topic = b.topic()
-    write(b, topic, "a", "b")
+    topic = topic_with(b, "a", "b")
     write(b, topic, "c")
     batches = _read_batches(b, topic)
     (path,) = _list_files(b, topic, ".log")
@@ -127,8 +126,7 @@ def a_segment_is_its_batches(b: Subject) -> None:
 @STAGE.check("FileRecords.writeTo", look="Send the bytes of the file: Kafka copies them from the file to the socket.")
 def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
     """The batches in a response equal those in the segment byte for byte."""
-    topic = b.topic()
-    write(b, topic, "a", "b")
+    topic = topic_with(b, "a", "b")
     answer = fetch(b, topic)
     (path,) = _list_files(b, topic, ".log")
     actual, stored = bytes(answer.responses[0].partitions[0].records), _read(path)
@@ -143,8 +141,7 @@ def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
 )
 def segments_are_named_by_their_first_offset(b: Subject) -> None:
     """A segment is no larger than segment.bytes, and its name is its first offset."""
-    topic = _create_large_topic(b)
-    paths = _list_files(b, topic, ".log")
+    paths = _list_files(b, _create_large_topic(b), ".log")
     b.holds(len(paths) > 1, f"several segments of {_SEGMENT_BYTES} bytes", actual=f"{len(paths)}")
     for path in paths:
         first = next(iter(iter_batches(_read(path))), None)
@@ -214,8 +211,7 @@ def time_index_entries_rise_and_are_true(b: Subject) -> None:
 @STAGE.check("KIP-516, PartitionMetadataFile", look="Write partition.metadata with a version and the topic id.")
 def the_directory_knows_the_topics_id(b: Subject) -> None:
     """The file partition.metadata has the topic id, so that the directory is not mistaken for that of a newer topic."""
-    topic = b.topic()
-    write(b, topic, "a")
+    topic = topic_with(b, "a")
     path = os.path.join(_partition_directory(b, topic), "partition.metadata")
     answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
     try:
@@ -267,8 +263,7 @@ def _start_broker(b: Subject, topic: str, partitions: int = 1) -> None:
 def acknowledged_records_outlive_a_kill(b: Subject) -> None:
     """After SIGKILL and a restart, all acknowledged records are still there."""
     _require_process(b)
-    topic = b.topic()
-    write(b, topic, "a", "b")
+    topic = topic_with(b, "a", "b")
     write(b, topic, "c")
     _restart_broker(b, topic)
     answer = fetch(b, topic)
@@ -282,8 +277,7 @@ def acknowledged_records_outlive_a_kill(b: Subject) -> None:
 def records_outlive_a_stop(b: Subject) -> None:
     """After SIGTERM and a restart, offsets, timestamps and the log end offset are unchanged."""
     _require_process(b)
-    topic = b.topic()
-    write(b, topic, "a", "b")
+    topic = topic_with(b, "a", "b")
     _restart_broker(b, topic, kill=False)
     check_end(b, topic, 2)
     b.same(list_offsets(b, topic, EARLIEST), OFFSET, 0)
@@ -337,8 +331,7 @@ def committed_offsets_outlive_a_kill(b: Subject) -> None:
 def half_a_batch_is_cut_off(b: Subject) -> None:
     """A kill can leave half a batch at the end of the file. The next start removes it and appends after the rest."""
     process = _require_process(b)
-    topic = b.topic()
-    write(b, topic, "a")
+    topic = topic_with(b, "a")
     (path,) = _list_files(b, topic, ".log")
     whole = _read(path)
     process.kill()

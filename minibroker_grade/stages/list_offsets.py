@@ -13,7 +13,7 @@ from minibroker_grade.records import (
     list_offsets,
     new_records,
     send,
-    write,
+    topic_with,
 )
 from minibroker_grade.subject import Subject
 from minibroker_protocol.messages.log_offsets import (
@@ -58,8 +58,7 @@ def an_empty_partition_begins_and_ends_at_0(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return the offset of the next record as the end.")
 def the_end_is_behind_the_last_record(b: Subject) -> None:
     """After three records the end is 3, and the start is still 0."""
-    topic = b.topic()
-    write(b, topic, "a", "b", "c")
+    topic = topic_with(b, "a", "b", "c")
     check_end(b, topic, 3)
     b.same(list_offsets(b, topic, EARLIEST), OFFSET, 0)
 
@@ -67,8 +66,7 @@ def the_end_is_behind_the_last_record(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return timestamp -1 for start and end.")
 def start_and_end_have_no_time(b: Subject) -> None:
     """For -1 and -2 the response has no record timestamp."""
-    topic = b.topic()
-    write(b, topic, "a")
+    topic = topic_with(b, "a")
     b.same(list_offsets(b, topic, LATEST), _TIME, -1)
     b.same(list_offsets(b, topic, EARLIEST), _TIME, -1)
 
@@ -89,9 +87,7 @@ def a_time_finds_the_first_record_at_or_after_it(b: Subject) -> None:
 @STAGE.check("KIP-79, FileRecords.searchForTimestamp", look="Search the records within the batch.")
 def a_time_finds_a_record_within_a_batch(b: Subject) -> None:
     """The offset is that of the record, not the base offset of its batch."""
-    topic = b.topic()
-    write(b, topic, "a", "b", "c", "d")
-    answer = list_offsets(b, topic, TIME + 2)
+    answer = list_offsets(b, topic_with(b, "a", "b", "c", "d"), TIME + 2)
     b.same(answer, OFFSET, 2)
     b.same(answer, _TIME, TIME + 2)
 
@@ -99,9 +95,7 @@ def a_time_finds_a_record_within_a_batch(b: Subject) -> None:
 @STAGE.check("KIP-79", look="Return offset -1 and no error if no record is late enough.")
 def a_time_after_all_records_finds_nothing(b: Subject) -> None:
     """If no record is late enough, offset and timestamp are -1 and the error is 0."""
-    topic = b.topic()
-    write(b, topic, "a")
-    answer = list_offsets(b, topic, TIME + 10**9)
+    answer = list_offsets(b, topic_with(b, "a"), TIME + 10**9)
     b.same(answer, _ERROR, 0)
     b.same(answer, OFFSET, -1)
     b.same(answer, _TIME, -1)
@@ -135,8 +129,7 @@ def an_unknown_topic_has_error_3(b: Subject) -> None:
 @STAGE.check("KIP-107, ReplicaManager.deleteRecords", look="Advance the log start offset, and return it.")
 def deleterecords_moves_the_start(b: Subject) -> None:
     """DeleteRecords deletes the records before an offset, which becomes the log start offset."""
-    topic = b.topic()
-    write(b, topic, "a", "b", "c")
+    topic = topic_with(b, "a", "b", "c")
     answer = _delete_records(b, topic, 2)
     b.same(answer, _ERROR, 0)
     b.same(answer, "topics[0].partitions[0].low_watermark", 2)
@@ -147,16 +140,13 @@ def deleterecords_moves_the_start(b: Subject) -> None:
 @STAGE.check("KIP-107, UnifiedLog.maybeIncrementLogStartOffset", look="Reject an offset above the high watermark.")
 def deleterecords_behind_the_end_has_error_1(b: Subject) -> None:
     """Deleting records that do not exist yet fails with OFFSET_OUT_OF_RANGE."""
-    topic = b.topic()
-    write(b, topic, "a")
-    b.same(_delete_records(b, topic, 5), _ERROR, 1)
+    b.same(_delete_records(b, topic_with(b, "a"), 5), _ERROR, 1)
 
 
 @STAGE.check("KIP-320, LeaderEpochFileCache.endOffsetFor", look="Return the log end offset for the current epoch.")
 def the_current_epoch_ends_at_the_end(b: Subject) -> None:
     """OffsetForLeaderEpoch returns the end offset of an epoch. Clients use it to detect a truncated log."""
-    topic = b.topic()
-    write(b, topic, "a", "b")
+    topic = topic_with(b, "a", "b")
     partition = OffsetForLeaderPartition(partition=0, leader_epoch=0)
     request = OffsetForLeaderEpochRequest(
         replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[partition])]

@@ -18,6 +18,7 @@ from minibroker_grade.records import (
     produce_request,
     records_in,
     send,
+    topic_with,
     values_of,
     write,
 )
@@ -48,9 +49,7 @@ def offsets_begin_at_0(b: Subject) -> None:
 @STAGE.check("LogValidator.validateMessagesAndAssignOffsets", look="Count records, not batches.")
 def the_next_batch_follows_the_last_record(b: Subject) -> None:
     """After a batch of three records, the next base offset is 3."""
-    topic = b.topic()
-    write(b, topic, "a", "b", "c")
-    b.same(produce(b, topic, "d"), _BASE, 3)
+    b.same(produce(b, topic_with(b, "a", "b", "c"), "d"), _BASE, 3)
 
 
 @STAGE.check("UnifiedLog.append", look="Keep a next offset for each partition.")
@@ -136,15 +135,13 @@ def two_batches_for_a_partition_are_refused(b: Subject) -> None:
 @STAGE.check("UnifiedLog.analyzeAndValidateRecords", look="Check the size of each batch against max.message.bytes.")
 def a_batch_that_is_too_large_has_error_10(b: Subject) -> None:
     """A batch larger than the topic's max.message.bytes is rejected with MESSAGE_TOO_LARGE."""
-    topic = b.topic(max_message_bytes="1000")
-    b.same(produce(b, topic, "x" * 2000), PRODUCE_ERROR, 10)
+    b.same(produce(b, b.topic(max_message_bytes="1000"), "x" * 2000), PRODUCE_ERROR, 10)
 
 
 @STAGE.check("KIP-467, LogValidator.validateKey", look="Reject records without keys if cleanup.policy has compact.")
 def a_compacted_topic_wants_keys(b: Subject) -> None:
     """A record that cannot be compacted is rejected with INVALID_RECORD, and from version 8 on with its index."""
-    topic = b.topic(cleanup_policy="compact")
-    answer = produce(b, topic, "a")
+    answer = produce(b, b.topic(cleanup_policy="compact"), "a")
     b.same(answer, PRODUCE_ERROR, 87)
     if b.exchanges[-1].version >= 8:  # noqa: PLR2004 - the first version with record errors
         b.same(answer, f"{PRODUCED}.record_errors[0].batch_index", 0)
@@ -221,8 +218,7 @@ def format_1_is_accepted(b: Subject) -> None:
 def format_1_may_be_compressed(b: Subject) -> None:
     """A compressed message set is one message whose value is a message set with relative offsets."""
     versions = _served_versions(b, 2, 2)
-    topic = b.topic()
-    write(b, topic, "before")
+    topic = topic_with(b, "before")
     message_set = build_message_set(new_records("a", "b", "c"), magic=1, codec=CompressionCodec.GZIP)
     answer = send(b, topic, message_set, version=versions[-1])
     b.same(answer, PRODUCE_ERROR, 0)

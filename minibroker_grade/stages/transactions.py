@@ -26,8 +26,8 @@ from minibroker_grade.records import (
     produce,
     records_in,
     send,
+    topic_with,
     values_of,
-    write,
 )
 from minibroker_grade.subject import Subject, field_text
 from minibroker_protocol.error_codes import ErrorCode
@@ -46,6 +46,8 @@ from minibroker_protocol.records.builder import build_batch
 STAGE: Final = Stage("transactions", "10 Transactions", "Retries create no duplicates, and transactions are atomic.")
 _IDEMPOTENCE: Final = "KIP-98, ProducerAppendInfo"
 _BASE: Final = f"{PRODUCED}.base_offset"
+_OFFSET: Final = 11
+"""The offset that transactions commit for a group."""
 _BUSY_ERRORS: Final = {*STARTING_ERRORS, ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
@@ -61,18 +63,21 @@ def _produce_as(b: Subject, topic: str, sequence: int, *values: str, producer: i
 
 
 class _Transaction:
-    """A transactional producer with one topic."""
+    """A transactional producer with one topic. It starts a transaction with these values, if there are any."""
 
-    def __init__(self, b: Subject, topic: str, name: str | None = None) -> None:
+    def __init__(self, b: Subject, topic: str, *values: str) -> None:
         self.b = b
         self.topic = topic
-        self.name = name or b.name("tx")
+        self.name = b.name("tx")
         wait_for_coordinator(b, self.name, TRANSACTION)
         answer = _init_producer_id(b, self.name)
         b.same(answer, "error_code", 0, "a producer to work with")
         self.producer: int = answer.producer_id
         self.epoch: int = answer.producer_epoch
         self._sequence = 0
+        if values:
+            b.equal(_added_error(self.add()), 0, "error of AddPartitionsToTxn", b.exchanges[-1].response)
+            b.same(self.send(*values), PRODUCE_ERROR, 0, "records to work with")
 
     def add(self, partition: int = 0) -> Any:
         """Add a partition after the previous transaction has ended, and return the response."""
@@ -101,11 +106,6 @@ class _Transaction:
         )
         self._sequence += len(values)
         return send(self.b, self.topic, batch, transactional_id=self.name)
-
-    def write(self, *values: str) -> None:
-        """Add the partition and produce the values, and check that the broker accepts both."""
-        self.b.equal(_added_error(self.add()), 0, "error of AddPartitionsToTxn", self.b.exchanges[-1].response)
-        self.b.same(self.send(*values), PRODUCE_ERROR, 0, "records to work with")
 
     def end(self, *, commit: bool) -> Any:
         """Send EndTxn and return the response."""
@@ -219,8 +219,7 @@ def the_next_producer_of_an_id_has_a_higher_epoch(b: Subject) -> None:
 )
 def a_fenced_producer_cannot_end_its_transaction(b: Subject) -> None:
     """After another InitProducerId, the old producer gets INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
-    first = _Transaction(b, b.topic())
-    first.write("a")
+    first = _Transaction(b, b.topic(), "a")
     _init_producer_id(b, first.name)
     answer = first.end(commit=True)
     b.holds(answer.error_code in {47, 90}, "47 INVALID_PRODUCER_EPOCH or 90 PRODUCER_FENCED", answer, "error_code")
@@ -243,9 +242,8 @@ def a_timeout_that_is_too_long_has_error_50(b: Subject) -> None:
 )
 def open_transactions_are_hidden(b: Subject) -> None:
     """A read_committed consumer gets no records of an open transaction, and none after its first offset."""
-    topic = b.topic()
-    write(b, topic, "before")
-    _Transaction(b, topic).write("open")
+    topic = topic_with(b, "before")
+    _Transaction(b, topic, "open")
     answer = fetch(b, topic, committed=True)
     b.same(answer, f"{FETCHED}.last_stable_offset", 1)
     check_values(b, answer, ["before"])
@@ -260,8 +258,7 @@ def open_transactions_are_hidden(b: Subject) -> None:
 def a_commit_shows_the_records(b: Subject) -> None:
     """After the commit the records are visible, and a marker takes the next offset."""
     topic = b.topic()
-    transaction = _Transaction(b, topic)
-    transaction.write("a", "b")
+    transaction = _Transaction(b, topic, "a", "b")
     transaction.end_and_wait(commit=True)
     answer = fetch(b, topic, committed=True)
     check_values(b, answer, ["a", "b"])
@@ -275,8 +272,7 @@ def a_commit_shows_the_records(b: Subject) -> None:
 def a_marker_is_a_control_batch(b: Subject) -> None:
     """The marker is a transactional control batch with one record, whose key has version 0 and type 1."""
     topic = b.topic()
-    transaction = _Transaction(b, topic)
-    transaction.write("a")
+    transaction = _Transaction(b, topic, "a")
     transaction.end_and_wait(commit=True)
     answer = fetch(b, topic)
     marker = batches_in(answer)[-1]
@@ -291,10 +287,8 @@ def a_marker_is_a_control_batch(b: Subject) -> None:
 )
 def an_abort_is_told_to_consumers(b: Subject) -> None:
     """Aborted records stay in the log. Fetch returns their producer id and first offset, and consumers skip them."""
-    topic = b.topic()
-    write(b, topic, "before")
-    transaction = _Transaction(b, topic)
-    transaction.write("lost")
+    topic = topic_with(b, "before")
+    transaction = _Transaction(b, topic, "lost")
     transaction.end_and_wait(commit=False)
     answer = fetch(b, topic, committed=True)
     aborted: list[Any] = answer.responses[0].partitions[0].aborted_transactions or []
@@ -311,8 +305,7 @@ def an_abort_is_told_to_consumers(b: Subject) -> None:
 def a_commit_is_not_told_as_aborted(b: Subject) -> None:
     """A committed transaction is not among the aborted transactions."""
     topic = b.topic()
-    transaction = _Transaction(b, topic)
-    transaction.write("a")
+    transaction = _Transaction(b, topic, "a")
     transaction.end_and_wait(commit=True)
     answer = fetch(b, topic, committed=True)
     aborted: list[Any] = answer.responses[0].partitions[0].aborted_transactions or []
@@ -325,9 +318,8 @@ def a_commit_is_not_told_as_aborted(b: Subject) -> None:
 )
 def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
     """For read_committed, the end is the first offset of the earliest open transaction."""
-    topic = b.topic()
-    write(b, topic, "before")
-    _Transaction(b, topic).write("open")
+    topic = topic_with(b, "before")
+    _Transaction(b, topic, "open")
     b.same(list_offsets(b, topic, LATEST, committed=True), "topics[0].partitions[0].offset", 1)
     check_end(b, topic, 2)
 
@@ -335,9 +327,7 @@ def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
 @STAGE.check("TransactionCoordinator.endTransaction", look="Return INVALID_TXN_STATE if no transaction has begun.")
 def a_repeated_end_has_the_same_outcome(b: Subject) -> None:
     """A repeated commit returns 0, and an abort after the commit returns INVALID_TXN_STATE."""
-    topic = b.topic()
-    transaction = _Transaction(b, topic)
-    transaction.write("a")
+    transaction = _Transaction(b, b.topic(), "a")
     transaction.end_and_wait(commit=True)
     b.until(
         lambda: transaction.end(commit=True),
@@ -361,7 +351,9 @@ def a_foreign_producer_id_has_error_49(b: Subject) -> None:
     b.same(answer, path, 49)
 
 
-def _commit_in_transaction(b: Subject, transaction: _Transaction, group: str, offset: int) -> None:
+def _transaction_with_offset(b: Subject, topic: str, group: str) -> _Transaction:
+    """Start a transaction with a record and a committed offset of the group."""
+    transaction = _Transaction(b, topic, "a")
     request = AddOffsetsToTxnRequest(
         transactional_id=transaction.name,
         producer_id=transaction.producer,
@@ -369,30 +361,29 @@ def _commit_in_transaction(b: Subject, transaction: _Transaction, group: str, of
         group_id=group,
     )
     b.same(b.ask(request), "error_code", 0)
-    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=_OFFSET, committed_metadata="")
     commit = TxnOffsetCommitRequest(
         transactional_id=transaction.name,
         group_id=group,
         producer_id=transaction.producer,
         producer_epoch=transaction.epoch,
-        topics=[TxnOffsetCommitRequestTopic(name=transaction.topic, partitions=[partition])],
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
     )
     b.same(b.ask(commit), "topics[0].partitions[0].error_code", 0)
+    return transaction
 
 
 @STAGE.check("KIP-98, OffsetMetadataManager.replayEndTransactionMarker", look="Hold the offsets back until the marker.")
 def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
     """Offsets sent in a transaction are invisible until the transaction is committed."""
     topic, group = b.topic(), new_group(b)
-    transaction = _Transaction(b, topic)
-    transaction.write("a")
-    _commit_in_transaction(b, transaction, group, 11)
+    transaction = _transaction_with_offset(b, topic, group)
     b.same(fetch_committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)
     b.same(transaction.end(commit=True), "error_code", 0)
     b.until(
         lambda: fetch_committed(b, group, topic),
-        lambda answer: answer.topics[0].partitions[0].committed_offset == 11,  # noqa: PLR2004 - as above
-        "11 as the committed offset",
+        lambda answer: answer.topics[0].partitions[0].committed_offset == _OFFSET,
+        f"{_OFFSET} as the committed offset",
         lambda answer: f"{answer.topics[0].partitions[0].committed_offset} as the committed offset",
     )
 
@@ -404,9 +395,7 @@ def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
 def pending_offsets_are_unstable(b: Subject) -> None:
     """A consumer that requires stable offsets waits until a transaction with newer offsets has ended."""
     topic, group = b.topic(), new_group(b)
-    transaction = _Transaction(b, topic)
-    transaction.write("a")
-    _commit_in_transaction(b, transaction, group, 11)
+    _transaction_with_offset(b, topic, group)
     b.same(fetch_committed(b, group, topic, stable=True), "topics[0].partitions[0].error_code", 88)
 
 
@@ -417,9 +406,7 @@ def pending_offsets_are_unstable(b: Subject) -> None:
 def offsets_of_an_aborted_transaction_are_dropped(b: Subject) -> None:
     """After an abort, the group has the same offsets as before the transaction."""
     topic, group = b.topic(), new_group(b)
-    transaction = _Transaction(b, topic)
-    transaction.write("a")
-    _commit_in_transaction(b, transaction, group, 11)
+    transaction = _transaction_with_offset(b, topic, group)
     transaction.end_and_wait(commit=False)
     b.until(
         lambda: fetch_committed(b, group, topic, stable=True),
