@@ -24,7 +24,7 @@ class ListenerSettings:
     def __init__(self, config: BrokerConfig, name: str) -> None:
         self._config = config
         self.prefix = f"{LISTENER}{name.lower()}."
-        self._given = {
+        self._texts = {
             key.removeprefix(self.prefix): text
             for texts in (config.unknown, *config.run_time)
             for key, text in texts.items()
@@ -33,7 +33,7 @@ class ListenerSettings:
 
     def is_own(self, key: str) -> bool:
         """Return whether the key is set for this listener."""
-        return key in self._given
+        return key in self._texts
 
     def stores(self) -> dict[str, object]:
         """Return the settings of the key store and the trust store, and the modification times of their files."""
@@ -45,15 +45,15 @@ class ListenerSettings:
 
     def own(self, key: str, mechanism: str) -> str | None:
         """Return the listener's setting for one mechanism only."""
-        return self._given.get(f"{mechanism.lower()}.{key}")
+        return self._texts.get(f"{mechanism.lower()}.{key}")
 
     def value(self, key: str, mechanism: str = "") -> ConfigValue:
         """Return the value of one of Kafka's keys for the mechanism, the listener or the broker, in this order."""
         names = [f"{mechanism.lower()}.{key}", key] if mechanism else [key]
         for name in names:
-            if name in self._given:
+            if name in self._texts:
                 try:
-                    return BROKER_KEYS[key].parse(self._given[name])
+                    return BROKER_KEYS[key].parse(self._texts[name])
                 except ConfigError as error:
                     raise ConfigError(f"{self.prefix}{name}: {error}") from None
         text = self._config.unknown.get(f"{mechanism.lower()}.{key}", self._config.given.get(key))

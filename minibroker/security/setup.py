@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from minibroker.cluster.listeners import PROTOCOLS
-from minibroker.security.sasl.jaas import quoted, user_options
+from minibroker.security.sasl.jaas import quote, user_options
 from minibroker.security.sasl.mechanism import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 
@@ -75,7 +75,7 @@ class Security:
         self.client_auth = client_auth
         self.certificates: Certificates | None = None
         if self.has_tls:
-            self.certificates = _certificates(self, hosts) if certificates is None else paths_of(certificates)
+            self.certificates = _create_certificates(self, hosts) if certificates is None else paths_of(certificates)
 
     @property
     def has_tls(self) -> bool:
@@ -146,7 +146,7 @@ class Security:
                 settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": files.client_keystore}
         if user is not None and self.has_sasl:
             settings["sasl.mechanism"] = self._mechanism
-            login = f"username={quoted(user)} password={quoted(self._password(user))}"
+            login = f"username={quote(user)} password={quote(self._password(user))}"
             settings["sasl.jaas.config"] = f"{_MODULES[self._mechanism]} required {login};"
         return settings
 
@@ -181,7 +181,7 @@ class Security:
         return settings
 
 
-def _certificates(owner: Security, hosts: Iterable[str]) -> Certificates:
+def _create_certificates(owner: Security, hosts: Iterable[str]) -> Certificates:
     directory = tempfile.mkdtemp(prefix="minibroker-certificates-")
     weakref.finalize(owner, shutil.rmtree, directory, ignore_errors=True)
     return write_certificates(os.path.join(directory, "certificates"), hosts)

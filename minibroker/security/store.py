@@ -59,9 +59,9 @@ class ScramCredentials:
         return stored
 
 
-def _from_entry(found: Mapping[str, Any]) -> ScramCredential:
-    salt, stored_key, server_key = (base64.b64decode(found[key]) for key in ("salt", "stored_key", "server_key"))
-    return ScramCredential(salt, stored_key, server_key, int(found["iterations"]))
+def _from_entry(entry: Mapping[str, Any]) -> ScramCredential:
+    salt, stored_key, server_key = (base64.b64decode(entry[key]) for key in ("salt", "stored_key", "server_key"))
+    return ScramCredential(salt, stored_key, server_key, int(entry["iterations"]))
 
 
 def _to_entry(credential: ScramCredential) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def replace_addresses(
             growth = sum(
                 len(edit.content) - (edit.end - edit.start) for edit in edits if find.begin <= edit.start < find.end
             )
-            edits.append(_Edit(find.start, find.begin, _uvarint(find.end - find.begin + growth)))
+            edits.append(_Edit(find.start, find.begin, _encode_uvarint(find.end - find.begin + growth)))
     return _apply_edits(message, sorted(edits))
 
 
@@ -101,7 +101,7 @@ def _find_edits(message: memoryview, address: _Address, translate: Translate) ->
     if replacement is None:
         return ()
     encoded = replacement[0].encode()
-    length_bytes = _uvarint(len(encoded) + 1) if address.is_compact else _INT16.pack(len(encoded))
+    length_bytes = _encode_uvarint(len(encoded) + 1) if address.is_compact else _INT16.pack(len(encoded))
     end = address.port_at + _INT32.size
     return (_Edit(address.start, end, length_bytes + encoded + _INT32.pack(replacement[1])),)
 
@@ -117,7 +117,7 @@ def _apply_edits(message: memoryview, edits: Sequence[_Edit]) -> bytearray:
     return out
 
 
-def _uvarint(value: int) -> bytes:
+def _encode_uvarint(value: int) -> bytes:
     out = bytearray()
     write_uvarint(out, value)
     return bytes(out)
@@ -278,7 +278,7 @@ def _address_step(*, compact: bool) -> _Step:
     return step
 
 
-def _tags_step(known: dict[int, _Step]) -> _Step:
+def _tags_step(address_tags: dict[int, _Step]) -> _Step:
     def step(data: memoryview, position: int, finds: _Finds) -> int:
         if data[position] == 0:
             return position + 1
@@ -288,9 +288,9 @@ def _tags_step(known: dict[int, _Step]) -> _Step:
             size_at = position
             size, position = read_uvarint(data, position)
             end = position + size
-            if tag in known:
+            if tag in address_tags:
                 finds.append(_Size(size_at, position, end))
-                known[tag](data, position, finds)
+                address_tags[tag](data, position, finds)
             position = end
             if position > len(data):
                 raise IndexError(position)

@@ -94,6 +94,6 @@ def to_double(text: str) -> float:
     return number
 
 
-def in_java_order(named: Mapping[str, T]) -> list[tuple[str, T]]:
+def in_java_order(mapping: Mapping[str, T]) -> list[tuple[str, T]]:
     """Return the entries of a mapping in the order of a Java `TreeMap` of strings."""
-    return sorted(named.items(), key=lambda entry: utf16_order(entry[0]))
+    return sorted(mapping.items(), key=lambda entry: utf16_order(entry[0]))

@@ -224,7 +224,7 @@ def _declare(cls: type[T]) -> type[T]:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     def first(self: object, **values: object) -> None:
-        declared.__init__ = _constructor(declared)
+        declared.__init__ = _compile_constructor(declared)
         declared.__init__(self, **values)
 
     declared.__init__ = first
@@ -234,7 +234,7 @@ def _declare(cls: type[T]) -> type[T]:
     return cast("type[T]", declared)
 
 
-def _constructor(cls: type[Any]) -> Callable[..., None]:
+def _compile_constructor(cls: type[Any]) -> Callable[..., None]:
     """Compile the same `__init__` as `dataclasses`."""
     parameters, lines = "", ["  pass"]
     namespace: dict[str, Any] = {"NEW": dataclasses.MISSING}
@@ -286,7 +286,7 @@ def fields_of(cls: type[Any]) -> tuple[Field, ...]:
         hints = {field.name: field.type for field in declared}
         if any(isinstance(hint, str) for hint in hints.values()):  # With `from __future__ import annotations`.
             hints = get_type_hints(cls, include_extras=True)
-        fields = _FIELDS[cls] = tuple(_field(field, hints[field.name]) for field in declared)
+        fields = _FIELDS[cls] = tuple(_build_field(field, hints[field.name]) for field in declared)
     return fields
 
 
@@ -299,7 +299,7 @@ def first_version(cls: type[Any], field: str) -> int:
     return {declared.name: declared.present.first for declared in fields_of(cls)}[field]
 
 
-def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
+def _build_field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
     present, null_in, tag, tagged_in = ALWAYS, None, -1, NEVER
     notes: tuple[Any, ...] = getattr(hint, "__metadata__", ())
     wire_type: p.WireType | None = None
@@ -315,19 +315,19 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
                 tag, tagged_in = number, where
             case _:
                 raise TypeError(f"{declared.name}: {note!r} means nothing in a message")
-    plain, admits_none = _without_none(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
+    plain, admits_none = _remove_none(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
     is_array = get_origin(plain) is list
     if is_array:
-        wire_type, plain = _element(get_args(plain)[0])
+        wire_type, plain = _split_element(get_args(plain)[0])
     if null_in is None:
         null_in = ALWAYS if admits_none else NEVER
     kind = wire_type or plain
-    default = _default(declared, kind, is_array=is_array)
+    default = _make_default(declared, kind, is_array=is_array)
     required = declared.default is dataclasses.MISSING and declared.default_factory is dataclasses.MISSING
     return Field(declared.name, kind, is_array, present, null_in, tag, tagged_in, default, required)
 
 
-def _without_none(hint: Any) -> tuple[Any, bool]:
+def _remove_none(hint: Any) -> tuple[Any, bool]:
     """Return the type without None, and whether it allowed None.
 
     A union of byte types stays a union, because its `WireType` is sufficient.
@@ -338,13 +338,13 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
     return (arms[0] if len(arms) == 1 else hint), len(arms) < len(get_args(hint))
 
 
-def _element(hint: Any) -> tuple[p.WireType | None, Any]:
+def _split_element(hint: Any) -> tuple[p.WireType | None, Any]:
     if get_origin(hint) is Annotated:
         return next(note for note in hint.__metadata__ if isinstance(note, p.WireType)), None
     return None, hint
 
 
-def _default(declared: "dataclasses.Field[Any]", kind: Any, *, is_array: bool) -> Callable[[], Any]:
+def _make_default(declared: "dataclasses.Field[Any]", kind: Any, *, is_array: bool) -> Callable[[], Any]:
     if declared.default_factory is not dataclasses.MISSING:
         return declared.default_factory
     if declared.default is not dataclasses.MISSING:

@@ -125,7 +125,7 @@ class Authorizer:
             return True
         allowing: list[AclBinding] = []
         denied: set[tuple[PatternType, str]] = set()
-        principal, host = str(session.principal), _address(session.client_host)
+        principal, host = str(session.principal), _strip_slash(session.client_host)
         for acl in self._by_type.get(resource_type, ()):
             if (
                 acl.principal not in {principal, _EVERY_USER}
@@ -201,13 +201,13 @@ class Authorizer:
         self._forget_decisions()
 
     def _is_allowed(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        return self._decision(str(session.principal), _address(session.client_host), operation, resource_type, name)
+        return self._decision(str(session.principal), _strip_slash(session.client_host), operation, resource_type, name)
 
     def _decide(self, question: _DecisionKey) -> bool:
         principal, host, operation, resource_type, name = question
-        allowed = self._decision(str(principal), _address(host), operation, resource_type, name)
+        allowed = self._decision(str(principal), _strip_slash(host), operation, resource_type, name)
         if not allowed:
-            message = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
+            message = f"{principal} at {_strip_slash(host)} may not {operation.name} {resource_type.name} {name}"
             _logger.info("%s", escape_for_log(message))
         # 10,000 names of 32 KiB would take 300 MB.
         if len(name) > _MAX_CACHED_NAME_LENGTH:
@@ -264,7 +264,7 @@ def _parse_super_users(text: str) -> frozenset[str]:
     return principals
 
 
-def _address(host: str) -> str:
+def _strip_slash(host: str) -> str:
     """Return an address as in rules, without a leading slash."""
     return host.removeprefix("/")
 

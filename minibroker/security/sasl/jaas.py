@@ -54,7 +54,7 @@ def parse_jaas(text: str) -> JaasLogin:
     Raises:
         JaasError: the text is invalid.
     """
-    tokens = _tokens(text)
+    tokens = _tokenize(text)
     module, flag = (tokens.pop(0)[0] if tokens else "" for _ in range(2))
     if not module:
         raise JaasError("a login module is missing")
@@ -112,16 +112,16 @@ def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
 
 def user_options(passwords: Mapping[str, str]) -> str:
     """Return the options for users and their passwords, each preceded by a space."""
-    return "".join(f" {quoted(f'user_{name}')}={quoted(password)}" for name, password in passwords.items())
+    return "".join(f" {quote(f'user_{name}')}={quote(password)}" for name, password in passwords.items())
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a text in quotation marks, escaped for the syntax."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _tokens(text: str) -> list[tuple[str, bool]]:
+def _tokenize(text: str) -> list[tuple[str, bool]]:
     """Return the words and signs of a text. The flag of each tells whether it is a sign (= or ;)."""
     tokens: list[tuple[str, bool]] = []
     position = 0
@@ -132,8 +132,8 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
         if match["end"] is not None:
             return tokens
         position = match.end()
-        quoted = match["double"] if match["double"] is not None else match["single"]
-        if quoted is not None:
-            tokens.append((_ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), quoted), False))
+        quoted_text = match["double"] if match["double"] is not None else match["single"]
+        if quoted_text is not None:
+            tokens.append((_ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), quoted_text), False))
         else:
             tokens.append((match["word"] or match["sign"], match["sign"] is not None))

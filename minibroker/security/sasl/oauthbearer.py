@@ -24,7 +24,7 @@ from minibroker_storage.installation_hints import missing_extra
 
 _SEPARATOR: Final = "\x01"
 _FIRST: Final = re.compile(
-    rf"n,(?:a=(?P<wanted>{SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01){{0,100}})\x01"
+    rf"n,(?:a=(?P<authorization_id>{SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01){{0,100}})\x01"
 )
 _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.a-zA-Z0-9]+)", re.ASCII)
 _MS: Final = 1000
@@ -77,18 +77,19 @@ class OAuthBearerServer(SaslServer):
         try:
             bearer = self._validate(auth["token"])
         except TokenError as error:
-            self._error = _refusal(error.scope)
+            self._error = _error_message(error.scope)
             return self._error.encode()
-        if match["wanted"] and match["wanted"] != bearer.principal:
+        authorization_id = match["authorization_id"]
+        if authorization_id and authorization_id != bearer.principal:
             raise SaslAuthenticationError(
-                f"Authentication failed: Client requested an authorization id ({match['wanted']}) that is different "
+                f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
                 f"from the token's principal name ({bearer.principal})"
             )
         self.user, self.expires_ms = bearer
         return b""
 
 
-def _refusal(scope: str | None) -> str:
+def _error_message(scope: str | None) -> str:
     if scope is None:
         return '{"status":"invalid_token"}'
     return f'{{"status":"insufficient_scope", "scope":"{scope}"}}'
@@ -103,7 +104,7 @@ def bearer_token(claims: Claims, principal_claim: str, now_ms: int, skew_ms: int
     principal = claims.get(principal_claim)
     if not isinstance(principal, str) or not principal.strip():
         raise TokenError(f"the claim {principal_claim} is not a name")
-    expires, issued = _seconds(claims, "exp"), _seconds(claims, "iat")
+    expires, issued = _read_time(claims, "exp"), _read_time(claims, "iat")
     if expires is None:
         raise TokenError("the claim exp is missing")
     if issued is not None and issued * _MS > now_ms + skew_ms:
@@ -115,7 +116,7 @@ def bearer_token(claims: Claims, principal_claim: str, now_ms: int, skew_ms: int
     return BearerToken(principal.strip(), int(expires * _MS))
 
 
-def _seconds(claims: Claims, name: str) -> float | None:
+def _read_time(claims: Claims, name: str) -> float | None:
     """Return the value of a time claim.
 
     Raises:
@@ -185,10 +186,10 @@ def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
         import jwt  # noqa: PLC0415 - only signed tokens need it
     except ImportError:
         raise missing_extra("OAUTHBEARER with signed tokens", "pyjwt") from None
-    keys = _keys(jwt, rules.jwks_url)
+    keys = _load_keys(jwt, rules.jwks_url)
 
     def validate(token: str) -> BearerToken:
-        claims = _signed_claims(jwt, keys, token, rules)
+        claims = _verify_signature(jwt, keys, token, rules)
         if claims.get("iat") is None:
             raise TokenError("the claim iat is missing")
         scopes_of(claims, rules.scope_claim)
@@ -201,7 +202,7 @@ def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
     return validate
 
 
-def _keys(jwt: ModuleType, url: str) -> list[Any]:
+def _load_keys(jwt: ModuleType, url: str) -> list[Any]:
     split_url = urlsplit(url)
     if split_url.scheme != "file":
         raise ValueError(f"{_URL}: {url!r} is not supported: it must be a file, such as file:///etc/kafka/jwks.json")
@@ -212,7 +213,7 @@ def _keys(jwt: ModuleType, url: str) -> list[Any]:
             raise ValueError(f"{_URL}: {split_url.path} holds no keys that can be used: {error}") from None
 
 
-def _signed_claims(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules) -> dict[str, Any]:
+def _verify_signature(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules) -> dict[str, Any]:
     """Return the claims of a token with a valid signature. Times are checked later, with the broker's own clock.
 
     Raises:
@@ -263,7 +264,7 @@ def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -
     skew_ms = int(skew)
 
     def validate(token: str) -> BearerToken:
-        claims = _claims(token)
+        claims = _parse_unsecured(token)
         bearer = bearer_token(claims, principal_claim, now_ms(), skew_ms)
         scopes = scopes_of(claims, scope_claim)
         if any(scope not in scopes for scope in required):
@@ -273,7 +274,7 @@ def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -
     return validate
 
 
-def _claims(token: str) -> dict[str, Any]:
+def _parse_unsecured(token: str) -> dict[str, Any]:
     """Return the claims of an unsecured JWS (RFC 7515, section 3.1; RFC 7519, section 6.1).
 
     Raises:
@@ -282,12 +283,12 @@ def _claims(token: str) -> dict[str, Any]:
     sections = token.split(".")
     if len(sections) != _SECTIONS or sections[2]:
         raise TokenError("the token is not an unsecured JWS: it has a signature")
-    if _object(sections[0]).get("alg") != "none":
+    if _parse_section(sections[0]).get("alg") != "none":
         raise TokenError("the token is not an unsecured JWS: its algorithm is not none")
-    return _object(sections[1])
+    return _parse_section(sections[1])
 
 
-def _object(section: str) -> dict[str, Any]:
+def _parse_section(section: str) -> dict[str, Any]:
     try:
         value: Any = json.loads(base64.b64decode(section + "=" * (-len(section) % 4), altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, RecursionError):

@@ -32,7 +32,7 @@ _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
 _EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE}){{0,100}}"
 _CLIENT_FIRST: Final = re.compile(
-    rf"n,(?:a=(?P<wanted>{SASL_NAME}))?,(?P<bare>(?:m={_VALUE},)?n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_NONCE})"
+    rf"n,(?:a=(?P<authorization_id>{SASL_NAME}))?,(?P<bare>(?:m={_VALUE},)?n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_NONCE})"
     rf"(?P<extensions>{_EXTENSIONS}))"
 )
 _CLIENT_FINAL: Final = re.compile(
@@ -120,7 +120,7 @@ class ScramServer(SaslServer):
         account = self._find(name, self.is_token)
         if account is None:
             raise SaslError(f"Authentication failed: there is no {'token' if self.is_token else 'user'} {name!r}")
-        if match["wanted"] and match["wanted"] != name:
+        if match["authorization_id"] and match["authorization_id"] != name:
             raise SaslAuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )

@@ -56,14 +56,14 @@ def server_context(settings: "ListenerSettings", *, may_ask: bool) -> ssl.SSLCon
     suites = settings.items("ssl.cipher.suites")
     if suites:
         _choose_suites(context, suites)
-    _load(context, _key_store(settings), settings)
+    _load_key(context, _key_store(settings), settings)
     client_auth = settings.text("ssl.client.auth") or "none"
     requests_certificates = client_auth != "none" and may_ask
     if requests_certificates:
         context.verify_mode = ssl.CERT_REQUIRED if client_auth == "required" else ssl.CERT_OPTIONAL
     # As in Kafka, an unreadable store is an error even if no client certificates are requested.
     if requests_certificates or settings.text("ssl.truststore.location") is not None:
-        _trust(context, settings)
+        _load_trusted(context, settings)
     return context
 
 
@@ -76,14 +76,14 @@ def _key_store(settings: "ListenerSettings") -> KeyStore:
     if path is None:
         raise TlsError(f"ssl.keystore.location is missing: TLS takes a key and a certificate, and {_ADVICE}")
     store_password = settings.text("ssl.keystore.password")
-    return read_key_store(path, _kind(settings, "ssl.keystore.type"), store_password, password)
+    return read_key_store(path, _store_type(settings, "ssl.keystore.type"), store_password, password)
 
 
-def _kind(settings: "ListenerSettings", key: str) -> str:
+def _store_type(settings: "ListenerSettings", key: str) -> str:
     return (settings.text(key) or "JKS").upper()
 
 
-def _load(context: ssl.SSLContext, store: KeyStore, settings: "ListenerSettings") -> None:
+def _load_key(context: ssl.SSLContext, store: KeyStore, settings: "ListenerSettings") -> None:
     """Load a key through a temporary file that only this user can read, because `ssl` does not accept bytes."""
     source = settings.text("ssl.keystore.location") or "ssl.keystore.key"
     with tempfile.TemporaryDirectory(prefix="minibroker-") as directory:
@@ -125,12 +125,12 @@ def _allow_weak(context: ssl.SSLContext) -> None:
     context.set_ciphers(":".join([*ciphers, "@SECLEVEL=0"]))
 
 
-def _trust(context: ssl.SSLContext, settings: "ListenerSettings") -> None:
+def _load_trusted(context: ssl.SSLContext, settings: "ListenerSettings") -> None:
     """Load the trusted certificates, or those of the system if there is no trust store."""
     trusted = settings.text("ssl.truststore.certificates")
     path = settings.text("ssl.truststore.location")
     if trusted is None and path is not None:
-        kind = _kind(settings, "ssl.truststore.type")
+        kind = _store_type(settings, "ssl.truststore.type")
         trusted = read_trust_store(path, kind, settings.text("ssl.truststore.password"))
     if trusted is None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)

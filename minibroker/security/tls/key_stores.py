@@ -57,10 +57,10 @@ def read_entries(content: bytes, password: str | None) -> list[Entry]:
         raise JavaKeyStoreError("the password of the store is wrong, or the store is damaged")
     reader = _Reader(body[4:])
     has_types = reader.number(4) > 1
-    return [_entry(reader, has_types=has_types) for _ in range(reader.number(4))]
+    return [_read_entry(reader, has_types=has_types) for _ in range(reader.number(4))]
 
 
-def _entry(reader: "_Reader", *, has_types: bool) -> Entry:
+def _read_entry(reader: "_Reader", *, has_types: bool) -> Entry:
     tag, alias = reader.number(4), reader.text()
     reader.take(8)  # Skip the creation time.
     if tag == _SECRET_KEY:
@@ -77,23 +77,23 @@ def _entry(reader: "_Reader", *, has_types: bool) -> Entry:
     return Entry(alias, key, chain)
 
 
-def private_key(protected: bytes, password: str) -> bytes | None:
+def decrypt_private_key(protected: bytes, password: str) -> bytes | None:
     """Return a private key in DER (PKCS#8), or None if the password is wrong.
 
     Raises:
         JavaKeyStoreError: the protection algorithm is unknown.
     """
-    (_, algorithm), (_, data) = list(_der(next(_der(protected))[1]))[:2]
-    parts = list(_der(algorithm))
+    (_, algorithm), (_, data) = list(_read_der(next(_read_der(protected))[1]))[:2]
+    parts = list(_read_der(algorithm))
     if parts[0][1] == _JKS_ALGORITHM:
-        return _from_jks(data, _utf_16(password))
+        return _decrypt_jks(data, _utf_16(password))
     if parts[0][1] == _JCEKS_ALGORITHM:
-        (_, salt), (_, iterations) = list(_der(parts[1][1]))[:2]
-        return _from_jceks(data, password.encode("latin-1", "replace"), salt, int.from_bytes(iterations, "big"))
+        (_, salt), (_, iterations) = list(_read_der(parts[1][1]))[:2]
+        return _decrypt_jceks(data, password.encode("latin-1", "replace"), salt, int.from_bytes(iterations, "big"))
     raise JavaKeyStoreError(f"its private key is protected in a way that is not known ({parts[0][1].hex()})")
 
 
-def _from_jks(data: bytes, password: bytes) -> bytes | None:
+def _decrypt_jks(data: bytes, password: bytes) -> bytes | None:
     salt, hidden, check = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     stream, block = bytearray(), salt
     while len(stream) < len(hidden):
@@ -103,7 +103,7 @@ def _from_jks(data: bytes, password: bytes) -> bytes | None:
     return key if hashlib.sha1(password + key).digest() == check else None  # noqa: S324 - the format's
 
 
-def _from_jceks(data: bytes, password: bytes, salt: bytes, iterations: int) -> bytes | None:
+def _decrypt_jceks(data: bytes, password: bytes, salt: bytes, iterations: int) -> bytes | None:
     from cryptography.hazmat.primitives.ciphers import Cipher, modes  # noqa: PLC0415 - an extra
 
     with warnings.catch_warnings(action="ignore"):  # Each release moves it to another module.
@@ -151,7 +151,7 @@ class _Reader:
         return self.take(self.number(2)).decode("utf-8", "replace")
 
 
-def _der(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _read_der(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the tag and the content of each DER element.
 
     Raises:
@@ -193,7 +193,7 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
     content = _read_content(source, path, kind)
     if kind == "PEM":
         return KeyStore(normalize_pem(content), key_password.encode() if key_password else None)
-    with _extra("A key store in PKCS12 or JKS"):
+    with _require_extra("A key store in PKCS12 or JKS"):
         from cryptography.hazmat.primitives.asymmetric.dsa import DSAPrivateKey  # noqa: PLC0415 - an extra
         from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - an extra
             Encoding,
@@ -207,7 +207,7 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
             entry = next((each for each in read_entries(content, store_password) if each.key is not None), None)
             if entry is None or entry.key is None or not entry.chain:
                 raise KeyStoreError(f"{source} holds no private key with a certificate")
-            der = private_key(entry.key, key_password or store_password or "")
+            der = decrypt_private_key(entry.key, key_password or store_password or "")
             if der is None:
                 raise KeyStoreError(f"{source}: ssl.key.password is not the password of the key {entry.alias!r}")
             key, certificates = load_der_private_key(der, None), list(map(ssl.DER_cert_to_PEM_cert, entry.chain))
@@ -216,7 +216,7 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
             if store.key is None or store.cert is None:
                 raise KeyStoreError(f"{source} holds no private key with a certificate")
             additional = [each.certificate for each in store.additional_certs]
-            chain = _chain(store.cert.certificate, additional)
+            chain = _build_chain(store.cert.certificate, additional)
             key, certificates = store.key, [each.public_bytes(Encoding.PEM).decode() for each in chain]
     if isinstance(key, DSAPrivateKey):
         raise KeyStoreError(f"{source}: the private key is one of DSA, which only Java serves; make one of RSA or EC")
@@ -235,7 +235,7 @@ def read_trust_store(path: str, kind: str, password: str | None) -> str:
     content = _read_content(source, path, kind)
     if kind == "PEM":
         return normalize_pem(content).decode("ascii", errors="replace")
-    with _extra("A trust store in PKCS12 or JKS"):
+    with _require_extra("A trust store in PKCS12 or JKS"):
         from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415 - an extra
     with _convert_errors(source, "ssl.truststore.password"):
         if content.startswith(MAGICS):
@@ -254,29 +254,29 @@ def read_trust_store(path: str, kind: str, password: str | None) -> str:
 def normalize_pem(pem: bytes) -> bytes:
     """Return PEM with line breaks for OpenSSL. Kafka also accepts spaces instead, as in property files."""
     blocks = [
-        b"-----BEGIN %b-----\n%b%b\n-----END %b-----\n" % (name, _head(head), _in_lines(body), name)
+        b"-----BEGIN %b-----\n%b%b\n-----END %b-----\n" % (name, _format_head(head), _wrap_lines(body), name)
         for name, head, body in _BLOCK.findall(pem)
     ]
     return b"".join(blocks) or pem
 
 
-def _head(head: bytes) -> bytes:
+def _format_head(head: bytes) -> bytes:
     return head.strip() + b"\n\n" if head.strip() else b""
 
 
-def _in_lines(body: bytes) -> bytes:
+def _wrap_lines(body: bytes) -> bytes:
     text = b"".join(body.split())
     return b"\n".join(text[at : at + _LINE] for at in range(0, len(text), _LINE))
 
 
-def _chain(leaf: "Certificate", others: "Sequence[Certificate]") -> "list[Certificate]":
+def _build_chain(leaf: "Certificate", candidates: "Sequence[Certificate]") -> "list[Certificate]":
     """Return a certificate followed by those of its issuers. A store can also contain certificates of other keys."""
     chain = [leaf]
     while chain[-1].issuer != chain[-1].subject:
         issuer = next(
             (
                 certificate
-                for certificate in others
+                for certificate in candidates
                 if certificate.subject == chain[-1].issuer and certificate not in chain
             ),
             None,
@@ -288,7 +288,7 @@ def _chain(leaf: "Certificate", others: "Sequence[Certificate]") -> "list[Certif
 
 
 @contextmanager
-def _extra(feature: str) -> Generator[None]:
+def _require_extra(feature: str) -> Generator[None]:
     try:
         yield
     except ImportError:

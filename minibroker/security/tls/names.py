@@ -48,36 +48,36 @@ def subject_of(certificate: bytes) -> str:
     except ImportError:
         raise missing_extra("The name in a client's certificate", "cryptography") from None
     subject = x509.load_der_x509_certificate(certificate).subject
-    return ",".join("+".join(map(_attribute, rdn)) for rdn in reversed(subject.rdns))
+    return ",".join("+".join(map(_format_attribute, rdn)) for rdn in reversed(subject.rdns))
 
 
-def _attribute(attribute: "NameAttribute[str | bytes]") -> str:
+def _format_attribute(attribute: "NameAttribute[str | bytes]") -> str:
     keyword = _KEYWORDS.get(attribute.oid.dotted_string)
     value = attribute.value
     if keyword is None or isinstance(value, bytes):
-        return f"{keyword or attribute.oid.dotted_string}=#{_der(attribute).hex()}"
+        return f"{keyword or attribute.oid.dotted_string}=#{_encode_der(attribute).hex()}"
     text = _ESCAPED.sub(r"\\\g<0>", value).replace("\0", "\\00")
     inner = text.strip(" \r")
     lead = len(text) - len(text.lstrip(" \r"))
     before, after = text[:lead], text[lead + len(inner) :]
-    return f"{keyword}={_escaped(before)}{inner}{_escaped(after)}"
+    return f"{keyword}={_escape(before)}{inner}{_escape(after)}"
 
 
-def _escaped(blanks: str) -> str:
+def _escape(blanks: str) -> str:
     return "".join("\\" + blank for blank in blanks)
 
 
-def _der(attribute: "NameAttribute[str | bytes]") -> bytes:
+def _encode_der(attribute: "NameAttribute[str | bytes]") -> bytes:
     """Return the value as encoded in the certificate, after the headers of a name, a set and a pair, and the type."""
     from cryptography import x509  # noqa: PLC0415 - as above
 
     data = x509.Name([attribute]).public_bytes()
     for _ in range(3):
-        data = data[_header(data) :]
-    return data[_header(data) + data[1] :]  # An object identifier is short.
+        data = data[_header_size(data) :]
+    return data[_header_size(data) + data[1] :]  # An object identifier is short.
 
 
-def _header(data: bytes) -> int:
+def _header_size(data: bytes) -> int:
     """Return the size of a DER value's type and length, in bytes."""
     return 2 if data[1] < _LONG_FORM else 2 + data[1] - _LONG_FORM
 
@@ -98,7 +98,7 @@ class PrincipalMapper:
             if match is None:
                 raise MappingRuleError(f"ssl.principal.mapping.rules: {text[position:]!r} is not a rule")
             position = match.end()
-            self._rules.append(None if match["default"] else _rule(match))
+            self._rules.append(None if match["default"] else _compile_rule(match))
 
     def name_of(self, subject: str) -> str:
         """Return the name of a principal.
@@ -116,7 +116,7 @@ class PrincipalMapper:
         raise NoMappingError(f"no rule of ssl.principal.mapping.rules applies to {subject}")
 
 
-def _rule(match: re.Match[str]) -> tuple[re.Pattern[str], str, str]:
+def _compile_rule(match: re.Match[str]) -> tuple[re.Pattern[str], str, str]:
     try:
         pattern = re.compile(match["pattern"])
     except re.error as error:
@@ -126,10 +126,10 @@ def _rule(match: re.Match[str]) -> tuple[re.Pattern[str], str, str]:
     ]
     if max(groups, default=0) > pattern.groups:
         raise MappingRuleError(f"ssl.principal.mapping.rules: {match['pattern']!r} has no group {max(groups)}")
-    return pattern, _BACK_REFERENCE.sub(_reference, match["replacement"]), match["case"]
+    return pattern, _BACK_REFERENCE.sub(_convert_reference, match["replacement"]), match["case"]
 
 
-def _reference(match: re.Match[str]) -> str:
+def _convert_reference(match: re.Match[str]) -> str:
     r"""Convert Java's $1 for a group to \g<1>, and \x for a literal x to x."""
     if match[2] is not None:
         return f"\\g<{match[2]}>"

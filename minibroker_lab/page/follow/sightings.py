@@ -10,7 +10,7 @@ from minibroker_lab.trace.reading import error_name
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.frames import request_fields, response_fields
-from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch, record_in_set
+from minibroker_protocol.fields.record_places import RecordPlace, find_record_in_batch, find_record_in_set
 from minibroker_protocol.fields.tree import LENGTH, STRUCT, Limits, Node
 from minibroker_protocol.records.header import (
     LENGTH_AT,
@@ -218,7 +218,7 @@ def _can_contain(data: memoryview, number: int) -> bool:
 
 def _in_set(data: memoryview, number: int) -> RecordPlace | None:
     try:
-        return record_in_set(data, number)
+        return find_record_in_set(data, number)
     except DecodeError:
         return None
 
@@ -302,7 +302,7 @@ def _find_record(frames: _Frames, part: Node, target: Target) -> tuple[str, Reco
 
 def _open_batch(entry: memoryview, at: int, target: Target) -> tuple[str, RecordPlace | None] | None:
     try:
-        place = record_in_batch(entry, target.offset)
+        place = find_record_in_batch(entry, target.offset)
     except DecodeError:  # The batch is too large to decompress.
         return "fetched", None
     return None if place is None else ("fetched", _shift(place, at))

@@ -70,10 +70,10 @@ def decode_versioned(cls: type[T], data: bytes | bytearray | memoryview) -> T:
     return message
 
 
-def _range_text(known: VersionRange) -> str:
-    if known.first == known.last:
-        return f"only {known.first} is known"
-    return f"{known.first} to {known.last} are known"
+def _range_text(versions: VersionRange) -> str:
+    if versions.first == versions.last:
+        return f"only {versions.first} is known"
+    return f"{versions.first} to {versions.last} are known"
 
 
 def has_version(cls: type[Any], version: int) -> bool:

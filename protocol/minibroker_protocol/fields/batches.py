@@ -126,7 +126,7 @@ def _add_message_bytes(cursor: Cursor, parent: Node, name: str) -> Node:
 def _open_wrapper(cursor: Cursor, limits: Limits, value: Node, header: BatchHeader) -> None:
     payload = (value.children or [value])[-1]
     try:
-        data = _decompressed(payload, header, limits)
+        data = _decompress_payload(payload, header, limits)
     except DecodeError as error:
         payload.fault = str(error)
         return
@@ -135,7 +135,7 @@ def _open_wrapper(cursor: Cursor, limits: Limits, value: Node, header: BatchHead
     payload.inside.children.extend(wrapped_nodes(messages_cursor, header))
 
 
-def _decompressed(payload: Node, header: BatchHeader, limits: Limits) -> bytes:
+def _decompress_payload(payload: Node, header: BatchHeader, limits: Limits) -> bytes:
     if payload.type != COMPRESSED:
         raise DecodeError("value: none, in a compressed message")
     if header.codec is CompressionCodec.ZSTD:
@@ -145,7 +145,7 @@ def _decompressed(payload: Node, header: BatchHeader, limits: Limits) -> bytes:
 
 def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
     """Yield the messages in a wrapper's decompressed bytes, and a final leaf for bytes that are not a message."""
-    last = _last_offset(cursor)
+    last = _find_last_offset(cursor)
     base = wrapper.base_offset - last if wrapper.magic != MAGIC_V0 and wrapper.base_offset else 0
     timestamp: Note = "not in force: the wrapper's is" if wrapper.timestamp_type else notes.format_time
     index = 0
@@ -170,7 +170,7 @@ def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
         index += 1
 
 
-def _last_offset(cursor: Cursor) -> int:
+def _find_last_offset(cursor: Cursor) -> int:
     """Return the offset of the last complete message."""
     at, offset = cursor.at, 0
     while cursor.end - at > MAGIC_AT:
@@ -213,7 +213,7 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
         if cursor.is_used_up:
             parent.add(cursor.unopened_leaf(f"{cursor.left} bytes of batches: the tree would be too large"))
             return
-        size = _entry_size(cursor)
+        size = _read_entry_size(cursor)
         if not MIN_MESSAGE_LENGTH + LOG_OVERHEAD <= size <= cursor.left:
             reason = f"the beginning of a batch: {cursor.left} of {size} bytes" if size else f"{cursor.left} bytes"
             is_truncated = not is_whole and (not size or size > cursor.left)
@@ -236,7 +236,7 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
         number += 1
 
 
-def _entry_size(cursor: Cursor) -> int:
+def _read_entry_size(cursor: Cursor) -> int:
     """Return the size of the next batch according to its length field, or 0 if that is truncated."""
     if cursor.left <= MAGIC_AT:
         return 0
@@ -353,59 +353,61 @@ def _skip_records(cursor: Cursor, first: int, count: int) -> Node:
     return Node("(not opened)", NOT_OPENED, start, at, f"records {first} to {first + count - 1}")
 
 
-def _add_record(part: Cursor, header: BatchHeader, node: Node) -> None:
-    node.add(part.number("attributes", INT8, "Record.attributes", "no bit is in use"))
+def _add_record(cursor: Cursor, header: BatchHeader, node: Node) -> None:
+    node.add(cursor.number("attributes", INT8, "Record.attributes", "no bit is in use"))
     node.add(
-        part.varlong(
+        cursor.varlong(
             "timestamp_delta", "Record.timestamp_delta", lambda delta: notes.record_timestamp_note(delta, header)
         )
     )
     delta = node.add(
-        part.varint("offset_delta", "Record.offset_delta", lambda delta: f"offset {header.base_offset + delta}")
+        cursor.varint("offset_delta", "Record.offset_delta", lambda delta: f"offset {header.base_offset + delta}")
     )
     node.value = header.base_offset + delta.value
-    key = _add_bytes(part, node, "key")
+    key = _add_bytes(cursor, node, "key")
     if header.is_control and key is not None and len(key) == CONTROL_KEY.size:
-        _open_marker_key(part, node.find("key"), node)
-    value = _add_bytes(part, node, "value")
+        _open_marker_key(cursor, node.find("key"), node)
+    value = _add_bytes(cursor, node, "value")
     is_marker = header.is_control and key is not None and control_type(bytes(key))[0] in MARKER_TYPES
     if is_marker and value is not None and len(value) == _MARKER_VALUE:
-        _open_marker_value(part, node.find("value"))
-    _add_headers(part, node)
+        _open_marker_value(cursor, node.find("value"))
+    _add_headers(cursor, node)
 
 
-def _add_bytes(part: Cursor, parent: Node, name: str, about: str = "") -> memoryview | None:
+def _add_bytes(cursor: Cursor, parent: Node, name: str, about: str = "") -> memoryview | None:
     """Add a length and a value of that many bytes; a negative length means null."""
     about = about or f"Record.{name}"
-    node = parent.add(Node(name, BYTES, part.at, part.at, about=about))
+    node = parent.add(Node(name, BYTES, cursor.at, cursor.at, about=about))
     try:
-        length = node.add(part.varint(LENGTH, f"{about}_length", notes.length_note(name.rpartition("_")[2])))
+        length = node.add(cursor.varint(LENGTH, f"{about}_length", notes.length_note(name.rpartition("_")[2])))
         if length.value > 0:
-            node.add(part.leaf(CONTENT, BYTES, length.value, part.data[part.at : part.at + length.value], about))
+            node.add(
+                cursor.leaf(CONTENT, BYTES, length.value, cursor.data[cursor.at : cursor.at + length.value], about)
+            )
     finally:
-        node.end = part.at
+        node.end = cursor.at
     if length.value < 0:
         node.note = "null"
         return None
-    value = part.data[length.end : part.at]
+    value = cursor.data[length.end : cursor.at]
     node.value = value
     return value
 
 
-def _open_marker_key(part: Cursor, key: Node, record: Node) -> None:
+def _open_marker_key(cursor: Cursor, key: Node, record: Node) -> None:
     assert key.children is not None
     content = key.children.pop()
-    key_cursor = Cursor(part.data, content.start, content.end, part.budget)
+    key_cursor = Cursor(cursor.data, content.start, content.end, cursor.budget)
     key.add(key_cursor.number("version", INT16, "ControlRecord.version", "of the control record's key"))
     kind = key.add(key_cursor.number("type", INT16, "ControlRecord.type"))
-    kind.note = control_type(bytes(part.data[content.start : content.end]))[0]
+    kind.note = control_type(bytes(cursor.data[content.start : content.end]))[0]
     record.note = kind.note
 
 
-def _open_marker_value(part: Cursor, value: Node) -> None:
+def _open_marker_value(cursor: Cursor, value: Node) -> None:
     assert value.children is not None
     content = value.children.pop()
-    value_cursor = Cursor(part.data, content.start, content.end, part.budget)
+    value_cursor = Cursor(cursor.data, content.start, content.end, cursor.budget)
     value.add(value_cursor.number("version", INT16, "EndTransactionMarker.version", "of the marker's value"))
     value.add(
         value_cursor.number(
@@ -417,22 +419,22 @@ def _open_marker_value(part: Cursor, value: Node) -> None:
     )
 
 
-def _add_headers(part: Cursor, record: Node) -> None:
-    headers = Node("headers", ARRAY, part.at, part.at, about="Record.headers")
-    count = headers.add(part.varint(COUNT, "Record.header_count", "headers that follow"))
-    headers.value, headers.end = count.value, part.at
+def _add_headers(cursor: Cursor, record: Node) -> None:
+    headers = Node("headers", ARRAY, cursor.at, cursor.at, about="Record.headers")
+    count = headers.add(cursor.varint(COUNT, "Record.header_count", "headers that follow"))
+    headers.value, headers.end = count.value, cursor.at
     record.add(headers)
-    if not 0 <= count.value <= part.left:
-        raise DecodeError(f"header count: {count.value}, but {part.left} bytes are left")
+    if not 0 <= count.value <= cursor.left:
+        raise DecodeError(f"header count: {count.value}, but {cursor.left} bytes are left")
     for index in range(count.value):
-        node = headers.add(Node(f"[{index}]", STRUCT, part.at, part.at, about="Record.headers"))
+        node = headers.add(Node(f"[{index}]", STRUCT, cursor.at, cursor.at, about="Record.headers"))
         try:
-            if _add_bytes(part, node, "header_key") is None:
+            if _add_bytes(cursor, node, "header_key") is None:
                 raise DecodeError("header key length: negative")
             _retype_as_text(node.find("header_key"))
-            _add_bytes(part, node, "header_value")
+            _add_bytes(cursor, node, "header_value")
         finally:
-            node.end = headers.end = part.at
+            node.end = headers.end = cursor.at
 
 
 def _retype_as_text(node: Node) -> None:

@@ -66,13 +66,13 @@ def _open_record(record: Node, data: memoryview, kinds: _Kinds, budget: Budget) 
         return
     for key_class, value_class in kinds:
         if version in schema_of(key_class).versions:
-            _open(key, data, key_class, budget)
-            _open(value, data, value_class, budget)
+            _decode_content(key, data, key_class, budget)
+            _decode_content(value, data, value_class, budget)
             record.note = key_class.__name__.removesuffix("Key")
             return
 
 
-def _open(node: Node, data: memoryview, cls: type[Any], budget: Budget) -> None:
+def _decode_content(node: Node, data: memoryview, cls: type[Any], budget: Budget) -> None:
     """Replace the bytes of a key or value with the fields of its message."""
     children = node.children or []
     content = children[-1] if children else None

@@ -53,9 +53,9 @@ def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAU
             key, version, declared = _add_request_header(cursor, header)
         finally:
             header.end = cursor.at
-        root.name = f"{_name(key)} v{version} request"
+        root.name = f"{_api_name(key)} v{version} request"
         if declared is None or version not in schema_of(declared.request).versions:
-            raise_decode_error(f"{_name(key)} v{version} is not known here")
+            raise_decode_error(f"{_api_name(key)} v{version} is not known here")
         _add_body(cursor, root, declared.request, version, limits)
     except DecodeError as error:
         root.add(cursor.error_leaf(error))
@@ -70,7 +70,7 @@ def response_fields(
     A response to an ApiVersions request of an unsupported version is in version 0 (KIP-511).
     """
     view = memoryview(frame)
-    root = Node(f"{_name(api_key)} v{version} response", STRUCT, 0, len(view))
+    root = Node(f"{_api_name(api_key)} v{version} response", STRUCT, 0, len(view))
     cursor = Cursor(view, 0, len(view), Budget(limits.fields))
     header = Node("header", STRUCT, 0, 0, about="ResponseHeader")
     try:
@@ -82,9 +82,9 @@ def response_fields(
         declared = declared_messages(api_key)
         if api_key == ApiKey.API_VERSIONS and bytes(view[cursor.at : cursor.at + 2]) == _UNSUPPORTED_VERSION:
             version = 0
-            root.name = f"{_name(api_key)} v0 response"
+            root.name = f"{_api_name(api_key)} v0 response"
         if declared is None or version not in schema_of(declared.response).versions:
-            raise_decode_error(f"{_name(api_key)} v{version} is not known here")
+            raise_decode_error(f"{_api_name(api_key)} v{version} is not known here")
         if api_key != ApiKey.API_VERSIONS and version in schema_of(declared.response).flexible:
             _add_header_tags(cursor, header)
         _add_body(cursor, root, declared.response, version, limits)
@@ -93,7 +93,7 @@ def response_fields(
     return root
 
 
-def _name(api_key: int) -> str:
+def _api_name(api_key: int) -> str:
     try:
         return ApiKey(api_key).message
     except ValueError:
@@ -108,7 +108,7 @@ def _add_length(cursor: Cursor, root: Node) -> None:
 
 def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Messages | None]:
     """Add the fields of a request header, and return the API key, the version and the messages."""
-    key = header.add(cursor.number("request_api_key", INT16, "RequestHeader.request_api_key", _name))
+    key = header.add(cursor.number("request_api_key", INT16, "RequestHeader.request_api_key", _api_name))
     version = header.add(cursor.number("request_api_version", INT16, "RequestHeader.request_api_version"))
     header.add(cursor.number("correlation_id", INT32, "RequestHeader.correlation_id"))
     declared = declared_messages(key.value)

@@ -56,15 +56,15 @@ class Meaning(NamedTuple):
     kip: int | None
 
 
-def _rows(file: str) -> list[list[str]]:
+def _read_rows(file: str) -> list[list[str]]:
     lines = Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
     return [line.split("\t") for line in lines]
 
 
-MEANINGS: Final = {name: Meaning(text, int(kip) if kip else None) for name, kip, text in _rows("meanings.tsv")}
+MEANINGS: Final = {name: Meaning(text, int(kip) if kip else None) for name, kip, text in _read_rows("meanings.tsv")}
 KIPS: Final = {
     api: {int(version): int(kip) for version, kip in (pair.split(":") for pair in kips.split(" "))}
-    for api, kips in _rows("kips.tsv")
+    for api, kips in _read_rows("kips.tsv")
 }
 """The KIPs that introduced fields, by API and version."""
 
@@ -106,17 +106,17 @@ def first_versions(api: str) -> Mapping[str, int]:
     messages = messages_of(ApiKey[api.upper()])
     versions: dict[str, int] = {}
     for cls in (messages.request, messages.response):
-        _walk(cls, 0, versions)
+        _collect_first_versions(cls, 0, versions)
     return versions
 
 
-def _walk(cls: type[Any], least: int, versions: dict[str, int]) -> None:
+def _collect_first_versions(cls: type[Any], min_version: int, versions: dict[str, int]) -> None:
     for field in fields_of(cls):
         place = f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}.{field.name}"
-        first = max(least, field.present.first)
+        first = max(min_version, field.present.first)
         versions[place] = min(first, versions.get(place, first))
         if not isinstance(field.kind, p.WireType):
-            _walk(field.kind, first, versions)
+            _collect_first_versions(field.kind, first, versions)
 
 
 MAX_VALUE_BYTES: Final = 1024

@@ -47,7 +47,7 @@ class RecordPlace(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
+def find_record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
     """Return the record with this offset in a batch or message from a log, or None if it does not contain the offset.
 
     `entry` can extend beyond the batch.
@@ -56,17 +56,17 @@ def record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
         DecodeError: the batch is invalid or too large to search.
     """
     if entry[MAGIC_AT] < MAGIC_V2:
-        for start, end, node in _messages(entry):
+        for start, end, node in _list_messages(entry):
             if node.value == offset:
-                return _message_place(start, end, node)
+                return _locate_message(start, end, node)
         return None
     header = read_header(entry)
     if not header.base_offset <= offset <= header.last_offset:
         return None
-    return _in_v2(entry, header, offset - header.base_offset)
+    return _find_in_v2(entry, header, offset - header.base_offset)
 
 
-def record_in_set(data: memoryview, number: int) -> RecordPlace | None:
+def find_record_in_set(data: memoryview, number: int) -> RecordPlace | None:
     """Return the record that gets the offset `number` after the first one when this record set is appended.
 
     The result is None if there are fewer records. A truncated last batch is skipped.
@@ -81,21 +81,21 @@ def record_in_set(data: memoryview, number: int) -> RecordPlace | None:
             return None
         entry = data[at : at + size]
         if entry[MAGIC_AT] < MAGIC_V2:
-            messages = _messages(entry)
+            messages = _list_messages(entry)
             if number < len(messages):
-                return _moved(_message_place(*messages[number]), at)
+                return _move(_locate_message(*messages[number]), at)
             number -= len(messages)
         else:
             header = read_header(entry)
             if number <= header.last_offset_delta:
-                place = _in_v2(entry, header, number)
-                return None if place is None else _moved(place, at)
+                place = _find_in_v2(entry, header, number)
+                return None if place is None else _move(place, at)
             number -= header.last_offset_delta + 1
         at += size
     return None
 
 
-def _moved(place: RecordPlace, by: int) -> RecordPlace:
+def _move(place: RecordPlace, by: int) -> RecordPlace:
     """Return a place moved by the position of its entry."""
     shift = 0 if place.is_inside else by
     return place._replace(
@@ -106,7 +106,7 @@ def _moved(place: RecordPlace, by: int) -> RecordPlace:
     )
 
 
-def _in_v2(entry: memoryview, header: BatchHeader, delta: int) -> RecordPlace | None:
+def _find_in_v2(entry: memoryview, header: BatchHeader, delta: int) -> RecordPlace | None:
     if header.record_count > _MAX_RECORDS:
         raise DecodeError(f"record count: {header.record_count}, which is more than {_MAX_RECORDS}")
     size = header.size_in_bytes
@@ -119,12 +119,12 @@ def _in_v2(entry: memoryview, header: BatchHeader, delta: int) -> RecordPlace | 
         length, begin = decode_varint(data, at)
         _, behind = decode_varlong(data, begin + 1)
         if decode_varint(data, behind)[0] == delta:
-            return _v2_place(data[: begin + length], at, header, is_inside=is_inside)
+            return _locate_v2_record(data[: begin + length], at, header, is_inside=is_inside)
         at = begin + length
     return None
 
 
-def _v2_place(data: memoryview, at: int, header: BatchHeader, *, is_inside: bool) -> RecordPlace:
+def _locate_v2_record(data: memoryview, at: int, header: BatchHeader, *, is_inside: bool) -> RecordPlace:
     cursor = Cursor(data, at, len(data), Budget(_LIMITS.record_fields))
     node = next(record_nodes(cursor, header))
     if not node.children or node.children[-1].name == "(error)":
@@ -138,24 +138,26 @@ def _v2_place(data: memoryview, at: int, header: BatchHeader, *, is_inside: bool
         node.end,
         is_inside,
         header.max_timestamp if is_stamped else header.base_timestamp + delta,
-        _bytes(node.find("key")),
-        _bytes(node.find("value")),
+        _to_bytes(node.find("key")),
+        _to_bytes(node.find("value")),
         tuple(
-            _header(header_node) for header_node in node.find("headers").children or () if header_node.type == STRUCT
+            _read_record_header(header_node)
+            for header_node in node.find("headers").children or ()
+            if header_node.type == STRUCT
         ),
     )
 
 
-def _header(node: Node) -> tuple[str, bytes | None]:
-    key = _bytes(node.find("header_key")) or b""
-    return key.decode(errors="replace"), _bytes(node.find("header_value"))
+def _read_record_header(node: Node) -> tuple[str, bytes | None]:
+    key = _to_bytes(node.find("header_key")) or b""
+    return key.decode(errors="replace"), _to_bytes(node.find("header_value"))
 
 
-def _bytes(node: Node) -> bytes | None:
+def _to_bytes(node: Node) -> bytes | None:
     return None if node.value is None else bytes(node.value)
 
 
-def _messages(entry: memoryview) -> list[tuple[int, int, Node]]:
+def _list_messages(entry: memoryview) -> list[tuple[int, int, Node]]:
     """Return (start, end, node) of a v0 or v1 message, or of all messages in a wrapper, for which `start` is -1."""
     root = Node("messages", STRUCT, 0, len(entry))
     size = LOG_OVERHEAD + int.from_bytes(entry[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
@@ -174,10 +176,10 @@ def _messages(entry: memoryview) -> list[tuple[int, int, Node]]:
     return [(0, size, outer_message)]
 
 
-def _message_place(start: int, end: int, node: Node) -> RecordPlace:
+def _locate_message(start: int, end: int, node: Node) -> RecordPlace:
     try:
         timestamp = int(node.find("timestamp").value)
     except KeyError:
         timestamp = -1
-    key, value = _bytes(node.find("key")), _bytes(node.find("value"))
+    key, value = _to_bytes(node.find("key")), _to_bytes(node.find("value"))
     return RecordPlace(0, end, node.start, node.end, start < 0, timestamp, key, value)

@@ -63,7 +63,7 @@ def declaration_path(cls: type[Any]) -> str:
 
 
 @cache
-def _layout(fmt: str) -> struct.Struct:
+def _struct_for(fmt: str) -> struct.Struct:
     return struct.Struct(">" + fmt)
 
 
@@ -112,10 +112,10 @@ class MessageWalker:
             parent.add(self._fixed(cursor, field.name, field.kind, about))
 
     def _fixed(self, cursor: Cursor, name: str, kind: Any, about: str) -> Node:
-        layout = _layout(kind.fmt)
+        layout = _struct_for(kind.fmt)
         node = cursor.leaf(name, kind.name, layout.size, None, about)
         (node.value,) = layout.unpack_from(cursor.data, node.start)
-        node.note = _note(about, node.value)
+        node.note = _note_for(about, node.value)
         return node
 
     def _length(self, cursor: Cursor, name: str, prefix: str) -> tuple[Node, int]:
@@ -196,7 +196,9 @@ class MessageWalker:
             node.end = cursor.at
 
 
-def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field, str]], walk: MessageWalker) -> None:
+def tagged_fields(
+    cursor: Cursor, parent: Node, tagged_places: Mapping[int, tuple[Field, str]], walk: MessageWalker
+) -> None:
     """Add a section of tagged fields (KIP-482): known fields by name, others as bytes."""
     section = parent.add(Node("tagged_fields", TAGGED_FIELDS, cursor.at, cursor.at, about="(tagged fields)"))
     try:
@@ -207,24 +209,26 @@ def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field,
         for _ in range(count.value):
             node = section.add(Node("tagged_field", TAGGED_FIELD, cursor.at, cursor.at))
             try:
-                _add_tagged_field(cursor, node, known, walk)
+                _add_tagged_field(cursor, node, tagged_places, walk)
             finally:
                 node.end = cursor.at
     finally:
         section.end = cursor.at
 
 
-def _add_tagged_field(cursor: Cursor, node: Node, known: Mapping[int, tuple[Field, str]], walk: MessageWalker) -> None:
+def _add_tagged_field(
+    cursor: Cursor, node: Node, tagged_places: Mapping[int, tuple[Field, str]], walk: MessageWalker
+) -> None:
     tag = node.add(cursor.uvarint(TAG))
     node.value = tag.value
     size = node.add(cursor.uvarint(SIZE))
     field_cursor = cursor.sub_cursor(size.value, f"tag {tag.value}")
-    if tag.value not in known:
+    if tag.value not in tagged_places:
         node.name = f"tag {tag.value}"
         node.note = "unknown tag"
         node.add(field_cursor.remaining_leaf(CONTENT, UNKNOWN, "a tagged field that is not known here"))
         return
-    field, about = known[tag.value]
+    field, about = tagged_places[tag.value]
     node.name = field.name
     try:
         walk.field(field_cursor, node, field, about, in_tag=True)
@@ -238,10 +242,10 @@ def _is_plain(field: Field) -> bool:
     return not field.is_array and isinstance(field.kind, p.WireType) and not field.kind.prefix
 
 
-def _add_text(part: Cursor, node: Node) -> None:
-    view = part.data[part.at : part.end]
+def _add_text(cursor: Cursor, node: Node) -> None:
+    view = cursor.data[cursor.at : cursor.end]
     if len(view):
-        node.add(part.leaf(CONTENT, TEXT, len(view)))
+        node.add(cursor.leaf(CONTENT, TEXT, len(view)))
     try:
         node.value = str(view, "utf-8")
     except UnicodeDecodeError as error:
@@ -249,15 +253,15 @@ def _add_text(part: Cursor, node: Node) -> None:
         node.fault = f"{node.name}: text that is not UTF-8: {error.reason}"
 
 
-def _add_bytes(part: Cursor, node: Node, about: str) -> None:
-    if not part.left:
+def _add_bytes(cursor: Cursor, node: Node, about: str) -> None:
+    if not cursor.left:
         return
     cls = _PAYLOADS.get(about)
     payload = None
     if cls is not None:
-        payload = payload_node(Cursor(part.data, part.at, part.end, part.budget), cls)
+        payload = payload_node(Cursor(cursor.data, cursor.at, cursor.end, cursor.budget), cls)
     if payload is None:
-        node.add(part.leaf(CONTENT, BYTES, part.left))
+        node.add(cursor.leaf(CONTENT, BYTES, cursor.left))
     else:
         node.add(payload)
 
@@ -285,7 +289,7 @@ def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
     return node
 
 
-def _note(about: str, value: Any) -> str:
+def _note_for(about: str, value: Any) -> str:
     """Return a remark on a number in a field whose numbers have a meaning."""
     name = about.rpartition(".")[2]
     if name.endswith("error_code"):

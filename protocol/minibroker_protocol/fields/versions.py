@@ -45,10 +45,10 @@ class Translation(NamedTuple):
 def request_versions(api_key: int) -> range:
     """Return the declared versions of an API's requests, or an empty range for an unknown API."""
     declared = declared_messages(api_key)
-    return range(0) if declared is None else _range(declared.request)
+    return range(0) if declared is None else _version_range(declared.request)
 
 
-def _range(cls: type[Any]) -> range:
+def _version_range(cls: type[Any]) -> range:
     first, last = schema_of(cls).versions
     return range(first, last + 1)
 
@@ -58,19 +58,19 @@ def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> T
     view = memoryview(frame)[_LENGTH.size :]
     try:
         header = read_request_header(view)
-        declared = _declared(header.api_key, version)
+        declared = _find_messages(header.api_key, version)
         cls = declared.request
         position = header.body
         if header.api_version in schema_of(cls).versions and header.api_version in schema_of(cls).flexible:
             position = skip_tagged_fields(view, position)
-        message = _decoded(cls, view, header.api_version, position)
+        message = _decode_message(cls, view, header.api_version, position)
         out = bytearray(_REQUEST_START.pack(header.api_key, version, header.correlation_id))
         if (header.api_key, version) != (ApiKey.CONTROLLED_SHUTDOWN, 0):
             client_id = None if header.client_id is None else header.client_id.encode()
             out += _CLIENT_ID_LENGTH.pack(-1 if client_id is None else len(client_id)) + (client_id or b"")
         if version in schema_of(cls).flexible:
             out.append(0)
-        return _encoded(message, version, out)
+        return _encode_translation(message, version, out)
     except ProtocolError as error:
         return Translation(version, None, (), str(error))
 
@@ -81,21 +81,21 @@ def response_in_version(
     """Convert the response to a request of version `own_version` to another version."""
     view = memoryview(frame)
     try:
-        declared = _declared(api_key, version)
+        declared = _find_messages(api_key, version)
         cls, position = declared.response, _RESPONSE_BODY
         has_header_tags = api_key != ApiKey.API_VERSIONS
         if has_header_tags and own_version in schema_of(cls).versions and own_version in schema_of(cls).flexible:
             position = skip_tagged_fields(view, position)
-        message = _decoded(cls, view, own_version, position)
+        message = _decode_message(cls, view, own_version, position)
         out = bytearray(view[_LENGTH.size : _RESPONSE_BODY])
         if has_header_tags and version in schema_of(cls).flexible:
             out.append(0)
-        return _encoded(message, version, out)
+        return _encode_translation(message, version, out)
     except ProtocolError as error:
         return Translation(version, None, (), str(error))
 
 
-def _declared(api_key: int, version: int) -> Messages:
+def _find_messages(api_key: int, version: int) -> Messages:
     declared = declared_messages(api_key)
     if declared is None:
         raise DecodeError(f"API {api_key} is not known here")
@@ -104,26 +104,26 @@ def _declared(api_key: int, version: int) -> Messages:
     return declared
 
 
-def _decoded(cls: type[Any], view: memoryview, version: int, position: int) -> Any:
+def _decode_message(cls: type[Any], view: memoryview, version: int, position: int) -> Any:
     if version not in schema_of(cls).versions:
         raise DecodeError(f"{cls.__name__} v{version} is not known here")
     return decode(cls, view, version, position, MAX_ELEMENTS)[0]
 
 
-def _encoded(message: Any, version: int, out: bytearray) -> Translation:
-    cls = _class(message)
+def _encode_translation(message: Any, version: int, out: bytearray) -> Translation:
+    cls = _class_of(message)
     flexible = version in schema_of(cls).flexible
-    lost = sorted(set(_lost(message, version, "", flexible=flexible)))
+    lost = sorted(set(_lost_fields(message, version, "", flexible=flexible)))
     encode(message, version, out, [])
     return Translation(version, _LENGTH.pack(len(out)) + bytes(out), lost)
 
 
-def _class(message: object) -> type[Any]:
+def _class_of(message: object) -> type[Any]:
     return type(message)
 
 
-def _lost(value: Any, version: int, path: str, *, flexible: bool) -> Iterator[str]:
-    cls = _class(value)
+def _lost_fields(value: Any, version: int, path: str, *, flexible: bool) -> Iterator[str]:
+    cls = _class_of(value)
     for field in fields_of(cls):
         content = getattr(value, field.name)
         name = path + camel_case(field.name)
@@ -134,7 +134,7 @@ def _lost(value: Any, version: int, path: str, *, flexible: bool) -> Iterator[st
             raise EncodeError(f"{name}: null, which version {version} does not know")
         elif not isinstance(field.kind, p.WireType) and content is not None:
             for structure in cast("Sequence[Any]", content) if field.is_array else (content,):
-                yield from _lost(structure, version, f"{name}.", flexible=flexible)
+                yield from _lost_fields(structure, version, f"{name}.", flexible=flexible)
 
 
 def _is_empty(field: Field, content: Any) -> bool:

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, InvalidRecordError, UnsupportedMagicError
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompressed
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress_in_chunks
 from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
@@ -82,7 +82,7 @@ class RecordBatch:
             return iter((bytes(data),))
         if self.header.record_count <= 0:
             return iter(())
-        return decompressed(codec, data, max_size=self.max_decompressed_size)
+        return decompress_in_chunks(codec, data, max_size=self.max_decompressed_size)
 
     def __iter__(self) -> Iterator[Record]:
         return self.read(self.records_data())

@@ -33,7 +33,7 @@ _SMALL_DATA_BYTES: Final = 32 * 1024
 
 
 @cache
-def _module(codec: CompressionCodec) -> Any:
+def _load_module(codec: CompressionCodec) -> Any:
     return import_module(f"minibroker_protocol.records.codecs.{_MODULES[codec]}")
 
 
@@ -47,19 +47,19 @@ def compress(
     Raises:
         EncodeError: the codec does not have this level.
     """
-    return b"".join(compressed(codec, data, magic=magic, level=level))
+    return b"".join(compress_in_chunks(codec, data, magic=magic, level=level))
 
 
-def compressed(
+def compress_in_chunks(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2, level: int | None = None
 ) -> Iterator[bytes]:
     """Like `compress`, but return the result in chunks, each computed in at most 40 ms with default levels."""
     if codec is CompressionCodec.NONE:
         return iter((bytes(data),))
     level = _checked_level(codec, level)
-    module = _module(codec)
+    module = _load_module(codec)
     is_v0 = magic == MAGIC_V0 and codec is CompressionCodec.LZ4
-    chunks: Iterator[bytes] = (module.compressed_v0 if is_v0 else module.compressed)(data, level)
+    chunks: Iterator[bytes] = (module.compress_in_chunks_v0 if is_v0 else module.compress_in_chunks)(data, level)
     return chunks
 
 
@@ -81,10 +81,12 @@ def decompress(
         InvalidRecordError: the data is malformed or truncated.
         DecompressedSizeError: the records take more than `max_size` bytes.
     """
-    return b"".join(decompressed(codec, data, max_size=max_size, magic=magic))  # Joining a single chunk copies nothing.
+    return b"".join(
+        decompress_in_chunks(codec, data, max_size=max_size, magic=magic)
+    )  # Joining a single chunk copies nothing.
 
 
-def decompressed(
+def decompress_in_chunks(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int, magic: int = MAGIC_V2
 ) -> Iterator[bytes]:
     """Like `decompress`, but return the records in chunks, each decompressed in a few milliseconds.
@@ -95,9 +97,9 @@ def decompressed(
         if len(data) > max_size:
             raise DecompressedSizeError(f"records: {len(data)} bytes, above the limit of {max_size}")
         return iter((bytes(data),))
-    module = _module(codec)
+    module = _load_module(codec)
     is_v0 = magic == MAGIC_V0 and codec is CompressionCodec.LZ4
-    chunks: Iterator[bytes] = (module.decompressed_v0 if is_v0 else module.decompressed)(data, max_size)
+    chunks: Iterator[bytes] = (module.decompress_in_chunks_v0 if is_v0 else module.decompress_in_chunks)(data, max_size)
     return chunks
 
 
@@ -107,7 +109,7 @@ def check_header(codec: CompressionCodec, data: memoryview) -> None:
     Raises:
         DecompressionError: Kafka's decoder rejects data that begins like this.
     """
-    _module(codec).check_header(data)
+    _load_module(codec).check_header(data)
 
 
 def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryview, budget: int) -> bytes | None:

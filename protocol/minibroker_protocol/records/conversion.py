@@ -19,7 +19,7 @@ from minibroker_protocol.errors import (
 )
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.compression import compressed
+from minibroker_protocol.records.compression import compress_in_chunks
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CRC_AT,
@@ -114,7 +114,7 @@ def to_message_set(
         )
         if codec is CompressionCodec.NONE:
             return message_set
-        packed = b"".join((yield from collect(compressed(codec, message_set, magic=magic, level=level))))
+        packed = b"".join((yield from collect(compress_in_chunks(codec, message_set, magic=magic, level=level))))
         # The log can have grown meanwhile, and a v0 wrapper contains absolute offsets.
         if is_relative or base_offset() == base:
             break
@@ -170,10 +170,10 @@ def down_convert(
         while records := _next_piece(unread):
             yield
             if records := _select_records(records, header, first_offset):
-                piece = _message_set(records, header, magic)
+                piece = _build_message_set(records, header, magic)
                 if header.codec is not CompressionCodec.NONE:
-                    packed = yield from collect(compressed(header.codec, piece, magic=magic))
-                    piece = _wrapper(b"".join(packed), records, header, magic)
+                    packed = yield from collect(compress_in_chunks(header.codec, piece, magic=magic))
+                    piece = _build_wrapper(b"".join(packed), records, header, magic)
                 if message_set and len(message_set) + len(piece) > max_bytes:
                     return message_set
                 message_set += piece
@@ -212,7 +212,7 @@ def _valid_timestamps(records: Sequence[Record]) -> list[int]:
     return [max(record.timestamp, NO_TIMESTAMP) for record in records]
 
 
-def _message_set(records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
+def _build_message_set(records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
     """Return a message set of records from one batch."""
     is_relative = header.codec is not CompressionCodec.NONE and magic > MAGIC_V0
     base = records[0].offset if is_relative else 0
@@ -233,7 +233,7 @@ def _message_set(records: Sequence[Record], header: BatchHeader, magic: int) -> 
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
 
 
-def _wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
+def _build_wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
     """Return the wrapper of a compressed message set."""
     append_time = _append_time(header, magic)
     return encode_wrapper(

@@ -74,41 +74,41 @@ def iter_messages(
     position = 0
     while end - position >= _SIZE.size:
         (size,) = _SIZE.unpack_from(view, position)
-        where = f"byte {base_position + position}"
+        location = f"byte {base_position + position}"
         if size < _HEADER_SIZES[0]:
-            raise CorruptRecordError(f"message size: {size} at {where}")
+            raise CorruptRecordError(f"message size: {size} at {location}")
         if size > end - position - _SIZE.size:
             return
         start = position + _SIZE.size
-        message = _read(view[start : start + size], base_position + position, where)
+        message = _read_message(view[start : start + size], base_position + position, location)
         if deep and message.codec is not CompressionCodec.NONE:
-            yield from _inner_messages(message, where)
+            yield from _inner_messages(message, location)
         else:
             yield message
         position = start + size
 
 
-def _read(message: memoryview, position: int, where: str) -> Kafka07Message:
+def _read_message(message: memoryview, position: int, location: str) -> Kafka07Message:
     magic = message[0]
     if magic >= len(_HEADER_SIZES):
-        raise UnsupportedMagicError(f"magic: {magic} at {where}, which Kafka 0.7 does not know")
+        raise UnsupportedMagicError(f"magic: {magic} at {location}, which Kafka 0.7 does not know")
     header_size = _HEADER_SIZES[magic]
     if len(message) < header_size:
-        raise CorruptRecordError(f"message size: {len(message)} at {where}, less than magic {magic} takes")
+        raise CorruptRecordError(f"message size: {len(message)} at {location}, less than magic {magic} takes")
     codec_id = message[1] & _CODEC_BITS if magic else 0
     if codec_id >= len(_CODECS):
-        raise UnsupportedCodecError(f"attributes: unknown compression codec {codec_id} at {where}")
+        raise UnsupportedCodecError(f"attributes: unknown compression codec {codec_id} at {location}")
     (crc,) = _CRC.unpack_from(message, header_size - _CRC.size)
     return Kafka07Message(position, magic, _CODECS[codec_id], crc, bytes(message[header_size:]))
 
 
-def _inner_messages(wrapper: Kafka07Message, where: str) -> Iterator[Kafka07Message]:
+def _inner_messages(wrapper: Kafka07Message, location: str) -> Iterator[Kafka07Message]:
     data = decompress(wrapper.codec, wrapper.value, max_size=MAX_DECOMPRESSED_SIZE)
     is_empty = True
     for message in iter_messages(data, deep=False):
         if message.codec is not CompressionCodec.NONE:
-            raise InvalidRecordError(f"value: a compressed message in the compressed one at {where}")
+            raise InvalidRecordError(f"value: a compressed message in the compressed one at {location}")
         is_empty = False
         yield message._replace(position=wrapper.position, wrapper_codec=wrapper.codec)
     if is_empty:
-        raise InvalidRecordError(f"value: no message in the compressed one at {where}")
+        raise InvalidRecordError(f"value: no message in the compressed one at {location}")

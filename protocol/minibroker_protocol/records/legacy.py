@@ -25,7 +25,7 @@ from minibroker_protocol.errors import (
     InvalidRecordError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress, decompressed
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress, decompress_in_chunks
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -131,7 +131,9 @@ class LegacyRecordBatch:
         if not self.is_compressed:
             return iter((bytes(self.buffer),))
         header = self.header
-        return decompressed(header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic)
+        return decompress_in_chunks(
+            header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic
+        )
 
     def _packed(self) -> memoryview:
         """Return the compressed message set in a wrapper."""

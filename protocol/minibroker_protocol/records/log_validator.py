@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.batch import Batch, RecordBatch
-from minibroker_protocol.records.compression import compressed
+from minibroker_protocol.records.compression import compress_in_chunks
 from minibroker_protocol.records.conversion import pack_batch, to_message_set, up_convert
 from minibroker_protocol.records.header import (
     MAGIC_V0,
@@ -149,7 +149,7 @@ def prepare_in_steps(
                 )
             return _prepare_message_set(message_set, opened_records, append)
         header, data = _convert_records(opened_records, first.header, append)
-    packed = yield from collect(compressed(append.codec, data, level=policy.level))
+    packed = yield from collect(compress_in_chunks(append.codec, data, level=policy.level))
     return _prepare_batch(*pack_batch(header, b"".join(packed), append.codec), append)
 
 

@@ -188,12 +188,12 @@ def _raise_frame_error(batch: memoryview) -> NoReturn:
     raise CorruptRecordError(f"batch length: {batch_length}, but {len(extra)} bytes follow the batch")
 
 
-def _starts_with_a_batch(rest: memoryview) -> bool:
+def _starts_with_a_batch(extra: memoryview) -> bool:
     """Return whether a second complete batch of any message format follows."""
-    if len(rest) < LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
+    if len(extra) < LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
         return False
-    batch_length = int.from_bytes(rest[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
-    return MIN_MESSAGE_LENGTH <= batch_length <= len(rest) - LOG_OVERHEAD and rest[MAGIC_AT] <= MAGIC_V2
+    batch_length = int.from_bytes(extra[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
+    return MIN_MESSAGE_LENGTH <= batch_length <= len(extra) - LOG_OVERHEAD and extra[MAGIC_AT] <= MAGIC_V2
 
 
 MAX_MEASURED_BYTES: Final = 8 * 1024 * 1024

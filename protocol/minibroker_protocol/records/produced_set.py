@@ -174,7 +174,7 @@ class RecordValidator:
             if bad_timestamps:
                 raise InvalidTimestampError("One or more records have been rejected due to invalid timestamp", errors)
             if errors:
-                raise InvalidRecordError(_summary(errors), errors)
+                raise InvalidRecordError(_summarize_errors(errors), errors)
 
     def _limits_sizes(self, header: BatchHeader) -> bool:
         """Return whether record sizes are limited. Kafka checks them only where it decompresses records."""
@@ -234,7 +234,7 @@ def _check_sizes(data: bytes, count: int, limit: int) -> None:
         position += size
 
 
-def _summary(errors: list[RecordError]) -> str:
+def _summarize_errors(errors: list[RecordError]) -> str:
     first_errors = ", ".join(
         f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:_SHOWN_ERRORS]
     )

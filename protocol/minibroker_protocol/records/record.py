@@ -89,14 +89,14 @@ def walk_records(data: bytes | memoryview, position: int, count: int, first: int
     return walk_records(data, position, count, first)
 
 
-def check_nothing_left(count: int, left: int) -> None:
+def check_nothing_left(count: int, remaining: int) -> None:
     """Raise if bytes follow the last record.
 
     Raises:
         InvalidRecordError: `left` is not 0.
     """
-    if left:
-        raise InvalidRecordError(f"record count: {count}, but {left} bytes follow the last of them")
+    if remaining:
+        raise InvalidRecordError(f"record count: {count}, but {remaining} bytes follow the last of them")
 
 
 def _read_headers(data: bytes, position: int) -> tuple[Headers, int]:
@@ -139,8 +139,8 @@ def _header_key_length(data: bytes | memoryview, position: int) -> tuple[int, in
     return length, position
 
 
-def _refuse_length(raw: int, left: int) -> NoReturn:
-    raise InvalidRecordError(f"length: {(raw >> 1) ^ -(raw & 1)}, but {left} bytes are left")
+def _refuse_length(raw: int, remaining: int) -> NoReturn:
+    raise InvalidRecordError(f"length: {(raw >> 1) ^ -(raw & 1)}, but {remaining} bytes are left")
 
 
 def _refuse_end(end: int, position: int) -> NoReturn:

@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Final
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch
+from minibroker_protocol.fields.record_places import RecordPlace, find_record_in_batch
 from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
 from minibroker_protocol.records.header import MAGIC_V2, MARKER_TYPES, BatchHeader, control_type
 from minibroker_storage.errors import LogClosedError
@@ -132,7 +132,7 @@ def record_view(log: Log, offset: int) -> RecordView:
     place, fault = None, ""
     if batch.last_offset >= offset:
         try:
-            place = record_in_batch(segment.batch_at(batch.position), offset)
+            place = find_record_in_batch(segment.batch_at(batch.position), offset)
         except DecodeError as error:
             fault = str(error)
     if place is None and not fault:

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch, record_in_set
+from minibroker_protocol.fields.record_places import RecordPlace, find_record_in_batch, find_record_in_set
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
@@ -29,7 +29,7 @@ def bytes_of(data: bytes | bytearray, place: RecordPlace) -> bytes:
 def test_a_record_of_a_batch_is_found_by_its_offset(codec: CompressionCodec) -> None:
     batch = build_batch(RECORDS, base_offset=40, codec=codec)
     for number, record in enumerate(RECORDS):
-        place = record_in_batch(memoryview(batch), 40 + number)
+        place = find_record_in_batch(memoryview(batch), 40 + number)
         assert place is not None
         assert (place.key, place.value, place.timestamp) == (record.key, record.value, record.timestamp)
         assert place.is_inside == (codec is not CompressionCodec.NONE)
@@ -37,8 +37,8 @@ def test_a_record_of_a_batch_is_found_by_its_offset(codec: CompressionCodec) -> 
         assert record.value is not None
         assert found.count(b"value") == 1
         assert record.value in found
-    assert record_in_batch(memoryview(batch), 39) is None
-    assert record_in_batch(memoryview(batch), 46) is None
+    assert find_record_in_batch(memoryview(batch), 39) is None
+    assert find_record_in_batch(memoryview(batch), 46) is None
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -46,31 +46,31 @@ def test_a_record_of_a_batch_is_found_by_its_offset(codec: CompressionCodec) -> 
 def test_a_message_is_found_by_its_offset_and_by_its_number(magic: int, codec: CompressionCodec) -> None:
     data = build_message_set(RECORDS, magic=magic, base_offset=40, codec=codec)
     for number, record in enumerate(RECORDS):
-        place = record_in_set(memoryview(data), number)
+        place = find_record_in_set(memoryview(data), number)
         assert place is not None
         assert (place.key, place.value) == (record.key, record.value)
         assert place.timestamp == (record.timestamp if magic else -1)
         assert (record.value or b"") in bytes_of(data, place)
         entry = memoryview(data)[place.batch_start :]
-        same = record_in_batch(entry, 40 + number)
+        same = find_record_in_batch(entry, 40 + number)
         assert same is not None
         assert same.value == record.value
-    assert record_in_set(memoryview(data), len(RECORDS)) is None
+    assert find_record_in_set(memoryview(data), len(RECORDS)) is None
 
 
 def test_a_record_is_found_behind_other_batches() -> None:
     first, second = build_batch(RECORDS), build_batch(RECORDS[:2])
     data = bytes(first + second)
-    place = record_in_set(memoryview(data), len(RECORDS) + 1)
+    place = find_record_in_set(memoryview(data), len(RECORDS) + 1)
     assert place is not None
     assert (place.batch_start, place.batch_end) == (len(first), len(data))
     assert b"value 1" in data[place.start : place.end]
-    assert record_in_set(memoryview(data)[:-1], len(RECORDS) + 1) is None
+    assert find_record_in_set(memoryview(data)[:-1], len(RECORDS) + 1) is None
 
 
 def test_null_and_headers_are_told() -> None:
     batch = build_batch([NewRecord(None, None, 5, (("a", b"1"), ("b", None)))])
-    place = record_in_batch(memoryview(batch), 0)
+    place = find_record_in_batch(memoryview(batch), 0)
     assert place is not None
     assert (place.key, place.value, place.headers) == (None, None, (("a", b"1"), ("b", None)))
 
@@ -79,15 +79,15 @@ def test_damaged_batches_are_refused() -> None:
     batch = build_batch(RECORDS, codec=CompressionCodec.GZIP)
     batch[70:] = bytes(len(batch) - 70)
     with pytest.raises(DecodeError):
-        record_in_batch(memoryview(batch), 3)
+        find_record_in_batch(memoryview(batch), 3)
 
 
 def test_batches_that_take_long_to_search_are_refused() -> None:
     batch = build_batch(RECORDS)
     batch[57:61] = (100_001).to_bytes(4, "big")
     with pytest.raises(DecodeError, match="record count: 100001, which is more than 100000"):
-        record_in_batch(memoryview(batch), 3)
+        find_record_in_batch(memoryview(batch), 3)
     records = [NewRecord(b"", b"", 1)] * 20_000
     wrapper = build_message_set(records, magic=1, codec=CompressionCodec.GZIP)
     with pytest.raises(DecodeError, match="the tree would be too large"):
-        record_in_batch(memoryview(wrapper), 19_999)
+        find_record_in_batch(memoryview(wrapper), 19_999)

@@ -19,10 +19,10 @@ from minibroker_protocol.records.compression import (
     COMPRESSION_LEVELS,
     DEFAULT_COMPRESSION_LEVELS,
     compress,
-    compressed,
+    compress_in_chunks,
     decompress,
+    decompress_in_chunks,
     decompress_within,
-    decompressed,
 )
 from minibroker_protocol.records.header import CompressionCodec
 from tests.sweeps import one_in
@@ -388,10 +388,10 @@ LARGE = TEXT * 6 + random.Random(3).randbytes(2 * CHUNK_SIZE) + bytes(3 * CHUNK_
 def test_data_of_several_steps_comes_back(codec: CompressionCodec, size: int) -> None:
     data = LARGE[-size:] if size else b""
     packed = compress(codec, data)
-    pieces = list(decompressed(codec, packed, max_size=size))
+    pieces = list(decompress_in_chunks(codec, packed, max_size=size))
     assert b"".join(pieces) == data
     if codec is not CompressionCodec.NONE:
-        assert min(len(list(compressed(codec, data))), len(pieces)) > size // CHUNK_SIZE - 1
+        assert min(len(list(compress_in_chunks(codec, data))), len(pieces)) > size // CHUNK_SIZE - 1
 
 
 @pytest.mark.parametrize("codec", one_in(2, COMPRESSING))
@@ -417,10 +417,10 @@ def test_damage_to_much_data_never_raises_a_librarys_own_error(codec: Compressio
 @pytest.mark.parametrize("codec", COMPRESSING)
 def test_batches_may_be_unpacked_by_turns(codec: CompressionCodec) -> None:
     one, two = (compress(codec, LARGE[start:]) for start in (0, 5))
-    first = decompressed(codec, one, max_size=len(LARGE))
+    first = decompress_in_chunks(codec, one, max_size=len(LARGE))
     head = next(first)
     assert decompress(codec, two, max_size=len(LARGE)) == LARGE[5:]
-    second = decompressed(codec, two, max_size=len(LARGE))
+    second = decompress_in_chunks(codec, two, max_size=len(LARGE))
     other_head = next(second)
     assert head + b"".join(first) == LARGE
     assert other_head + b"".join(second) == LARGE[5:]
@@ -437,7 +437,7 @@ LAST_BLOCK = b"\x01\x00\x00"
 def test_very_many_blocks_are_decompressed(block: bytes, plain: bytes) -> None:
     count = 20_001
     data = FRAME + block * count + LAST_BLOCK
-    assert next(decompressed(ZSTD, data, max_size=MEGABYTE)) == b""  # Others are served during the scan.
+    assert next(decompress_in_chunks(ZSTD, data, max_size=MEGABYTE)) == b""  # Others are served during the scan.
     assert decompress(ZSTD, data, max_size=MEGABYTE) == plain * count
     assert decompress_within(ZSTD, data, MEGABYTE) is None
     cut = data[:-3]

@@ -1,9 +1,9 @@
 """One module per compression codec, loaded with the first batch of this codec.
 
-Each has `compressed(data, level) -> Iterator[bytes]` and `decompressed(data, max_size) -> Iterator[bytes]`. A chunk
-corresponds to about `CHUNK_SIZE` bytes of plain data, and can be empty, to let a caller serve other clients between two
-chunks. Data that Kafka's decoder rejects raises `DecompressionError`. `check_header(data)` raises it for errors in the
-first bytes, in constant time.
+Each has `compress_in_chunks(data, level)` and `decompress_in_chunks(data, max_size)`, which return iterators of bytes.
+A chunk corresponds to about `CHUNK_SIZE` bytes of plain data, and can be empty, to let a caller serve other clients
+between two chunks. Data that Kafka's decoder rejects raises `DecompressionError`. `check_header(data)` raises it for
+errors in the first bytes, in constant time.
 
 The libraries are imported by name and typed `Any`, because two of the three have no type information.
 """

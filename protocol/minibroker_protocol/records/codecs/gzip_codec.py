@@ -31,12 +31,12 @@ _INPUT_CHUNK_SIZE: Final = 64 * 1024
 """Bytes passed to zlib at a time. zlib copies input after the end of a member, so a small size saves copying."""
 
 
-def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
+def compress_in_chunks(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Yield one compressed member in chunks."""
     return compress_chunks(zlib.compressobj(level, wbits=_GZIP_WBITS), data)
 
 
-def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
+def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
     """Yield the data of all members in chunks."""
     view = memoryview(data)
     check_header(view)

@@ -53,7 +53,7 @@ _PRIME_5: Final = 374_761_393
 _UINT32: Final = 2**32 - 1
 
 
-def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
+def compress_in_chunks(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Yield one frame in chunks, beginning with its header.
 
     As in Kafka's stream, level 9 selects the fast compressor, and all other levels the thorough one.
@@ -66,16 +66,16 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
     return chain([frame.begin()], compress_chunks(frame, data))
 
 
-def compressed_v0(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
+def compress_in_chunks_v0(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Yield one frame in chunks, with a header checksum that also covers the magic number."""
-    chunks = compressed(data, level)
+    chunks = compress_in_chunks(data, level)
     covered = next(chunks)[:-1]
     return chain([covered + header_checksum(covered)], chunks)
 
 
-def decompressed_v0(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
+def decompress_in_chunks_v0(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
     """Yield the data of the first frame in chunks, ignoring its header checksum."""
-    return decompressed(data, max_size, verifies_checksum=False)
+    return decompress_in_chunks(data, max_size, verifies_checksum=False)
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
@@ -87,7 +87,7 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
     _read_header(memoryview(data), verifies_checksum=True)
 
 
-def decompressed(
+def decompress_in_chunks(
     data: bytes | bytearray | memoryview, max_size: int, *, verifies_checksum: bool = True
 ) -> Iterator[bytes]:
     """Yield the data of the first frame in chunks.

@@ -26,7 +26,7 @@ _MAX_GROWTH: Final = 64
 """No Snappy element expands to more than 64 bytes, whatever its size. A larger promised size is invalid."""
 
 
-def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:  # noqa: ARG001 - snappy has no levels
+def compress_in_chunks(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:  # noqa: ARG001 - snappy has no levels
     """Yield a header, and one block for every 32 KB of data."""
     yield _HEADER
     view = memoryview(data)
@@ -36,11 +36,11 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
         yield block
 
 
-def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
+def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
     """Yield the data of each block. Data without framing is a single chunk, because the library decodes it at once."""
     view = memoryview(data)
     if len(view) < len(_HEADER) or bytes(view[: len(_MAGIC)]) != _MAGIC:
-        yield _block(view, 0, max_size)
+        yield _decompress_block(view, 0, max_size)
         return
     position = len(_HEADER)
     before = 0
@@ -61,7 +61,7 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
             raise malformed_error("snappy", f"a block of {size} bytes")
         if size > len(view) - position:
             raise truncated_error("snappy", len(view))
-        block = _block(view[position : position + size], before, max_size)
+        block = _decompress_block(view[position : position + size], before, max_size)
         before += len(block)
         yield block
         position += size
@@ -74,12 +74,12 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
         DecompressionError: the first bytes are not a size.
     """
     if bytes(data[: len(_MAGIC)]) != _MAGIC:
-        _promised_size(memoryview(data))
+        _read_promised_size(memoryview(data))
 
 
-def _block(block: memoryview, before: int, max_size: int) -> bytes:
+def _decompress_block(block: memoryview, before: int, max_size: int) -> bytes:
     """Return the data of one raw block; `before` is the size of the data from earlier blocks."""
-    size = _promised_size(block)
+    size = _read_promised_size(block)
     if size > max_size - before:
         raise too_large_error("snappy", max_size)
     if size > len(block) * _MAX_GROWTH:
@@ -91,7 +91,7 @@ def _block(block: memoryview, before: int, max_size: int) -> bytes:
     return out
 
 
-def _promised_size(block: memoryview) -> int:
+def _read_promised_size(block: memoryview) -> int:
     """Return the uncompressed size at the start of a raw block, an unsigned varint."""
     size = 0
     for index, byte in enumerate(block[:_MAX_PREAMBLE]):

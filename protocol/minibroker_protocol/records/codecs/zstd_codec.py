@@ -56,7 +56,7 @@ class _Contexts(threading.local):
 _contexts: Final = _Contexts()
 
 
-def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
+def compress_in_chunks(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Yield one frame with its content size in chunks."""
     if len(data) <= CHUNK_SIZE:
         return iter([_contexts.compressor(level).compress(data)])
@@ -64,7 +64,7 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
     return compress_chunks(_zstandard.ZstdCompressor(level).compressobj(size=len(data)), data)
 
 
-def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
+def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
     """Yield the data of all frames in chunks. An empty chunk is yielded after scanning many blocks."""
     try:
         size_limit = 1
