@@ -102,7 +102,7 @@ class SystemClock(Clock):
         """
         outer = self._upcoming
         upcoming = self._upcoming = [
-            (each.due_ms, next(self._order), each) for each in self._timers if not each.may_wait
+            (timed.due_ms, next(self._order), timed) for timed in self._timers if not timed.may_wait
         ]
         heapq.heapify(upcoming)
         try:
@@ -123,7 +123,7 @@ class SystemClock(Clock):
     def _jump(self, upcoming: "list[_Upcoming]", left_ms: float) -> None:
         """Advance the time from timer to timer."""
         while left_ms > 0:
-            timer = self._next(upcoming, self.monotonic_ms() + left_ms)
+            timer = self._pop_due(upcoming, self.monotonic_ms() + left_ms)
             step_ms = left_ms if timer is None else min(left_ms, max(0.0, timer.due_ms - self.monotonic_ms()))
             self._wall_ahead_ms += step_ms
             self._ahead_ms += step_ms
@@ -132,7 +132,7 @@ class SystemClock(Clock):
                 timer.handle.cancel()
                 timer.fire()
 
-    def _next(self, upcoming: "list[_Upcoming]", end_ms: float) -> "_SystemTimer | None":
+    def _pop_due(self, upcoming: "list[_Upcoming]", end_ms: float) -> "_SystemTimer | None":
         """Remove and return the first timer due by `end_ms`, skipping cancelled ones, or return None."""
         while upcoming and upcoming[0][0] <= end_ms:
             timer = heapq.heappop(upcoming)[2]

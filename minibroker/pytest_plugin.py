@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _JOURNAL: Final = 1000
 """Number of requests kept for the report of a failed test."""
-_TOLD_REQUESTS: Final = 20
+_REPORTED_REQUESTS: Final = 20
 _BROKER: Final = pytest.StashKey["Broker"]()
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 """The brokers started by the test's `kafka_factory`."""
@@ -171,16 +171,16 @@ def _brokers_of(item: pytest.Item) -> Iterator[tuple[str, Broker]]:
     if broker is not None and "kafka" in getattr(item, "fixturenames", ()):
         yield "kafka", broker
     started = item.stash.setdefault(_STARTED, [])
-    for number, each in enumerate(started, 1):
-        if each.is_running:
-            yield "kafka_factory" if len(started) == 1 else f"kafka_factory, broker {number}", each
+    for number, started_broker in enumerate(started, 1):
+        if started_broker.is_running:
+            yield "kafka_factory" if len(started) == 1 else f"kafka_factory, broker {number}", started_broker
 
 
 def _overview(broker: Broker) -> str:
     from minibroker.operations.overview import overview  # noqa: PLC0415 - most tests do not fail
 
     try:
-        return broker.wait(overview(broker.services, _TOLD_REQUESTS))
+        return broker.wait(overview(broker.services, _REPORTED_REQUESTS))
     except Exception as error:  # noqa: BLE001 - pytest would end all tests over it
         return f"cannot be shown: {error}"  # The broker may have been stopped.
 
@@ -219,13 +219,13 @@ def _timeout(config: pytest.Config) -> float:
     Raises:
         UsageError: the value is not a valid time.
     """
-    given = config.getini("kafka_timeout") if config.option.kafka_timeout is None else config.option.kafka_timeout
+    setting = config.getini("kafka_timeout") if config.option.kafka_timeout is None else config.option.kafka_timeout
     try:
-        seconds = float(given)
+        seconds = float(setting)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise pytest.UsageError(f"kafka_timeout: {given!r} is not a number of seconds")
+        raise pytest.UsageError(f"kafka_timeout: {setting!r} is not a number of seconds")
     return seconds
 
 

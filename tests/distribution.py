@@ -49,36 +49,38 @@ def main(directory: str, key: str | None = None) -> int:
 
 def write_checksums(archives: list[Path]) -> Path:
     """Write SHA256SUMS beside the archives, and return its path."""
-    lines = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in archives]
+    lines = [f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n" for archive in archives]
     path = archives[0].parent / "SHA256SUMS"
     path.write_text("".join(lines))
     return path
 
 
-def _try(archive: Path, place: Path) -> str:
+def _try(archive: Path, directory: Path) -> str:
     """Install and run an archive, and return the version that it prints.
 
     Raises:
         CalledProcessError: a command failed.
     """
-    venv.create(place / "venv", with_pip=True)
-    python = str(place / "venv" / "bin" / "python")
+    venv.create(directory / "venv", with_pip=True)
+    python = str(directory / "venv" / "bin" / "python")
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     locks = ["core"] if archive.suffix == ".whl" else ["core", "build"]
     for lock in locks:
-        _run(place, *pip, "install", "--require-hashes", "--requirement", str(ROOT / "requirements" / f"{lock}.txt"))
-    _run(place, *pip, "install", "--no-deps", "--no-build-isolation", str(archive))
-    _run(place, *pip, "check")
-    _run(place, python, "-W", "error", "-c", _PROGRAM)
-    return _run(place, str(place / "venv" / "bin" / "minibroker"), "--version").strip()
+        _run(
+            directory, *pip, "install", "--require-hashes", "--requirement", str(ROOT / "requirements" / f"{lock}.txt")
+        )
+    _run(directory, *pip, "install", "--no-deps", "--no-build-isolation", str(archive))
+    _run(directory, *pip, "check")
+    _run(directory, python, "-W", "error", "-c", _PROGRAM)
+    return _run(directory, str(directory / "venv" / "bin" / "minibroker"), "--version").strip()
 
 
-def _run(place: Path, *command: str) -> str:
+def _run(directory: Path, *command: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True
+    completed = subprocess.run(
+        command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True
     )
-    return done.stdout
+    return completed.stdout
 
 
 if __name__ == "__main__":

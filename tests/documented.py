@@ -21,12 +21,12 @@ class Block(NamedTuple):
 def blocks(page: str, heading: str | None = None) -> list[Block]:
     """Return the blocks of a page, such as "docs/spark.md", in order: all, or those below one heading."""
     text = (ROOT / page).read_text()
-    found: list[Block] = []
+    blocks: list[Block] = []
     for match in _FENCE.finditer(text):
         # Comments in blocks look like headings.
         above = _HEADING.findall(_FENCE.sub("", text[: match.start()]))
-        found.append(Block(above[-1], match[1], match[2], text.count("\n", 0, match.start()) + 1))
-    return [block for block in found if heading in {None, block.heading}]
+        blocks.append(Block(above[-1], match[1], match[2], text.count("\n", 0, match.start()) + 1))
+    return [block for block in blocks if heading in {None, block.heading}]
 
 
 def code(page: str, heading: str, language: str) -> list[str]:

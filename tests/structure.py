@@ -24,7 +24,7 @@ Graph = Mapping[str, Iterable[str]]
 
 def modules_of_product() -> dict[str, Path]:
     """Return the paths of the product's modules by module name."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for package, base in _PACKAGES.items():
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard", f"{base}/{package}/*.py"],
@@ -37,8 +37,8 @@ def modules_of_product() -> dict[str, Path]:
             path = ROOT / line
             if path.exists():
                 dotted = ".".join(path.relative_to(ROOT / base).with_suffix("").parts)
-                found[dotted.removesuffix(".__init__")] = path
-    return found
+                paths[dotted.removesuffix(".__init__")] = path
+    return paths
 
 
 @functools.cache
@@ -52,11 +52,11 @@ def imported_names(name: str, path: Path, nodes: Iterable[ast.AST] | None = None
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree_of(path)) if nodes is None else nodes:
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             parts = package.split(".")[: 1 - node.level or None] if node.level else []
             base = ".".join([*parts, *([node.module] if node.module else [])])
-            yield from (f"{base}.{each.name}" for each in node.names)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
 def import_graph() -> dict[str, set[str]]:
@@ -76,23 +76,23 @@ def circles(graph: Graph) -> list[list[str]]:
     index: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    results: list[list[str]] = []
 
     def visit(name: str) -> None:
         index[name] = lowest[name] = len(index)
         stack.append(name)
-        for other in graph[name]:
-            if other not in index:
-                visit(other)
-            if other in stack:
-                lowest[name] = min(lowest[name], lowest[other])
+        for target in graph[name]:
+            if target not in index:
+                visit(target)
+            if target in stack:
+                lowest[name] = min(lowest[name], lowest[target])
         if lowest[name] == index[name]:
             circle = stack[stack.index(name) :]
             del stack[-len(circle) :]
             if len(circle) > 1:
-                found.append(sorted(circle))
+                results.append(sorted(circle))
 
     for name in graph:
         if name not in index:
             visit(name)
-    return sorted(found, key=len, reverse=True)
+    return sorted(results, key=len, reverse=True)

@@ -47,12 +47,12 @@ def test_test_files_pass(block: Block, tmp_path: Path) -> None:
 def test_the_complaint_that_is_shown_is_what_a_failed_expectation_says() -> None:
     from minibroker import Broker, WaitTimeoutError  # noqa: PLC0415 - the programs above import it themselves
 
-    (shown,) = [block.text for block in blocks(TESTING, "Waiting") if block.language == "text"]
+    (expected,) = [block.text for block in blocks(TESTING, "Waiting") if block.language == "text"]
     with Broker() as broker:
         broker.produce("orders", {"id": 1, "state": "paid"}, {"id": 2, "state": "new"})
         with pytest.raises(WaitTimeoutError) as caught:
             broker.expect("orders", {"id": 2, "state": "paid"}, timeout=0)
-    assert f"{caught.value}\n" == shown
+    assert f"{caught.value}\n" == expected
 
 
 def test_a_page_links_to_pages_of_the_site_alone() -> None:

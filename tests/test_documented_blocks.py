@@ -78,14 +78,14 @@ def test_all_code_of_a_page_is_run_or_has_a_reason(page: str) -> None:
         assert (ROOT / RUN_ELSEWHERE[page]).exists()
         return
     code = [block for block in blocks(page) if block.language in CODE]
-    left = {
+    missing = {
         block.heading
         for block in code
         if not (page in RUN_HERE and block.language == "python")
         and not (page == "docs/clients.md" and block.language in PROGRAMS_OF_CLIENTS)
         and (page, block.heading) not in NOT_RUN
     }
-    assert left == set()
+    assert missing == set()
 
 
 PROGRAMS: Final = [
@@ -102,6 +102,6 @@ def test_a_program_that_is_shown_runs(page: str, block: Block) -> None:
         [sys.executable, "-c", block.text], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert result.returncode == 0, f"{page}:{block.line}: {result.stderr}"
-    shown = [each.text for each in blocks(page, block.heading) if each.language == "text"]
+    shown = [shown_block.text for shown_block in blocks(page, block.heading) if shown_block.language == "text"]
     if page == "docs/tutorial.md":  # The text below each program is its output.
         assert [result.stdout] == shown

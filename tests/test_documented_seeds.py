@@ -25,11 +25,11 @@ def test_a_file_that_is_shown_fills_a_broker(block: Block, tmp_path: Path) -> No
 
 def test_the_complaint_that_is_shown_is_the_one_that_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("yaml")
-    (shown,) = [block.text for block in blocks(PAGE) if block.language == "text"]
+    (expected,) = [block.text for block in blocks(PAGE) if block.language == "text"]
     monkeypatch.chdir(tmp_path)
     Path("seeds.yaml").write_text(
         "topics:\n  - audit\n  - {name: orders, partitions: 3, records: [one, two, {partition: 7}]}\n"
     )
     with pytest.raises(SeedError) as caught, Broker(seed_data="seeds.yaml"):
         pass
-    assert f"minibroker: {caught.value}\n" == shown
+    assert f"minibroker: {caught.value}\n" == expected

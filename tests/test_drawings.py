@@ -38,8 +38,8 @@ def test_no_text_of_a_drawing_runs_into_the_next_one(name: str) -> None:
         start = float(text.attrib["x"]) - width * (1 if "end" in kinds else 0.5 if "middle" in kinds else 0)
         lines.setdefault(float(text.attrib["y"]), []).append((start, start + width, words))
     for texts in map(sorted, lines.values()):
-        for (_, end, one), (start, _, other) in pairwise(texts):
-            assert end < start, f"{one!r} and {other!r}"
+        for (_, end, one), (start, _, next_text) in pairwise(texts):
+            assert end < start, f"{one!r} and {next_text!r}"
 
 
 def test_each_drawing_is_on_a_page() -> None:

@@ -29,7 +29,7 @@ SETTINGS: Final = "docs/settings-in-tests.md"
 def test_the_service_and_its_tests_run(tmp_path: Path) -> None:
     (service,) = code(SERVICE, "The service", "python")
     assert "TIMEOUT_S = 10\n" in service
-    tests = [each.text for each in blocks(SERVICE) if each.language == "python" and each.text != service]
+    tests = [block.text for block in blocks(SERVICE) if block.language == "python" and block.text != service]
     (tmp_path / "billing.py").write_text(service.replace("TIMEOUT_S = 10\n", f"TIMEOUT_S = {PATIENCE_S}\n"))
     (tmp_path / "test_billing.py").write_text("\n\n".join(tests))
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
@@ -43,7 +43,7 @@ def _warning(provoke: Callable[[], object]) -> str:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         provoke()
-    return "\n".join(f"{each.category.__name__}: {each.message}" for each in caught)
+    return "\n".join(f"{warning.category.__name__}: {warning.message}" for warning in caught)
 
 
 def _fault_that_nobody_entered() -> str:
@@ -117,7 +117,7 @@ def _message_with(text: str, tmp_path: Path) -> str:
         "in use by another broker": lambda: _shared_directory(tmp_path),
         "did you mean": _misspelt_names,
     }
-    (provoke,) = [each for sign, each in situations.items() if sign in text]
+    (provoke,) = [situation for sign, situation in situations.items() if sign in text]
     return provoke()
 
 

@@ -74,18 +74,18 @@ def python_files() -> list[Path]:
 def lines_that_match(patterns: list[str]) -> list[str]:
     """Return each line of the project that matches one of the patterns, with its location."""
     pattern = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
-    found: list[str] = []
+    lines: list[str] = []
     for path in project_files():
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        found += [
+        lines += [
             f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}"
             for number, line in enumerate(text.splitlines(), 1)
             if pattern.search(line)
         ]
-    return found
+    return lines
 
 
 def test_no_file_names_the_host_of_a_package_registry() -> None:
@@ -178,13 +178,13 @@ def test_there_is_one_lock_file_for_the_core_and_for_each_extra_and_the_makefile
 def test_a_lock_file_pins_what_pyproject_asks_for_with_hashes(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     blocks = re.findall(r"^([\w.-]+)==(\S+)(.*(?:\n    --hash=\S+.*)*)", text, re.MULTILINE)
-    assert [pinned for pinned, _, rest in blocks if "--hash=sha256:" not in rest] == []
+    assert [pinned for pinned, _, hashes in blocks if "--hash=sha256:" not in hashes] == []
     versions: dict[str, list[str]] = {}
     for pinned, version, _ in blocks:
         versions.setdefault(canonicalize_name(pinned), []).append(version)
     metadata = project()["project"]
-    asked = metadata["dependencies"] if name == "core" else metadata["optional-dependencies"][name]
-    for requirement in map(Requirement, asked):
+    requirements = metadata["dependencies"] if name == "core" else metadata["optional-dependencies"][name]
+    for requirement in map(Requirement, requirements):
         found = versions.get(canonicalize_name(requirement.name), [])
         assert found, f"{requirement} is not pinned: run `make lock`"
         assert all(requirement.specifier.contains(version) for version in found), f"{requirement}: {found}"

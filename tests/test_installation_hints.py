@@ -63,4 +63,4 @@ def test_nobody_is_told_to_install_minibroker_from_an_index() -> None:
     ]
     assert wrong == []
     named = {match[1] for path in files for match in re.finditer(r"/path/to/minibroker\[([\w,]+)\]", path.read_text())}
-    assert {each for group in named for each in group.split(",")} - {"{extra}"} <= set(EXTRAS)
+    assert {extra for group in named for extra in group.split(",")} - {"{extra}"} <= set(EXTRAS)

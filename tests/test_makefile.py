@@ -23,8 +23,8 @@ def make(folder: Path, failing: str, verb: str) -> subprocess.CompletedProcess[s
     for name in (*LINT, "pytest"):
         (programs / name).write_text(f'#!/bin/sh\necho "+ {name} $*"\nexit {int(name == failing)}\n')
         (programs / name).chmod(0o755)
-    for made in (f".made{str(folder.resolve()).replace(' ', '_').replace('/', '-')}", ".core", ".dev"):
-        (folder / ".venv" / made).touch()
+    for file in (f".made{str(folder.resolve()).replace(' ', '_').replace('/', '-')}", ".core", ".dev"):
+        (folder / ".venv" / file).touch()
     return subprocess.run(
         ["make", "--no-print-directory", verb],
         cwd=folder.resolve(),
@@ -39,16 +39,16 @@ def make(folder: Path, failing: str, verb: str) -> subprocess.CompletedProcess[s
 
 @pytest.mark.parametrize("verb", ["check", "test"])
 def test_lint_and_tests_are_run(tmp_path: Path, verb: str) -> None:
-    done = make(tmp_path, "", verb)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert {line.split()[1] for line in done.stdout.splitlines() if line.startswith("+ ")} == {*LINT, "pytest"}
-    assert ("not slow" in done.stdout) is (verb == "check")
+    completed = make(tmp_path, "", verb)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert {line.split()[1] for line in completed.stdout.splitlines() if line.startswith("+ ")} == {*LINT, "pytest"}
+    assert ("not slow" in completed.stdout) is (verb == "check")
 
 
 @pytest.mark.parametrize("failing", [*LINT, "pytest"])
 def test_a_failure_of_either_is_one_of_the_run_and_all_else_is_run(tmp_path: Path, failing: str) -> None:
-    done = make(tmp_path, failing, "check")
-    assert done.returncode != 0
-    assert {line.split()[1] for line in done.stdout.splitlines() if line.startswith("+ ")} == {*LINT, "pytest"}
-    assert ("Tests failed: see above." in done.stderr) is (failing == "pytest")
-    assert ("The tests passed, but lint failed: see above." in done.stderr) is (failing != "pytest")
+    completed = make(tmp_path, failing, "check")
+    assert completed.returncode != 0
+    assert {line.split()[1] for line in completed.stdout.splitlines() if line.startswith("+ ")} == {*LINT, "pytest"}
+    assert ("Tests failed: see above." in completed.stderr) is (failing == "pytest")
+    assert ("The tests passed, but lint failed: see above." in completed.stderr) is (failing != "pytest")

@@ -30,11 +30,13 @@ def _loaded_with(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _deferred(tree: ast.Module) -> Iterator[ast.stmt]:
     """Yield the imports in functions."""
-    found: dict[int, ast.stmt] = {}
+    imports: dict[int, ast.stmt] = {}
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            found |= {node.lineno: node for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
-    yield from found.values()
+            imports |= {
+                node.lineno: node for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)
+            }
+    yield from imports.values()
 
 
 def _module_of(imported: str, modules: Mapping[str, Path], node: ast.stmt) -> str:
@@ -62,10 +64,10 @@ def _reached(loads: Mapping[str, Iterable[str]], first: str) -> set[str]:
     reached: set[str] = set()
     todo = [first]
     while todo:
-        for each in loads.get(todo.pop(), ()):
-            if each not in reached:
-                reached.add(each)
-                todo.append(each)
+        for imported in loads.get(todo.pop(), ()):
+            if imported not in reached:
+                reached.add(imported)
+                todo.append(imported)
     return reached
 
 
@@ -103,6 +105,6 @@ def test_the_core_does_not_grow(harness: Harness) -> None:
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterable[Harness]:
     """A broker without sockets."""
-    made = Harness(str(tmp_path))
-    yield made
-    made.close()
+    harness = Harness(str(tmp_path))
+    yield harness
+    harness.close()

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 __tracebackhide__ = is_the_callers
 
-_LOOK_AGAIN: Final = 1.0
+_CHECK_INTERVAL_S: Final = 1.0
 """Seconds after which a waiting thread checks whether the broker's thread is still alive."""
 
 
@@ -243,7 +243,7 @@ def _result(future: "Future[T]", thread: threading.Thread) -> T:
     is_warned = False
     while True:
         try:
-            return future.result(_LOOK_AGAIN)
+            return future.result(_CHECK_INTERVAL_S)
         except TimeoutError:
             if future.done():  # The work itself raised TimeoutError, or it has just ended.
                 return future.result()

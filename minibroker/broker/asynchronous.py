@@ -78,7 +78,7 @@ class AsyncBroker(AsyncOperations):
         Raises:
             ValueError: there is no such listener.
         """
-        if all(each.name != listener for each in self._options.listeners):
+        if all(served.name != listener for served in self._options.listeners):
             raise ValueError(f"there is no listener {listener!r}; there are {', '.join(self.listener_names)}")
         return ",".join(map(reachable, self._running.addresses_of(listener)))
 
@@ -95,12 +95,12 @@ class AsyncBroker(AsyncOperations):
     @property
     def listener_names(self) -> list[str]:
         """The names of the listeners."""
-        return [each.name for each in self._options.listeners]
+        return [listener.name for listener in self._options.listeners]
 
     @property
     def advertised(self) -> list[tuple[str, int]]:
         """The advertised addresses of the first broker's listeners, without listeners that have none."""
-        return [each.advertised for each in self._options.listeners if each.advertised is not None]
+        return [listener.advertised for listener in self._options.listeners if listener.advertised is not None]
 
     @property
     def address(self) -> tuple[str, int]:
@@ -202,7 +202,7 @@ class AsyncBroker(AsyncOperations):
             if topic is None:
                 plans.append(_plan(core, spec))
             else:
-                _warn_if_another(topic, spec)
+                _log_differences(topic, spec)
         create_topics(core, plans)
         if self._options.seeds is not None:
             seeds.load_seeds(services, self._options.seeds)
@@ -252,7 +252,7 @@ class AsyncBroker(AsyncOperations):
         await self.stop()
 
 
-def _warn_if_another(topic: Topic, spec: TopicSpec) -> None:
+def _log_differences(topic: Topic, spec: TopicSpec) -> None:
     """Log how an existing topic differs from the one in the options, since it is not changed."""
     differs = [
         f"{key} is {topic.config.overrides.get(key, 'not set')}, not {value}"

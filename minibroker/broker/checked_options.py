@@ -49,7 +49,7 @@ class CheckedOptions:
 
     def __init__(self, options: BrokerOptions) -> None:
         self.security = options.get("security")  # The object also keeps the certificates alive.
-        properties = {name: _text(name, each) for name, each in (options.get("config") or {}).items()}
+        properties = {name: _text(name, value) for name, value in (options.get("config") or {}).items()}
         if self.security is not None:
             properties = {**self.security.settings(), **properties}
         self.config = BrokerConfig.from_properties(properties)
@@ -77,11 +77,13 @@ class CheckedOptions:
     def remarks(self) -> list[str]:
         """Return warnings about the configuration."""
         unserved = (
-            [] if self._is_list_served else _unserved(self._properties, self.listeners, advertises=self._advertises)
+            []
+            if self._is_list_served
+            else _ignored_listeners(self._properties, self.listeners, advertises=self._advertises)
         )
         for name in ("log.dirs", "log.dir"):
             text = self._properties.get(name)
-            if text and self.data_dir not in {each.strip() for each in text.split(",")}:
+            if text and self.data_dir not in {directory.strip() for directory in text.split(",")}:
                 unserved.append(f"{name}={text} has no effect: data_dir names the directory of the logs")
         return self.config.remarks() + self.config.remarks_on_replicas(self.brokers) + unserved
 
@@ -114,29 +116,29 @@ class CheckedOptions:
 
 
 def _topics(options: BrokerOptions) -> list[TopicSpec]:
-    given = options.get("topics", ())
-    if isinstance(given, Mapping):
-        raise TypeError(f"topics: {given!r} is a dict; give a list, such as ['orders:4']")
-    topics = [_topic(each) for each in given]
+    names = options.get("topics", ())
+    if isinstance(names, Mapping):
+        raise TypeError(f"topics: {names!r} is a dict; give a list, such as ['orders:4']")
+    topics = [_topic(text) for text in names]
     for name, count in Counter(spec.name for spec in topics).items():
         if count > 1:
             raise ValueError(f"topic {name!r} is given {count} times")
     return topics
 
 
-def _topic(given: object) -> TopicSpec:
-    if not isinstance(given, str):
-        raise TypeError(f"topics: {given!r} is not a text such as 'orders' or 'orders:4'")
-    return TopicSpec.parse(given)
+def _topic(text: object) -> TopicSpec:
+    if not isinstance(text, str):
+        raise TypeError(f"topics: {text!r} is not a text such as 'orders' or 'orders:4'")
+    return TopicSpec.parse(text)
 
 
 def _racks(options: BrokerOptions, seeds: "Seeds | None") -> list[str]:
-    given = options.get("racks") or (() if seeds is None else seeds.racks)
-    racks = ["" if each is None else each for each in given]
-    for each in racks:
-        if not isinstance(each, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
-            raise TypeError(f"racks: {each!r} is not the name of a rack, or None")
-    return [each.strip() for each in racks]
+    names = options.get("racks") or (() if seeds is None else seeds.racks)
+    racks = ["" if rack is None else rack for rack in names]
+    for rack in racks:
+        if not isinstance(rack, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+            raise TypeError(f"racks: {rack!r} is not the name of a rack, or None")
+    return [rack.strip() for rack in racks]
 
 
 def _number_of_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
@@ -161,21 +163,23 @@ def _listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: i
     )
     listed = options.get("listeners")
     if listed is not None:
-        found = served_listeners(properties, listed, "listeners")
+        listeners = served_listeners(properties, listed, "listeners")
         if advertised is not None:
-            found[0] = found[0]._replace(advertised=advertised)
-        check_room(found, brokers)
+            listeners[0] = listeners[0]._replace(advertised=advertised)
+        check_room(listeners, brokers)
     else:
         security = options.get("security")
         protocol = PLAINTEXT if security is None else security.protocol
         host, port = with_room(parse_address(options.get("listen", DEFAULT_LISTEN), "listen"), brokers, "listen")
         if advertised is None and (by_list := advertised_addresses(properties).get(protocol)) is not None:
             advertised = with_room(by_list, brokers, "advertised.listeners")
-        found = [ServedListener(protocol, protocol, host, port, advertised)]
-    return found + [_further(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)]
+        listeners = [ServedListener(protocol, protocol, host, port, advertised)]
+    return listeners + [
+        _additional_listener(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)
+    ]
 
 
-def _further(text: str, number: int) -> ServedListener:
+def _additional_listener(text: str, number: int) -> ServedListener:
     """Parse an additional plaintext listener, HOST:PORT or HOST:PORT=ADVERTISED.
 
     Raises:
@@ -187,25 +191,27 @@ def _further(text: str, number: int) -> ServedListener:
     return ServedListener(f"{PLAINTEXT}-{number}", PLAINTEXT, host, port, advertised)
 
 
-def _unserved(properties: Mapping[str, str], given: Sequence[ServedListener], *, advertises: bool) -> list[str]:
+def _ignored_listeners(
+    properties: Mapping[str, str], served: Sequence[ServedListener], *, advertises: bool
+) -> list[str]:
     """Return warnings about `listeners` and `advertised.listeners` in the configuration, which `given` overrides."""
     remarks: list[str] = []
     listed, advertised = properties.get("listeners"), properties.get("advertised.listeners")
-    if advertised and not advertises and given[0].protocol not in advertised_addresses(properties):
-        remarks.append(f"advertised.listeners={advertised} has no effect: none is named {given[0].protocol}")
+    if advertised and not advertises and served[0].protocol not in advertised_addresses(properties):
+        remarks.append(f"advertised.listeners={advertised} has no effect: none is named {served[0].protocol}")
     if not listed:
         return remarks
     try:
-        asked = served_listeners(properties, listed, "listeners")
+        configured = served_listeners(properties, listed, "listeners")
     except ListenerError:
         return remarks
-    if any(each.protocol != PLAINTEXT for each in asked):
+    if any(listener.protocol != PLAINTEXT for listener in configured):
         remarks.append(
             f"listeners={listed} is passed over, since another address was given: clients are served there in plain "
             "text and need not log in. `minibroker serve` without --listen has the list served, and so has "
             "Broker(listeners=...)"
         )
-    elif {each.port for each in asked}.isdisjoint(each.port for each in given):
+    elif {listener.port for listener in configured}.isdisjoint(listener.port for listener in served):
         remarks.append(f"listeners={listed} has no effect: Broker(listeners=...) has the list served")
     return remarks
 
@@ -218,8 +224,8 @@ def _seeds(options: BrokerOptions) -> "Seeds | None":
 
 
 def _page(options: BrokerOptions) -> str | None:
-    given = options.get("page")
-    return DEFAULT_LISTEN if given is True else given or None
+    address = options.get("page")
+    return DEFAULT_LISTEN if address is True else address or None
 
 
 def _address_of_plane(option: str, text: str | None, token: str | None) -> tuple[str, int] | None:

@@ -148,7 +148,7 @@ def _lock(directory: str) -> DirectoryLock:
     try:
         return DirectoryLock(directory)
     except DirectoryLockedError as error:
-        if error.is_as_java:
+        if error.is_locked_by_java:
             raise DataDirInUseError(
                 f"{directory} is in use by an Apache Kafka ({error.path} is locked as Java does it): stop it first, or "
                 "serve a copy of the directory"

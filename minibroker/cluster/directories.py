@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.uuids import new_uuid
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, read_partition_metadata
-from minibroker_storage.data_directory.names import PARTITION_DIRECTORY, PASSING_DIRECTORY, parse_partition_directory
+from minibroker_storage.data_directory.names import PARTITION_DIRECTORY, TEMPORARY_DIRECTORY, parse_partition_directory
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, PARTITION_METADATA, offset_of, purge
 
@@ -43,7 +43,7 @@ def purge_logged(directories: Iterable[str]) -> None:
 
 def is_leftover(name: str) -> bool:
     """Return whether a directory with this name was left behind by a deletion."""
-    match = PASSING_DIRECTORY.fullmatch(name)
+    match = TEMPORARY_DIRECTORY.fullmatch(name)
     return match is not None and match["state"] == "delete"
 
 

@@ -20,7 +20,7 @@ from minibroker_storage.layout import (
     create_partition_directory,
     delete_directory_name,
     purge,
-    rename_if_there,
+    rename_if_exists,
 )
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Partition:
         if self.opened_log is not None:
             return self.opened_log.delete(target)
         renamed = target or delete_directory_name(self.directory)
-        return renamed if rename_if_there(self.directory, renamed) else None
+        return renamed if rename_if_exists(self.directory, renamed) else None
 
     # Leadership.
 

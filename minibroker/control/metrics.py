@@ -205,7 +205,7 @@ def _measure_logs(services: Services, scrape: Scrape) -> None:
         if log is None:
             continue
         topic = (partition.topic.name,)
-        scrape.numbers[_MESSAGES_IN][topic] += max(0, log.log_end_offset - log.opened_at)
+        scrape.numbers[_MESSAGES_IN][topic] += max(0, log.log_end_offset - log.end_offset_at_open)
         scrape.numbers[_BYTES_IN][topic] += log.appended_bytes
         numbers = log.size, len(log.segments), log.log_start_offset, log.log_end_offset
         for name, number in zip(_LOGS, numbers, strict=True):

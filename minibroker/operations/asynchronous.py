@@ -141,19 +141,19 @@ class AsyncOperations:
         For example: `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer. Returns the
         ACLs.
         """
-        return work.settings.make_rules(self.services, "ALLOW", principal, operations, resource)
+        return work.settings.create_acls(self.services, "ALLOW", principal, operations, resource)
 
     async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Deny operations, with the arguments of `allow`. A denial overrides every ACL that allows the operation."""
-        return work.settings.make_rules(self.services, "DENY", principal, operations, resource)
+        return work.settings.create_acls(self.services, "DENY", principal, operations, resource)
 
     async def acls(self) -> "list[AclBinding]":
         """Return all ACLs, in the order in which they were created."""
-        return work.settings.find_rules(self.services)
+        return work.settings.list_acls(self.services)
 
     async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
         """Remove ACLs."""
-        work.settings.remove_rules(self.services, acls)
+        work.settings.remove_acls(self.services, acls)
 
     # Records
 
@@ -379,7 +379,7 @@ class AsyncOperations:
         return await work.snapshots.take_snapshot(self.services, directory)
 
     async def restore(self, snapshot: "Snapshot | str | os.PathLike[str]") -> None:
-        """Replace all topics, records, groups and transactions by those of a snapshot or its directory.
+        """Replace all topics, records, groups and transactions with those of a snapshot or its directory.
 
         During the copy clients are served from the previous state, and their writes are lost with it.
         """

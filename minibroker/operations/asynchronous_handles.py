@@ -50,7 +50,7 @@ class AsyncConsumerGroup(_Handle):
 
     async def describe(self) -> "GroupDescription":
         """Return the group's state, generation and members. An unknown group is Dead."""
-        await work.groups.group_loaded(self._services, self.group_id)
+        await work.groups.wait_for_group(self._services, self.group_id)
         return work.groups.describe_group(self._services, self.group_id)
 
     async def wait_until_stable(
@@ -94,7 +94,7 @@ class AsyncConsumerGroup(_Handle):
 
     async def committed(self) -> "dict[TopicPartition, int]":
         """Return the committed offsets, or the start offsets of a share group, by (topic, partition)."""
-        await work.groups.group_loaded(self._services, self.group_id)
+        await work.groups.wait_for_group(self._services, self.group_id)
         return work.groups.committed_offsets(self._services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
@@ -102,7 +102,7 @@ class AsyncConsumerGroup(_Handle):
 
         For a group that does not exist, the result is empty and a MinibrokerWarning is issued.
         """
-        await work.groups.group_loaded(self._services, self.group_id)
+        await work.groups.wait_for_group(self._services, self.group_id)
         if work.groups.find_group(self._services, self.group_id) is None:
             warn_caller(work.groups.missing_group(self._services, self.group_id))
         return await slicing.in_slices(self._services, work.groups.group_lag(self._services, self.group_id))
@@ -113,7 +113,7 @@ class AsyncConsumerGroup(_Handle):
         Raises:
             ConflictError: the group is of another type.
         """
-        await work.groups.group_loaded(self._services, self.group_id)
+        await work.groups.wait_for_group(self._services, self.group_id)
         return await work.share_groups.share_partitions(self._services, self._checked_id())
 
     def _checked_id(self) -> str:
@@ -145,7 +145,7 @@ class AsyncRetention(_Handle):
     """The retention of an `AsyncBroker`, which also runs periodically (`log.retention.check.interval.ms`)."""
 
     async def run(self) -> int:
-        """Delete all segments that have passed their retention now, and return their number."""
+        """Delete all segments that have passed their retention, and return their number."""
         return work.time.run_retention(self._services)
 
 

@@ -69,7 +69,7 @@ def blocking(
 def _misfit(name: str, method: Callable[..., Any], error: TypeError) -> TypeError:
     """Return the error under the name that the caller used, with the accepted arguments."""
     _, *parameters = signature(method).parameters.values()
-    takes = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
+    takes = ", ".join(str(parameter.replace(annotation=parameter.empty)) for parameter in parameters)
     return TypeError(f"{str(error).replace(method.__qualname__, name)}; it takes ({takes})")
 
 

@@ -4,7 +4,7 @@ from minibroker.cluster.errors import NotFoundError, is_the_callers
 from minibroker.cluster.partition import Partition
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.operations.groups import (
-    SETTLED,
+    STABLE_STATES,
     committed_offsets,
     describe_group,
     find_group,
@@ -12,7 +12,7 @@ from minibroker.operations.groups import (
     unassigned_partitions,
 )
 from minibroker.operations.records import record_slices
-from minibroker.operations.share_groups import SharePartitionDescription, partitions_described, state_logs
+from minibroker.operations.share_groups import SharePartitionDescription, describe_loaded_partitions, state_logs
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted, missing
 from minibroker.server.services import Services
@@ -40,9 +40,9 @@ class _Progress:
         group = find_group(self._services, self._group_id)
         if group is None:
             return False
-        found = describe_group(self._services, self._group_id)
-        is_stable = group.state in SETTLED or not group.members
-        return is_stable and not unassigned_partitions(self._services, group, found)
+        description = describe_group(self._services, self._group_id)
+        is_stable = group.state in STABLE_STATES or not group.members
+        return is_stable and not unassigned_partitions(self._services, group, description)
 
     def partitions(self) -> list[Partition]:
         """Return the partitions of the topic, or those with a committed offset or an assignment."""
@@ -50,14 +50,14 @@ class _Progress:
         if self._topic is not None:
             topic = self._services.core.topics.get(self._topic)
             return [] if topic is None else list(topic.partitions)
-        self._look_at_offsets()
+        self._load_offsets()
         described = describe_group(self._services, self._group_id)
-        assigned = {place for member in described.members for place in member.partitions or ()}
+        assigned = {key for member in described.members for key in member.partitions or ()}
         topics = [
             (self._services.core.topics.get(name), index) for name, index in sorted(self.committed.keys() | assigned)
         ]
-        found = [topic.partition(index) for topic, index in topics if topic is not None]
-        return [each for each in found if each is not None]
+        partitions = [topic.partition(index) for topic, index in topics if topic is not None]
+        return [partition for partition in partitions if partition is not None]
 
     async def has_read(self, partition: Partition) -> bool:
         """Return whether no committed record follows the group's offset. Transaction markers do not count."""
@@ -89,14 +89,14 @@ class _Progress:
         if self._shared is None:
             start = self.start_of(partition)
             return [(start, end)] if start < end else []
-        place = partition.topic.name, partition.index
-        if place not in self.committed:
+        key = partition.topic.name, partition.index
+        if key not in self.committed:
             return None
-        return list(self._shared[place].unread(end))
+        return list(self._shared[key].unread(end))
 
-    def _look_at_offsets(self) -> None:
+    def _load_offsets(self) -> None:
         group = find_group(self._services, self._group_id)
-        self._shared = partitions_described(self._services, group) if isinstance(group, ShareGroup) else None
+        self._shared = describe_loaded_partitions(self._services, group) if isinstance(group, ShareGroup) else None
         self.committed = committed_offsets(self._services, self._group_id)
 
     def start_of(self, partition: Partition) -> int:
@@ -108,12 +108,12 @@ class _Progress:
         """Return the committed offsets if everything has been read, else None."""
         if not self.is_settled():
             return None
-        self._look_at_offsets()
+        self._load_offsets()
         partitions = self.partitions()
         if not partitions:
             return None
-        for each in partitions:
-            if not await self.has_read(each):
+        for partition in partitions:
+            if not await self.has_read(partition):
                 return None
         return self.committed
 
@@ -125,35 +125,39 @@ class _Progress:
         group = find_group(self._services, self._group_id)
         if group is None:
             return []
-        read = self.partitions()
+        partitions = self.partitions()
         if isinstance(group, ShareGroup):
-            return [*state_logs(self._services, group), *(each.log for each in read)] if self.committed else []
+            return (
+                [*state_logs(self._services, group), *(partition.log for partition in partitions)]
+                if self.committed
+                else []
+            )
         store = self._services.groups.store
         topic = store.log.topic
         offsets = None if topic is None else topic.partition(store.partition_of(self._group_id))
-        return [each.log for each in (offsets, *read)] if read and offsets is not None else []
+        return [partition.log for partition in (offsets, *partitions)] if partitions and offsets is not None else []
 
-    def complain(self, timeout: float) -> str:
+    def describe_state(self, timeout: float) -> str:
         """Return a message about the group's current state, for a timeout."""
         read = "everything" if self._topic is None else f"everything in {self._topic!r}"
-        found = describe_group(self._services, self._group_id)
-        stands = f"{found.state}, {counted(len(found.members), 'member')}"
-        lines = [f"group {self._group_id!r} had not read {read} within {timeout:g} s: {stands}"]
+        description = describe_group(self._services, self._group_id)
+        state = f"{description.state}, {counted(len(description.members), 'member')}"
+        lines = [f"group {self._group_id!r} had not read {read} within {timeout:g} s: {state}"]
         if find_group(self._services, self._group_id) is None:
             lines.append(f"  {missing_group(self._services, self._group_id)}")
         if self._topic is not None and self._services.core.topics.get(self._topic) is None:
-            lines.append(f"  {missing('topic', self._topic, (each.name for each in self._services.core.topics))}")
-        for each in self.partitions():
-            end = each.log.last_stable_offset
-            place = each.topic.name, each.index
-            unread = self._unread(each)
+            lines.append(f"  {missing('topic', self._topic, (topic.name for topic in self._services.core.topics))}")
+        for partition in self.partitions():
+            end = partition.log.last_stable_offset
+            key = partition.topic.name, partition.index
+            unread = self._unread(partition)
             if unread is None:
-                lines.append(f"  {each.topic.name}-{each.index}: no member has begun to read, end {end}")
+                lines.append(f"  {partition.topic.name}-{partition.index}: no member has begun to read, end {end}")
             elif unread:
                 word = "committed" if self._shared is None else "done before"
-                offset = f"{word} {self.committed[place]}" if place in self.committed else "nothing committed"
-                behind = sum(until - start for start, until in unread)
-                lines.append(f"  {each.topic.name}-{each.index}: {offset}, end {end}, {behind} behind")
+                offset = f"{word} {self.committed[key]}" if key in self.committed else "nothing committed"
+                lag = sum(until - start for start, until in unread)
+                lines.append(f"  {partition.topic.name}-{partition.index}: {offset}, end {end}, {lag} behind")
         return "\n".join(lines)
 
 
@@ -177,4 +181,4 @@ async def wait_until_caught_up(
         WaitTimeoutError: the message names the partitions with a lag.
     """
     progress = _Progress(services, group_id, topic)
-    return await eventually(progress.look, lambda: progress.complain(timeout), timeout, progress.logs)
+    return await eventually(progress.look, lambda: progress.describe_state(timeout), timeout, progress.logs)

@@ -30,7 +30,7 @@ Matching: TypeAlias = RecordMatcher | Callable[[ConsumerRecord], bool]
 _SHOWN = 10
 
 
-class _Watched:
+class _MatchingRecords:
     """The matching committed records of a topic, which need not exist yet. Each record is read once."""
 
     def __init__(self, services: Services, topic: str, matching: Matching | None) -> None:
@@ -38,26 +38,26 @@ class _Watched:
         self._topic = topic
         self._is_match = matching.matches if isinstance(matching, RecordMatcher) else matching
         self._read: dict[int, int] = {}
-        self._is_of: Topic | None = None
+        self._current_topic: Topic | None = None
         self.seen: list[ConsumerRecord] = []
         self.found: list[ConsumerRecord] = []
 
     def logs(self) -> list[Log]:
         """Return the logs of the topic, or none before it exists."""
         topic = self._services.core.topics.get(self._topic)
-        return [] if topic is None else [each.log for each in topic.partitions]
+        return [] if topic is None else [partition.log for partition in topic.partitions]
 
     async def look(self) -> None:
         """Read new records. If the topic is deleted in the meantime, the next call starts over."""
         with contextlib.suppress(NotFoundError):
-            await self._read_on()
+            await self._read_new()
 
-    async def _read_on(self) -> None:
+    async def _read_new(self) -> None:
         topic = self._services.core.topics.get(self._topic)
         if topic is None:
             return
-        if topic is not self._is_of:  # The topic was created, recreated or restored.
-            self._is_of = topic
+        if topic is not self._current_topic:  # The topic was created, recreated or restored.
+            self._current_topic = topic
             self._read, self.seen, self.found = {}, [], []
         for index, end in end_offsets(self._services, self._topic).items():
             start = self._read.get(index, 0)
@@ -83,7 +83,7 @@ async def wait_for_records(
         WaitTimeoutError: the message shows the records that the topic has.
     """
     check_not_negative("count", count, hint=f"; expect({topic!r}, {count!r}) waits for a record like this")
-    watched = _Watched(services, topic, matching)
+    watched = _MatchingRecords(services, topic, matching)
 
     async def look() -> list[ConsumerRecord] | None:
         await watched.look()
@@ -110,32 +110,32 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
         UnexpectedRecordError: the message shows the matching records.
     """
     check_not_negative("within", within, " s")
-    watched = _Watched(services, topic, matcher)
+    watched = _MatchingRecords(services, topic, matcher)
 
     async def look() -> list[ConsumerRecord] | None:
         await watched.look()
         return watched.found or None
 
     try:
-        found = await eventually(look, str, within, watched.logs)
+        records = await eventually(look, str, within, watched.logs)
     except WaitTimeoutError:
         _warn_of_misspelling(services, topic)
         return
-    asked = "record" if matcher == RecordMatcher() else str(matcher)
-    lines = [f"expected no {asked} in {topic!r}, found {counted(len(found), 'record')}", *_described(found)]
+    expectation = "record" if matcher == RecordMatcher() else str(matcher)
+    lines = [f"expected no {expectation} in {topic!r}, found {counted(len(records), 'record')}", *_described(records)]
     raise UnexpectedRecordError("\n".join(lines))
 
 
 def _warn_of_misspelling(services: Services, name: str) -> None:
     """Issue a MinibrokerWarning if the topic does not exist and its name resembles that of an existing topic."""
     topics = services.core.topics
-    if topics.get(name) is None and misspelling(name, [each.name for each in topics]):
+    if topics.get(name) is None and misspelling(name, [topic.name for topic in topics]):
         warn_caller(f"expect_none: {missing_topic(services, name)}")
 
 
 def _described(records: list[ConsumerRecord]) -> list[str]:
     """Return a line for each of the first records."""
-    lines = [f"  {describe(each)}" for each in records[:_SHOWN]]
+    lines = [f"  {describe(record)}" for record in records[:_SHOWN]]
     if len(records) > _SHOWN:
         lines.append(f"  and {len(records) - _SHOWN} more")
     return lines
@@ -161,7 +161,7 @@ async def wait_for_requests(
 
     def complain() -> str:
         asked = ", ".join(f"{name}={value!r}" for name, value in filters.items() if value is not None) or "any"
-        came = ", ".join(f"{name} {number}x" for name, number in Counter(each.api for each in journal).most_common())
+        came = ", ".join(f"{name} {number}x" for name, number in Counter(entry.api for entry in journal).most_common())
         fitting = len(journal.entries(**filters))
         expected = f"expected {counted(count, 'request')} ({asked}) within {timeout:g} s"
         return f"{expected}, {fitting} came; all: {came or 'none'}"

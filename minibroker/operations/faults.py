@@ -21,7 +21,8 @@ def never_matches(services: Services, fault: "Fault") -> Iterator[str]:
     ranges = [(route.first, route.last) if served is None else served.get(route.key) for route in routes]
     versions = fault.version_range
     if versions is not None and not any(
-        each is not None and each[0] <= versions.last and versions.first <= each[1] for each in ranges
+        version_range is not None and version_range[0] <= versions.last and versions.first <= version_range[1]
+        for version_range in ranges
     ):
         yield f"versions: {fault.versions!r} is served of no API that it is for"
     nodes = services.core.cluster.nodes
@@ -36,5 +37,5 @@ def never_matches(services: Services, fault: "Fault") -> Iterator[str]:
     is_legal = LEGAL_TOPIC.fullmatch(name) is not None and len(name) <= MAX_TOPIC_NAME
     if topic is None and not is_legal:
         yield f"topic: {name!r} is not a name that a topic can have"
-    elif topic is None and misspelling(name, [each.name for each in services.core.topics]):
+    elif topic is None and misspelling(name, [version_range.name for version_range in services.core.topics]):
         yield f"topic: {missing_topic(services, name)}"

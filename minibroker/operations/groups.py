@@ -19,7 +19,7 @@ from minibroker.coordinators.groups.streams.group import (
     partitions_of_tasks,
 )
 from minibroker.operations.options import DEFAULT_TIMEOUT
-from minibroker.operations.share_groups import partitions_described, states_loaded
+from minibroker.operations.share_groups import describe_loaded_partitions, wait_for_states
 from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
 from minibroker.server.services import Services
@@ -33,7 +33,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 __tracebackhide__ = is_the_callers
 
 
-SETTLED: Final = frozenset(
+STABLE_STATES: Final = frozenset(
     {GroupState.STABLE, ConsumerGroupState.STABLE, ShareGroupState.STABLE, StreamsGroupState.STABLE}
 )
 
@@ -85,7 +85,7 @@ async def group_ids(services: Services) -> list[str]:
     return sorted(group.group_id for group in store.groups())
 
 
-async def group_loaded(services: Services, group_id: str) -> None:
+async def wait_for_group(services: Services, group_id: str) -> None:
     """Wait until a group is loaded from the log of an earlier run or a snapshot."""
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await until(
@@ -94,18 +94,18 @@ async def group_loaded(services: Services, group_id: str) -> None:
         DEFAULT_TIMEOUT,
     )
     if isinstance(services.groups.store.find(group_id), ShareGroup):
-        await states_loaded(services, group_id)
+        await wait_for_states(services, group_id)
 
 
 def missing_group(services: Services, group_id: str) -> str:
     """Return a message that a group does not exist, with the existing groups."""
-    return missing("group", group_id, (each.group_id for each in services.groups.store.groups()))
+    return missing("group", group_id, (group.group_id for group in services.groups.store.groups()))
 
 
 def warn_of_misspelling(services: Services, group_id: str) -> None:
     """Issue a MinibrokerWarning if the group does not exist and its id resembles that of an existing group."""
     groups = services.groups.store.groups()
-    if find_group(services, group_id) is None and misspelling(group_id, [each.group_id for each in groups]):
+    if find_group(services, group_id) is None and misspelling(group_id, [group.group_id for group in groups]):
         warn_caller(missing_group(services, group_id))
 
 
@@ -185,8 +185,12 @@ def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition,
     if group is None:
         return {}
     if isinstance(group, ShareGroup):
-        described = partitions_described(services, group)
-        return {place: each.start_offset for place, each in described.items() if each.start_offset is not None}
+        described = describe_loaded_partitions(services, group)
+        return {
+            key: description.start_offset
+            for key, description in described.items()
+            if description.start_offset is not None
+        }
     return {
         (topic, index): offset.offset
         for topic, partitions in group.offsets.committed.items()
@@ -206,11 +210,11 @@ def group_lag(services: Services, group_id: str) -> Steps[dict[TopicPartition, i
     services.core.writes.commit()
     group = find_group(services, group_id)
     if isinstance(group, ShareGroup):
-        shared = partitions_described(services, group)
-        return {place: each.lag for place, each in sorted(shared.items()) if each.lag is not None}
+        shared = describe_loaded_partitions(services, group)
+        return {key: description.lag for key, description in sorted(shared.items()) if description.lag is not None}
     committed = committed_offsets(services, group_id)
     described = describe_group(services, group_id)
-    assigned = {place for member in described.members for place in member.partitions or ()}
+    assigned = {key for member in described.members for key in member.partitions or ()}
     lag: dict[TopicPartition, int] = {}
     for name, index in sorted(committed.keys() | assigned):
         topic = services.core.topics.get(name)
@@ -248,7 +252,7 @@ async def wait_until_stable(
         expected = members if members is not None else max(1, len(group.members) if group is not None else 0)
         if group is None or len(group.members) != expected:
             return None
-        settled = group.state in SETTLED if expected else group.is_empty
+        settled = group.state in STABLE_STATES if expected else group.is_empty
         found = describe_group(services, group_id)
         return found if settled and not unassigned_partitions(services, group, found) else None
 
@@ -319,18 +323,18 @@ def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
         decoded = decode_versioned(ConsumerProtocolAssignment, assignment)
     except DecodeError:
         return None
-    return tuple((each.topic, index) for each in decoded.assigned_partitions for index in each.partitions)
+    return tuple((topic.topic, index) for topic in decoded.assigned_partitions for index in topic.partitions)
 
 
-def unassigned_partitions(services: Services, group: AnyGroup, found: GroupDescription) -> set[TopicPartition]:
+def unassigned_partitions(services: Services, group: AnyGroup, description: GroupDescription) -> set[TopicPartition]:
     """Return the subscribed partitions that no member owns, or none if that cannot be determined."""
     subscribed = group.subscribed_topics()
-    if not subscribed or any(member.partitions is None for member in found.members):
+    if not subscribed or any(member.partitions is None for member in description.members):
         return set()
-    there = {
-        (topic.name, each.index)
+    existing = {
+        (topic.name, partition.index)
         for name in subscribed
         if (topic := services.core.topics.get(name)) is not None
-        for each in topic.partitions
+        for partition in topic.partitions
     }
-    return there - {place for member in found.members for place in member.partitions or ()}
+    return existing - {key for member in description.members for key in member.partitions or ()}

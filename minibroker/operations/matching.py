@@ -36,19 +36,19 @@ class RecordMatcher:
 
     def mismatches(self, record: ConsumerRecord) -> list[str]:
         """Return a line for each difference between the record and the expectation."""
-        found = [*_compare("key", self.key, record.key), *_compare("value", self.value, record.value)]
+        lines = [*_compare("key", self.key, record.key), *_compare("value", self.value, record.value)]
         for name, expected in (self.headers or {}).items():
             values = [value for key, value in record.headers if key == name]
             if not values:
-                there = ", ".join(sorted({key for key, _ in record.headers})) or "none"
-                found.append(f"header {name!r}: missing; headers: {there}")
+                names = ", ".join(sorted({key for key, _ in record.headers})) or "none"
+                lines.append(f"header {name!r}: missing; headers: {names}")
             elif all(_compare("", expected, value) for value in values):
-                found += _compare(f"header {name!r}", expected, values[-1])
+                lines += _compare(f"header {name!r}", expected, values[-1])
         for name in ("partition", "offset", "timestamp"):
             expected, actual = getattr(self, name), getattr(record, name)
             if expected is not None and expected != actual:
-                found.append(f"{name}: expected {expected}, found {actual}")
-        return found
+                lines.append(f"{name}: expected {expected}, found {actual}")
+        return lines
 
     def matches(self, record: ConsumerRecord) -> bool:
         """Return whether the record meets the expectation."""
@@ -90,29 +90,29 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
 
     It shows the most similar records with their differences, then how many records differ in which part.
     """
-    judged = sorted(((expected.mismatches(each), each) for each in records), key=lambda pair: len(pair[0]))
+    judged = sorted(((expected.mismatches(record), record) for record in records), key=lambda pair: len(pair[0]))
     lines = [_cut(f"expected {expected}", 5 * _SHOWN_BYTES)]
     lines.append(f"found {counted(len(judged), 'record')}" + (", the nearest first:" if judged else ""))
-    for mismatches, each in judged[:_SHOWN]:
-        lines.append(f"  {describe(each)}")
+    for mismatches, record in judged[:_SHOWN]:
+        lines.append(f"  {describe(record)}")
         lines += [f"    {mismatch}" for mismatch in mismatches[:_SHOWN]]
         if len(mismatches) > _SHOWN:
             lines.append(f"    and {len(mismatches) - _SHOWN} more differences")
     if len(judged) > _SHOWN:
         lines.append(f"  and {len(judged) - _SHOWN} more")
         counts = Counter(
-            where for mismatches, _ in judged for where in {each.partition(": ")[0] for each in mismatches}
+            where for mismatches, _ in judged for where in {mismatch.partition(": ")[0] for mismatch in mismatches}
         )
-        most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_SHOWN]
+        most = sorted(counts.items(), key=lambda count: (-count[1], count[0]))[:_SHOWN]
         lines.append(f"of {len(judged)} differ " + ", ".join(f"{count} in {where}" for where, count in most))
     return "\n".join(lines)
 
 
-def describe(found: ConsumerRecord) -> str:
+def describe(record: ConsumerRecord) -> str:
     """Return one line about a record."""
-    headers = f", headers={_cut(repr(dict(found.headers)))}" if found.headers else ""
-    place = f"{found.topic}-{found.partition}@{found.offset}"
-    return f"{place}: key={_shown(found.key)}, value={_shown(found.value)}{headers}"
+    headers = f", headers={_cut(repr(dict(record.headers)))}" if record.headers else ""
+    position = f"{record.topic}-{record.partition}@{record.offset}"
+    return f"{position}: key={_shown(record.key)}, value={_shown(record.value)}{headers}"
 
 
 def _compare(subject: str, expected: Any, actual: bytes | None) -> list[str]:
@@ -124,17 +124,17 @@ def _compare(subject: str, expected: Any, actual: bytes | None) -> list[str]:
             return []
         return [f"{subject}: expected {_cut(repr(expected))}, found {_shown(actual)}"]
     try:
-        found = parse_json(actual, subject)
+        actual_json = parse_json(actual, subject)
     except ValueError:
         return [f"{subject}: expected JSON {_cut(repr(expected))}, found {_shown(actual)}, which is none"]
-    return _compare_json(subject, expected, found)
+    return _compare_json(subject, expected, actual_json)
 
 
-def _compare_json(subject: str, expected: Any, found: Any) -> list[str]:
+def _compare_json(subject: str, expected: Any, actual: Any) -> list[str]:
     if expected is ANY:
         return []
-    if isinstance(expected, Mapping) and isinstance(found, dict):
-        members = cast("dict[str, Any]", found)
+    if isinstance(expected, Mapping) and isinstance(actual, dict):
+        members = cast("dict[str, Any]", actual)
         mismatches: list[str] = []
         for name, value in cast("Mapping[str, Any]", expected).items():
             if name not in members:
@@ -142,15 +142,15 @@ def _compare_json(subject: str, expected: Any, found: Any) -> list[str]:
             else:
                 mismatches += _compare_json(f"{subject}.{name}", value, members[name])
         return mismatches
-    if isinstance(expected, list | tuple) and isinstance(found, list):
-        items, there = _items(expected), _items(found)
-        if len(items) == len(there):
-            pairs = zip(items, there, strict=True)
+    if isinstance(expected, list | tuple) and isinstance(actual, list):
+        expected_items, actual_items = _items(expected), _items(actual)
+        if len(expected_items) == len(actual_items):
+            pairs = zip(expected_items, actual_items, strict=True)
             return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{subject}[{index}]", *pair)]
-    is_same_kind = isinstance(expected, bool) is isinstance(found, bool)  # In Python, True equals 1.
-    if is_same_kind and expected == found:
+    is_same_kind = isinstance(expected, bool) is isinstance(actual, bool)  # In Python, True equals 1.
+    if is_same_kind and expected == actual:
         return []
-    wording, is_there = f"{expected!r}", f"{found!r}"
+    wording, is_there = f"{expected!r}", f"{actual!r}"
     return [f"{subject}: expected {_cut(wording)}, found {_cut(is_there)}"]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from minibroker.security.setup import Security
 
 P = ParamSpec("P")
-Made = TypeVar("Made")
+Instance = TypeVar("Instance")
 
 Setting = str | int | float | bool | Sequence[str]
 """A configuration value as Python programs write it."""
@@ -102,7 +102,7 @@ class BrokerOptions(TypedDict, total=False):
 
 _TYPES: Final[Mapping[str, Any]] = BrokerOptions.__annotations__
 
-_MEANT: Final = {
+_ALIASES: Final = {
     "address": "listen",
     "bootstrap_servers": "listen",
     "broker": "brokers",
@@ -121,7 +121,7 @@ _MEANT: Final = {
 """The options that correspond to names used by other libraries."""
 _TEXT: Final = (str, NoneType)
 _PATH: Final = (str, os.PathLike, NoneType)
-_FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+_VALUE_FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "advertise": (_TEXT, "'broker.test:9092'"),
     "also_listen": ((Iterable,), "['127.0.0.1:9093']"),
     "brokers": ((), "3"),
@@ -142,28 +142,30 @@ _FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
 """The accepted classes and an example for each option. Options without classes are checked elsewhere."""
 
 
-class _LeftOut:
+class _Default:
     """The default of an option in a signature. The option's description names the actual default."""
 
     def __repr__(self) -> str:
         return "..."
 
 
-_LEFT_OUT: Final = _LeftOut()
+_DEFAULT: Final = _Default()
 
 
-def by_name(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[Made, P], None]:
+def by_name(init: Callable[Concatenate[Instance, P], None]) -> Callable[Concatenate[Instance, P], None]:
     """Return an `__init__` that accepts only `BrokerOptions`, with a signature that lists them.
 
     It raises TypeError for an unknown option, with the one that was probably meant.
     """
 
     @wraps(init)
-    def checked(self: Made, /, *given: P.args, **named: P.kwargs) -> None:
+    def checked(self: Instance, /, *given: P.args, **named: P.kwargs) -> None:
         kind = type(self).__name__
         if given:
-            shown = f"{kind}(listen={given[0]!r})" if isinstance(given[0], str) else f"{kind}(listen='127.0.0.1:9092')"
-            raise TypeError(f"{kind} takes its arguments by name, such as {shown}")
+            example = (
+                f"{kind}(listen={given[0]!r})" if isinstance(given[0], str) else f"{kind}(listen='127.0.0.1:9092')"
+            )
+            raise TypeError(f"{kind} takes its arguments by name, such as {example}")
         for name, value in named.items():
             if name not in _TYPES:
                 raise TypeError(f"{kind} has no argument {name!r}{_hint(kind, name, value)}")
@@ -172,8 +174,13 @@ def by_name(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[
 
     receiver = Parameter("self", Parameter.POSITIONAL_ONLY)
     options = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=_LEFT_OUT, annotation=getattr(each, "__forward_arg__", each))
-        for name, each in _TYPES.items()
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=_DEFAULT,
+            annotation=getattr(annotation, "__forward_arg__", annotation),
+        )
+        for name, annotation in _TYPES.items()
     ]
     vars(checked)["__signature__"] = Signature([receiver, *options], return_annotation=None)
     return checked
@@ -189,12 +196,12 @@ def _check_class(kind: str, name: str, value: object) -> None:
         _check_security(kind, value)
     elif name == "clock" and value is not None:
         if not isinstance(value, clock_module.Clock):
-            raise TypeError(f"clock: {value!r} is not a Clock; write {kind}(clock={_FORMS[name][1]})")
+            raise TypeError(f"clock: {value!r} is not a Clock; write {kind}(clock={_VALUE_FORMS[name][1]})")
     elif name in ("topics", "also_listen", "racks") and isinstance(value, str):
         raise TypeError(f"{name}: {value!r} is a string; give a list, such as [{value!r}]")
-    elif name in _FORMS and (classes := _FORMS[name][0]) and not isinstance(value, classes):
-        given = f"a value of type {type(value).__name__}" if name == "control_token" else repr(value)
-        raise TypeError(f"{name}: {given} is not possible; write {kind}({name}={_FORMS[name][1]})")
+    elif name in _VALUE_FORMS and (classes := _VALUE_FORMS[name][0]) and not isinstance(value, classes):
+        shown_value = f"a value of type {type(value).__name__}" if name == "control_token" else repr(value)
+        raise TypeError(f"{name}: {shown_value} is not possible; write {kind}({name}={_VALUE_FORMS[name][1]})")
 
 
 def _check_security(kind: str, value: object) -> None:
@@ -209,9 +216,9 @@ def _check_security(kind: str, value: object) -> None:
 
 
 def _hint(kind: str, name: str, value: Any) -> str:
-    meant = _MEANT.get(name)
+    meant = _ALIASES.get(name)
     if meant is None:
         return suggestion(name, _TYPES) or f"; there are {', '.join(_TYPES)}"
     if name == "port" and isinstance(value, int):
         return f"; write {kind}(listen='127.0.0.1:{value}')"
-    return f"; write {kind}({meant}={_FORMS[meant][1]})"
+    return f"; write {kind}({meant}={_VALUE_FORMS[meant][1]})"

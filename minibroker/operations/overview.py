@@ -16,8 +16,11 @@ async def overview(services: Services, requests: int) -> str:
 def _lines(services: Services, requests: int) -> list[str]:
     services.core.writes.commit()
     lines = ["topics:"]
-    for topic in sorted(services.core.topics, key=lambda each: each.name):
-        ends = {each.index: (each.log.log_start_offset, each.log.high_watermark) for each in topic.partitions}
+    for topic in sorted(services.core.topics, key=lambda topic: topic.name):
+        ends = {
+            partition.index: (partition.log.log_start_offset, partition.log.high_watermark)
+            for partition in topic.partitions
+        }
         filled = ", ".join(f"{index}: {start}..{end}" for index, (start, end) in ends.items() if end)
         if not topic.is_internal:
             size = counted(len(ends), "partition")
@@ -26,12 +29,12 @@ def _lines(services: Services, requests: int) -> list[str]:
             lines.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}{hint}")
     if len(lines) == 1:
         lines = ["topics: none"]
-    groups = sorted(services.groups.store.groups(), key=lambda each: each.group_id)
+    groups = sorted(services.groups.store.groups(), key=lambda group: group.group_id)
     lines += ["groups:" if groups else "groups: none"]
-    lines += [f"  {each.group_id}: {each.state.value}, {counted(len(each.members), 'member')}" for each in groups]
+    lines += [f"  {group.group_id}: {group.state.value}, {counted(len(group.members), 'member')}" for group in groups]
     if isinstance(services.core.clock, SystemClock) and services.core.clock.ahead_ms:
         lines.append(f"clock: {span(services.core.clock.ahead_ms / 1000)} ahead of the machine's")
-    lines += [f"hint: {each}" for each in services.core.advised.security_hints()]
+    lines += [f"hint: {hint}" for hint in services.core.advised.security_hints()]
     journal = journal_of(services)
     if journal is not None:
         entries = list(journal)

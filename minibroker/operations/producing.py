@@ -111,7 +111,11 @@ def produce(
     records = [_record(message, services.core.clock.now_ms(), magic) for message in messages]
     places: list[RecordMetadata | None] = [None] * len(records)
     by_partition: dict[int, list[int]] = {}
-    turn = sum(each.log.log_end_offset for each in topic.partitions) if len(topic.partitions) > 1 else 0
+    turn = (
+        sum(partition_of_topic.log.log_end_offset for partition_of_topic in topic.partitions)
+        if len(topic.partitions) > 1
+        else 0
+    )
     for number, (message, record) in enumerate(zip(messages, records, strict=True)):
         partition = message.partition
         if partition is None and record.key is not None:
@@ -169,10 +173,14 @@ def _record(message: Message, now_ms: int, magic: int) -> NewRecord:
     return NewRecord(key, value, timestamp, headers)
 
 
-def _headers(given: object) -> tuple[tuple[str, bytes | None], ...]:
-    pairs = list(cast("Mapping[object, Any]", given).items()) if isinstance(given, Mapping) else given
+def _headers(headers_argument: object) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = (
+        list(cast("Mapping[object, Any]", headers_argument).items())
+        if isinstance(headers_argument, Mapping)
+        else headers_argument
+    )
     if not isinstance(pairs, list | tuple):
-        raise OperationError(f"headers: {given!r} is neither a mapping nor a list of names and values")
+        raise OperationError(f"headers: {headers_argument!r} is neither a mapping nor a list of names and values")
     headers: list[tuple[str, bytes | None]] = []
     for pair in cast("Sequence[object]", pairs):
         if not isinstance(pair, list | tuple) or len(cast("Sequence[object]", pair)) != 2:  # noqa: PLR2004 - name and value
@@ -190,26 +198,26 @@ def _is_integer(value: object) -> bool:
 
 def _batches(records: Sequence[NewRecord], numbers: Sequence[int], max_bytes: int) -> Iterator[list[int]]:
     """Yield groups of record numbers, each for a batch of at most `max_bytes` or for one larger record."""
-    run: list[int] = []
+    group: list[int] = []
     size = 0
     for number in numbers:
         record = records[number]
         grown = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
-        if run and size + grown > max_bytes:
-            yield run
-            run, size = [], 0
-        run.append(number)
+        if group and size + grown > max_bytes:
+            yield group
+            group, size = [], 0
+        group.append(number)
         size += grown
-    if run:
-        yield run
+    if group:
+        yield group
 
 
 def _append(
     services: Services, topic: Topic, partition: int, records: list[NewRecord], magic: int, codec: Codec
 ) -> int:
     """Append and commit one batch, and return its first offset."""
-    place = topic.partitions[partition]
-    log = place.log
+    target = topic.partitions[partition]
+    log = target.log
     codec_id = CompressionCodec[codec.upper()]
     now_ms = services.core.clock.now_ms()
     name = f"{topic.name}-{partition}"
@@ -217,11 +225,11 @@ def _append(
         if magic == MAGIC_V2:
             batch = memoryview(build_batch(records, codec=codec_id))
             offset = log.next_offset
-            made = prepare(batch, topic.append_policy, base_offset=offset, now_ms=now_ms, topic_partition=name)
-            if len(made.data) > topic.max_message_bytes:
+            prepared = prepare(batch, topic.append_policy, base_offset=offset, now_ms=now_ms, topic_partition=name)
+            if len(prepared.data) > topic.max_message_bytes:
                 limit = f"max.message.bytes is {topic.max_message_bytes}"
-                raise OperationError(f"{name}: a batch of {len(made.data)} bytes, but {limit}")
-            first = log.append(memoryview(made.data), made.header, place.leader_epoch, now_ms)
+                raise OperationError(f"{name}: a batch of {len(prepared.data)} bytes, but {limit}")
+            first = log.append(memoryview(prepared.data), prepared.header, target.leader_epoch, now_ms)
         else:
             first = log.next_offset
             data = memoryview(build_message_set(records, magic=magic, base_offset=first, codec=codec_id))
@@ -263,9 +271,9 @@ def payload_of(value: Any, subject: str) -> Payload:
     return members
 
 
-def headers_of(given: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> list[tuple[str, Payload]]:
+def headers_of(headers: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> list[tuple[str, Payload]]:
     """Return the headers of a record to write."""
-    pairs = given.items() if isinstance(given, Mapping) else given
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
     return [(name, payload_of(value, f"header {name!r}")) for name, value in pairs]
 
 

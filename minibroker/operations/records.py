@@ -26,9 +26,9 @@ __tracebackhide__ = is_the_callers
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 _READ_BYTES: Final = 1 << 20
-_SLICE: Final = 500
+_RECORDS_PER_SLICE: Final = 500
 """Records decoded at a time, which takes about a millisecond."""
-_SLICE_BYTES: Final = 1 << 20
+_BYTES_PER_SLICE: Final = 1 << 20
 """Bytes of keys and values copied at a time."""
 _COMMITTED: Final = "read_committed"
 _TIMESTAMP_TYPES: Final = {
@@ -93,7 +93,7 @@ class ConsumerRecord:
 
 def missing_topic(services: Services, name: str) -> str:
     """Return a message that a topic does not exist, with the existing topics."""
-    return missing("topic", name, (each.name for each in services.core.topics))
+    return missing("topic", name, (topic.name for topic in services.core.topics))
 
 
 def topic_of(services: Services, name: str) -> Topic:
@@ -116,10 +116,10 @@ def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
     """
     if partition is None:
         return topic.partitions
-    found = topic.partition(partition)
-    if found is None:
+    chosen = topic.partition(partition)
+    if chosen is None:
         raise NotFoundError(f"topic {topic.name!r} has no partition {partition}, only {len(topic.partitions)}")
-    return [found]
+    return [chosen]
 
 
 async def read_records(
@@ -139,14 +139,14 @@ async def read_records(
     committed = isolation == _COMMITTED
     return [
         record
-        for each, end in _stretches(services, name, partition, isolation)
-        async for slice_ in record_slices(services, each, start, end, committed=committed)
+        for chosen, end in _read_ranges(services, name, partition, isolation)
+        async for slice_ in record_slices(services, chosen, start, end, committed=committed)
         for record in slice_
     ]
 
 
 class RecordPage(NamedTuple):
-    """Some records of a topic.
+    """A page of a topic's records.
 
     Attributes:
         next_offsets: where to continue in each partition that was not read to its end.
@@ -171,29 +171,29 @@ async def read_page(
     The result has at least one record if there is any. The errors are those of `read_records`.
     """
     committed = isolation == _COMMITTED
-    found: list[ConsumerRecord] = []
+    records: list[ConsumerRecord] = []
     next_offsets: dict[int, int] = {}
     size = 0
-    for each, end in _stretches(services, name, partition, isolation):
-        offset = max(start, each.log.log_start_offset)
-        if len(found) < limit and size < max_bytes:
-            async for slice_ in record_slices(services, each, start, end, committed=committed):
+    for chosen, end in _read_ranges(services, name, partition, isolation):
+        offset = max(start, chosen.log.log_start_offset)
+        if len(records) < limit and size < max_bytes:
+            async for slice_ in record_slices(services, chosen, start, end, committed=committed):
                 for record in slice_:
-                    found.append(record)
+                    records.append(record)
                     offset = record.offset + 1
                     size += len(record.key or b"") + len(record.value or b"")
-                    if len(found) == limit or size >= max_bytes:
+                    if len(records) == limit or size >= max_bytes:
                         break
-                if len(found) == limit or size >= max_bytes:
+                if len(records) == limit or size >= max_bytes:
                     break
             else:
                 offset = end
         if offset < end:
-            next_offsets[each.index] = offset
-    return RecordPage(found, next_offsets)
+            next_offsets[chosen.index] = offset
+    return RecordPage(records, next_offsets)
 
 
-def _stretches(
+def _read_ranges(
     services: Services, name: str, partition: int | None, isolation: Isolation
 ) -> list[tuple[Partition, int]]:
     """Return the partitions to read and their current end offsets.
@@ -212,7 +212,7 @@ def _stretches(
         )
     services.core.writes.commit()
     committed = isolation == _COMMITTED
-    return [(each, _end(each, committed=committed)) for each in partitions_of(topic, partition)]
+    return [(chosen, _end(chosen, committed=committed)) for chosen in partitions_of(topic, partition)]
 
 
 async def record_slices(
@@ -236,7 +236,7 @@ def end_offsets(services: Services, name: str) -> dict[int, int]:
         NotFoundError: the topic does not exist.
     """
     services.core.writes.commit()
-    return {each.index: each.log.last_stable_offset for each in topic_of(services, name).partitions}
+    return {partition.index: partition.log.last_stable_offset for partition in topic_of(services, name).partitions}
 
 
 def _end(partition: Partition, *, committed: bool) -> int:
@@ -244,26 +244,26 @@ def _end(partition: Partition, *, committed: bool) -> int:
 
 
 def _slices(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[list[ConsumerRecord]]:
-    """Yield at most `_SLICE` records at a time.
+    """Yield at most `_RECORDS_PER_SLICE` records at a time.
 
     A slice is empty after a step of work without records, which lets the caller pause after each step.
     """
-    found: list[ConsumerRecord] = []
+    records: list[ConsumerRecord] = []
     size = 0
     for record in _records_of(partition, start, end, committed=committed):
         if record is not None:
-            found.append(record)
+            records.append(record)
             size += len(record.key or b"") + len(record.value or b"")
-        if record is None or len(found) == _SLICE or size >= _SLICE_BYTES:
-            yield found
-            found, size = [], 0
+        if record is None or len(records) == _RECORDS_PER_SLICE or size >= _BYTES_PER_SLICE:
+            yield records
+            records, size = [], 0
 
 
 def _records_of(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[ConsumerRecord | None]:
     """Yield the records, and None after each step of work without a record and after each read."""
     log = partition.log
     first = offset = max(start, log.log_start_offset)
-    aborted = _Aborted(log, offset, end) if committed else None
+    aborted = _AbortedTransactions(log, offset, end) if committed else None
     while (offset := max(offset, log.log_start_offset)) < end:
         data = log.read(offset, _READ_BYTES, end_offset=end).read()
         if not data:
@@ -292,13 +292,13 @@ def _records_of(partition: Partition, start: int, end: int, *, committed: bool) 
         yield None
 
 
-class _Aborted:
+class _AbortedTransactions:
     """The aborted transactions in a range of a log. A producer has one transaction at a time."""
 
     def __init__(self, log: Log, start: int, end: int) -> None:
         self._spans: dict[int, deque[AbortedTxn]] = {}
-        for each in log.aborted_transactions(start, end) if start < end else ():
-            self._spans.setdefault(each.producer_id, deque()).append(each)
+        for transaction in log.aborted_transactions(start, end) if start < end else ():
+            self._spans.setdefault(transaction.producer_id, deque()).append(transaction)
 
     def covers(self, header: BatchHeader) -> bool:
         """Return whether a batch belongs to an aborted transaction. Batches must be passed in log order."""

@@ -32,7 +32,7 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     core.writes.commit()
     core.cluster.forget_leaders()
     gone = [topic for topic in core.topics if topic.is_internal or not keep_topics]
-    ends = {topic: _ends(topic) for topic in core.topics if topic not in gone}
+    ends = {topic: _end_offsets(topic) for topic in core.topics if topic not in gone}
     try:
         with staging(core) as new:
             core.features.outlast(core.metadata.write_first(new))
@@ -41,13 +41,13 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
             replace(core, new, gone)
         now_ms = core.clock.now_ms()
         for topic, offsets in ends.items():
-            _empty(topic, offsets, now_ms)
+            _truncate_topic(topic, offsets, now_ms)
     finally:
         core.topics.note({})
     if any(map(any, ends.values())):
         core.topics.save()
     core.clock.reset()
-    forget_visitors(services)
+    reset_clients(services)
     services.forget_visits()
     services.misspelt_topics.clear()
     core.advised.forget_security_hints()
@@ -60,7 +60,7 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
         make_topics()
 
 
-def forget_visitors(services: Services) -> None:
+def reset_clients(services: Services) -> None:
     """Remove groups, transactions and fetch sessions, and start all nodes."""
     services.forget_coordinators()
     for node in services.core.cluster.nodes.values():
@@ -68,14 +68,15 @@ def forget_visitors(services: Services) -> None:
         services.core.cluster.start_node(node.id)
 
 
-def _ends(topic: Topic) -> list[int]:
+def _end_offsets(topic: Topic) -> list[int]:
     """Return the log end offset of each partition."""
     return [
-        each.log.log_end_offset if each.opened_log is not None or each.has_files else 0 for each in topic.partitions
+        partition.log.log_end_offset if partition.opened_log is not None or partition.has_files else 0
+        for partition in topic.partitions
     ]
 
 
-def _empty(topic: Topic, offsets: list[int], now_ms: int) -> None:
+def _truncate_topic(topic: Topic, offsets: list[int], now_ms: int) -> None:
     for partition, offset in zip(topic.partitions, offsets, strict=True):
         log = partition.opened_log
         # DeleteRecords would keep producers and their open transactions.
@@ -116,16 +117,16 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
     data_dir, is_durable = core.topics.data_dir, core.durability.is_needed
     with os.scandir(new) as entries:
         is_directory = {entry.name: entry.is_dir() for entry in entries}
-    old = {os.path.basename(part.directory) for topic in gone for part in topic.partitions}
-    directories = [name for name, it_is in is_directory.items() if it_is]
+    old = {os.path.basename(partition.directory) for topic in gone for partition in topic.partitions}
+    directories = [name for name, is_folder in is_directory.items() if is_folder]
     for name in directories:
         if name not in old and os.path.lexists(f"{data_dir}/{name}"):
             raise ConflictError(f"{data_dir}/{name} is in the way: it belongs to no topic of the broker")
-    files = [name for name, it_is in is_directory.items() if not it_is]
+    files = [name for name, is_folder in is_directory.items() if not is_folder]
     old = {name for name in old.union(_STATE_FILES, files) if os.path.lexists(f"{data_dir}/{name}")}
     if is_durable:
         sync_tree(new)
-    left: list[str] = []
+    leftovers: list[str] = []
     with core.logs.replaced(brings_logs=bool(directories)):
         try:
             publish(
@@ -133,7 +134,7 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
                 os.path.dirname(new),
                 StagedWrite(set_aside=sorted(old), directories=directories, files=files),
                 sync=is_durable,
-                remove=left.append,
+                remove=leftovers.append,
             )
         except OSError:
             undo(data_dir)
@@ -141,7 +142,7 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
         core.topics.replaced(gone, f"{data_dir}/{UNFINISHED}")
     core.metadata.load()
     # The directory holds everything that was set aside. Removing it is slow, so it happens in the background.
-    core.background(partial(purge_logged, left))
+    core.background(partial(purge_logged, leftovers))
 
 
 def sync_tree(directory: str) -> None:

@@ -49,7 +49,7 @@ def configure_topic(services: Services, name: str, configs: Mapping[str, Setting
     """
     topic = topic_of(services, name)
     try:
-        config = TopicConfig(services.core.config, _altered(topic.config.overrides, configs))
+        config = TopicConfig(services.core.config, _merge_configs(topic.config.overrides, configs))
     except ConfigError as error:
         raise OperationError(f"topic {name!r}: {error}{hint_of_unknown_key(error, configs)}") from None
     services.core.writes.commit()
@@ -65,7 +65,7 @@ def configure(services: Services, configs: Mapping[str, Setting]) -> None:
         OperationError: a value is invalid.
         OSError: the change cannot be saved.
     """
-    texts = _altered(services.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
+    texts = _merge_configs(services.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
     try:
         check(texts, services.core.config, services.core.cluster.first.endpoints, is_of_one_broker=False)
         services.core.configs.with_broker(ALL_BROKERS, texts)
@@ -78,7 +78,7 @@ def configure(services: Services, configs: Mapping[str, Setting]) -> None:
     services.core.configs.put(ConfigResourceType.BROKER, ALL_BROKERS, texts)
 
 
-def _altered(before: Mapping[str, str], configs: Mapping[str, Setting]) -> dict[str, str]:
+def _merge_configs(before: Mapping[str, str], configs: Mapping[str, Setting]) -> dict[str, str]:
     texts = {**before, **{key: _text(value) for key, value in configs.items() if value is not None}}
     return {key: text for key, text in texts.items() if configs.get(key, text) is not None}
 
@@ -102,7 +102,7 @@ class Resource(TypedDict, total=False):
     host: str
 
 
-def make_rules(
+def create_acls(
     services: Services,
     permission: Literal["ALLOW", "DENY"],
     principal: str,
@@ -115,29 +115,29 @@ def make_rules(
         OperationError: an argument is invalid, or the broker has no authorizer.
     """
     authorizer = _authorizer(services)
-    kind, name = _named(resource)
-    made = [
+    kind, name = _resource_name(resource)
+    bindings = [
         AclBinding(
             kind,
             name,
             PatternType.PREFIXED if resource.get("prefixed") else PatternType.LITERAL,
             principal if ":" in principal else f"{USER}:{principal}",
             resource.get("host", WILDCARD),
-            _operation(each),
+            _operation(text),
             PermissionType[permission],
         )
-        for each in operations
+        for text in operations
     ]
-    if not made:
+    if not bindings:
         raise OperationError('no operation was named; "all" is all of them')
     try:
-        authorizer.add(made)
+        authorizer.add(bindings)
     except InvalidAclError as error:
         raise OperationError(str(error)) from None
-    return made
+    return bindings
 
 
-def find_rules(services: Services) -> list[AclBinding]:
+def list_acls(services: Services) -> list[AclBinding]:
     """Return all ACLs.
 
     Raises:
@@ -146,7 +146,7 @@ def find_rules(services: Services) -> list[AclBinding]:
     return _authorizer(services).find(AclFilter())
 
 
-def remove_rules(services: Services, acls: Iterable[AclBinding]) -> None:
+def remove_acls(services: Services, acls: Iterable[AclBinding]) -> None:
     """Remove ACLs.
 
     Raises:
@@ -161,7 +161,7 @@ def _authorizer(services: Services) -> Authorizer:
     return services.authorizer
 
 
-def _named(resource: Resource) -> tuple[ResourceType, str]:
+def _resource_name(resource: Resource) -> tuple[ResourceType, str]:
     named = [
         (kind, name)
         for kind, name in (
@@ -178,19 +178,19 @@ def _named(resource: Resource) -> tuple[ResourceType, str]:
 
 
 def _operation(text: str) -> Operation:
-    """Return the operation with a name in any case, with or without underscores, such as "DescribeConfigs"."""
+    """Return an operation by name, ignoring case and underscores ("describe_configs", "DescribeConfigs")."""
     requested = str(text).replace("_", "").upper()
-    for each in Operation:
-        if each > Operation.ANY and each.name.replace("_", "") == requested:
-            return each
-    known = ", ".join(each.name.lower() for each in Operation if each > Operation.ANY)
-    raise OperationError(f"operation {text!r} is not known; there are {known}")
+    for operation in Operation:
+        if operation > Operation.ANY and operation.name.replace("_", "") == requested:
+            return operation
+    names = ", ".join(operation.name.lower() for operation in Operation if operation > Operation.ANY)
+    raise OperationError(f"operation {text!r} is not known; there are {names}")
 
 
 __tracebackhide__ = is_the_callers
 
 
-_LONGEST_SEARCH_MS: Final = 20_000
+_LOOK_UP_TIMEOUT_MS: Final = 20_000
 
 
 async def set_quota(services: Services, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
@@ -214,11 +214,11 @@ async def _addresses(services: Services, host: str | None) -> Mapping[str, froze
     """Look up the addresses of a host in the background. The result is empty if that takes too long."""
     if not host:
         return {}
-    found: asyncio.Future[Mapping[str, frozenset[str]]] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[Mapping[str, frozenset[str]]] = asyncio.get_running_loop().create_future()
 
-    def tell(addresses: Mapping[str, frozenset[str]]) -> None:
-        if not found.cancelled():
-            found.set_result(addresses)
+    def set_result(addresses: Mapping[str, frozenset[str]]) -> None:
+        if not future.cancelled():
+            future.set_result(addresses)
 
-    services.host_names.look_up_all([host], _LONGEST_SEARCH_MS, tell)
-    return await found
+    services.host_names.look_up_all([host], _LOOK_UP_TIMEOUT_MS, set_result)
+    return await future

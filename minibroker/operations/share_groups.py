@@ -59,28 +59,28 @@ class SharePartitionDescription:
     @property
     def acquired(self) -> int:
         """The number of offsets that members have acquired."""
-        return sum(each.count for each in self.in_flight if each.state == RecordState.ACQUIRED.name)
+        return sum(records.count for records in self.in_flight if records.state == RecordState.ACQUIRED.name)
 
     @property
     def delivery_counts(self) -> dict[int, int]:
         """The delivery count of each unfinished offset in flight."""
         return {
-            offset: each.delivery_count
-            for each in self.in_flight
-            if not RecordState[each.state].is_final
-            for offset in range(each.first_offset, each.last_offset + 1)
+            offset: records.delivery_count
+            for records in self.in_flight
+            if not RecordState[records.state].is_final
+            for offset in range(records.first_offset, records.last_offset + 1)
         }
 
     def unread(self, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of unfinished offsets up to `end`, each from its first offset to the one after its last."""
-        at = end if self.start_offset is None else self.start_offset
-        for each in self.in_flight:
-            if RecordState[each.state].is_final:
-                if at < each.first_offset:
-                    yield at, each.first_offset
-                at = max(at, each.last_offset + 1)
-        if at < end:
-            yield at, end
+        start = end if self.start_offset is None else self.start_offset
+        for records in self.in_flight:
+            if RecordState[records.state].is_final:
+                if start < records.first_offset:
+                    yield start, records.first_offset
+                start = max(start, records.last_offset + 1)
+        if start < end:
+            yield start, end
 
 
 async def share_partitions(services: Services, group_id: str) -> dict[TopicPartition, SharePartitionDescription]:
@@ -90,11 +90,11 @@ async def share_partitions(services: Services, group_id: str) -> dict[TopicParti
         ConflictError: the group is of another type.
     """
     services.core.writes.commit()
-    await states_loaded(services, group_id)
-    return partitions_described(services, services.groups.store.find(group_id))
+    await wait_for_states(services, group_id)
+    return describe_loaded_partitions(services, services.groups.store.find(group_id))
 
 
-async def states_loaded(services: Services, group_id: str) -> None:
+async def wait_for_states(services: Services, group_id: str) -> None:
     """Wait until the states of a share group's partitions are loaded from the log of an earlier run."""
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     store = services.share_states.store
@@ -106,12 +106,14 @@ async def states_loaded(services: Services, group_id: str) -> None:
     await until(look, lambda: f"the states of share group {group_id!r} are still being loaded", DEFAULT_TIMEOUT)
 
 
-def partitions_described(services: Services, group: AnyGroup | None) -> dict[TopicPartition, SharePartitionDescription]:
+def describe_loaded_partitions(
+    services: Services, group: AnyGroup | None
+) -> dict[TopicPartition, SharePartitionDescription]:
     """Like share_partitions(), but with the states loaded so far. Partitions without a state look unread."""
     if group is not None and not isinstance(group, ShareGroup):
         raise ConflictError(f"group {group.group_id!r} is of type {group.kind}, not {ShareGroup.kind}")
-    found = {place: _describe(services, place, key) for place, key in _keys(services, group).items()}
-    return {place: each for place, each in found.items() if each is not None}
+    descriptions = {pair: _describe(services, pair, key) for pair, key in _keys(services, group).items()}
+    return {pair: state for pair, state in descriptions.items() if state is not None}
 
 
 def state_logs(services: Services, group: ShareGroup) -> list[Log]:
@@ -120,8 +122,8 @@ def state_logs(services: Services, group: ShareGroup) -> list[Log]:
     if log.topic is None:
         return []
     indexes = {log.partition_of(key.text) for key in _keys(services, group).values()}
-    places = [log.topic.partition(index) for index in sorted(indexes)]
-    return [each.log for each in places if each is not None]
+    partitions = [log.topic.partition(index) for index in sorted(indexes)]
+    return [partition.log for partition in partitions if partition is not None]
 
 
 def _keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition, SharePartitionKey]:
@@ -129,7 +131,7 @@ def _keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition,
     if not isinstance(group, ShareGroup):
         return {}
     topics = services.core.topics
-    named = [(topics.with_id(topic_id), each.partitions) for topic_id, each in group.partitions.initialized.items()]
+    named = [(topics.with_id(topic_id), topic.partitions) for topic_id, topic in group.partitions.initialized.items()]
     return {
         (topic.name, index): SharePartitionKey(group.group_id, topic.id, index)
         for topic, indexes in named
@@ -138,49 +140,49 @@ def _keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition,
     }
 
 
-def _describe(services: Services, place: TopicPartition, key: SharePartitionKey) -> SharePartitionDescription | None:
+def _describe(services: Services, pair: TopicPartition, key: SharePartitionKey) -> SharePartitionDescription | None:
     """Describe a share-partition from its leader's state or, without a leader, from the stored state.
 
     Returns None if the partition no longer exists.
     """
-    topic = services.core.topics.get(place[0])
-    partition = None if topic is None else topic.partition(place[1])
+    topic = services.core.topics.get(pair[0])
+    partition = None if topic is None else topic.partition(pair[1])
     if partition is None:
         return None
     in_use = services.share_partitions.find(key)
-    start, in_flight = _written(services, key) if in_use is None else _in_hand(in_use)
+    start, in_flight = _stored_state(services, key) if in_use is None else _leader_state(in_use)
     if start == UNKNOWN:
         return SharePartitionDescription(None, None, ())
-    done = sum(each.count for each in in_flight if RecordState[each.state].is_final)
-    return SharePartitionDescription(start, max(0, partition.log.high_watermark - start - done), in_flight)
+    finished = sum(records.count for records in in_flight if RecordState[records.state].is_final)
+    return SharePartitionDescription(start, max(0, partition.log.high_watermark - start - finished), in_flight)
 
 
-def _in_hand(share_partition: SharePartition) -> tuple[int, tuple[InFlightRecords, ...]]:
+def _leader_state(share_partition: SharePartition) -> tuple[int, tuple[InFlightRecords, ...]]:
     start = share_partition.start_offset
     return start, tuple(
         InFlightRecords(
-            max(each.first, start),
-            each.last,
-            each.state.name,
-            each.deliveries,
-            None if each.member == NO_MEMBER else each.member,
+            max(records.first, start),
+            records.last,
+            records.state.name,
+            records.deliveries,
+            None if records.member == NO_MEMBER else records.member,
         )
-        for each in share_partition.ranges
-        if each.last >= start
+        for records in share_partition.ranges
+        if records.last >= start
     )
 
 
-def _written(services: Services, key: SharePartitionKey) -> tuple[int, tuple[InFlightRecords, ...]]:
-    kept = services.share_states.store.get(key)
-    if kept is None:
+def _stored_state(services: Services, key: SharePartitionKey) -> tuple[int, tuple[InFlightRecords, ...]]:
+    stored = services.share_states.store.get(key)
+    if stored is None:
         return UNKNOWN, ()
-    start = kept.state.start_offset
-    for each in kept.state.batches:  # A leader that loads this state continues after the finished records.
-        if not each.first <= start <= each.last or not RecordState(each.state).is_final:
+    start = stored.state.start_offset
+    for batch in stored.state.batches:  # A leader that loads this state continues after the finished records.
+        if not batch.first <= start <= batch.last or not RecordState(batch.state).is_final:
             break
-        start = each.last + 1
+        start = batch.last + 1
     return start, tuple(
-        InFlightRecords(max(each.first, start), each.last, RecordState(each.state).name, each.deliveries, None)
-        for each in kept.state.batches
-        if each.last >= start
+        InFlightRecords(max(batch.first, start), batch.last, RecordState(batch.state).name, batch.deliveries, None)
+        for batch in stored.state.batches
+        if batch.last >= start
     )

@@ -27,7 +27,7 @@ from minibroker.cluster.errors import ConflictError, NotFoundError, OperationErr
 from minibroker.cluster.features import Features
 from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker.cluster.topics import Topics
-from minibroker.operations.reset import METADATA_FILES, forget_visitors, replace, staging, sync_tree
+from minibroker.operations.reset import METADATA_FILES, replace, reset_clients, staging, sync_tree
 from minibroker.server.services import Services
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import (
@@ -45,7 +45,7 @@ from minibroker_storage.data_directory.names import (
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED, staging_name
 from minibroker_storage.files import pwrite_all, read_file, write_atomically
-from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, delete_directory_name, rename_if_there
+from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, delete_directory_name, rename_if_exists
 
 __tracebackhide__ = is_the_callers
 
@@ -108,16 +108,16 @@ async def take_snapshot(
                     partition.opened_log.take_producer_snapshot()
         core.logs.write_checkpoints(sync=False)
         core.topics.save()
-        held = staging_name(core.topics.data_dir)
+        links = staging_name(core.topics.data_dir)
         try:
-            sizes = _hold(core, held)
-            snapshot: Snapshot = await aside(partial(_copy_held, held, sizes, directory))
+            sizes = _link_files(core, links)
+            snapshot: Snapshot = await aside(partial(_copy_links, links, sizes, directory))
         finally:
-            core.background(partial(purge_logged, [held]))
+            core.background(partial(purge_logged, [links]))
         return snapshot
 
 
-def _hold(core: Core, held: str) -> dict[str, int]:
+def _link_files(core: Core, links: str) -> dict[str, int]:
     """Hard-link all files into a new directory, and return their sizes, which exclude later records.
 
     Raises:
@@ -127,38 +127,38 @@ def _hold(core: Core, held: str) -> dict[str, int]:
     partitions = {
         os.path.basename(partition.directory): partition for topic in core.topics for partition in topic.partitions
     }
-    os.mkdir(held)
+    os.mkdir(links)
     # No log is closed for this. The copy is opened like the directory of a killed broker.
     for name in _files_of(data_dir, (*_FILES, META_PROPERTIES)):
         directory, slash, _ = name.rpartition("/")
         if slash and directory not in partitions:
             continue
-        if not os.path.isdir(f"{held}/{directory}"):
-            os.mkdir(f"{held}/{directory}")
+        if not os.path.isdir(f"{links}/{directory}"):
+            os.mkdir(f"{links}/{directory}")
         try:
-            os.link(f"{data_dir}/{name}", f"{held}/{name}")
+            os.link(f"{data_dir}/{name}", f"{links}/{name}")
         except OSError:  # The file system has no hard links.
-            copy_file(f"{data_dir}/{name}", f"{held}/{name}")
-        sizes[name] = os.stat(f"{held}/{name}").st_size
+            copy_file(f"{data_dir}/{name}", f"{links}/{name}")
+        sizes[name] = os.stat(f"{links}/{name}").st_size
     # The whole copy is on disk and has checksums, so a broker that opens it need not read all of it.
-    points = read_offset_checkpoint(f"{held}/{RECOVERY_POINTS}")
+    points = read_offset_checkpoint(f"{links}/{RECOVERY_POINTS}")
     points |= {
         partition.key: partition.opened_log.log_end_offset
         for partition in partitions.values()
         if partition.opened_log is not None and partition.opened_log.has_directory
     }
-    write_offset_checkpoint(f"{held}/{RECOVERY_POINTS}", points)
-    sizes[RECOVERY_POINTS] = os.stat(f"{held}/{RECOVERY_POINTS}").st_size
+    write_offset_checkpoint(f"{links}/{RECOVERY_POINTS}", points)
+    sizes[RECOVERY_POINTS] = os.stat(f"{links}/{RECOVERY_POINTS}").st_size
     return sizes
 
 
-def _copy_held(held: str, sizes: Mapping[str, int], directory: str | os.PathLike[str] | None) -> Snapshot:
+def _copy_links(links: str, sizes: Mapping[str, int], directory: str | os.PathLike[str] | None) -> Snapshot:
     target = temporary.make("snapshot-") if directory is None else os.fspath(directory)
     snapshot = Snapshot(target, is_temporary=directory is None)
     try:
         if directory is not None:
-            _begin(os.path.abspath(target))
-        files = {name: copy_file(f"{held}/{name}", f"{target}/{name}", size) for name, size in sizes.items()}
+            _create_directory(os.path.abspath(target))
+        files = {name: copy_file(f"{links}/{name}", f"{target}/{name}", size) for name, size in sizes.items()}
         if directory is not None:
             sync_tree(target)
         write_mark(target, files, sync=directory is not None)
@@ -171,7 +171,7 @@ def _copy_held(held: str, sizes: Mapping[str, int], directory: str | os.PathLike
 async def restore_snapshot(
     services: Services, snapshot: Snapshot | str | os.PathLike[str], aside: Aside = asyncio.to_thread
 ) -> None:
-    """Replace all topics, groups and transactions by those of a snapshot. Clients continue as after a restart.
+    """Replace all topics, groups and transactions with those of a snapshot. Clients continue as after a restart.
 
     Clients are served from the previous state until everything is copied. The directory may also be that of a stopped
     broker or a stopped Apache Kafka. If an error is raised, nothing has changed. A kill leaves either the old state or
@@ -193,21 +193,21 @@ async def restore_snapshot(
     async with services.copying:
         mark = _check_source(core, source)
         with staging(core) as new:
-            with _unused(source):
+            with _locked(source):
                 await aside(partial(_copy, source, new, mark, sync=core.durability.is_needed))
             core.writes.commit()
             try:
-                _prepare(core, new)
+                _prepare_metadata(core, new)
             except (TopicsFileError, ClusterFileError) as error:
                 raise OperationError(f"restore: {source} is damaged: {error}".replace(new, source)) from None
             replace(core, new, tuple(core.topics))
-        forget_visitors(services)
+        reset_clients(services)
         core.topics.load()
         core.producer_ids.skip_block()
         services.resume_coordinators()
 
 
-def _begin(target: str) -> None:
+def _create_directory(target: str) -> None:
     """Create the directory of a snapshot, which is marked as incomplete from its first moment.
 
     Raises:
@@ -217,7 +217,7 @@ def _begin(target: str) -> None:
     try:
         os.makedirs(begun)
         write_mark(begun, None, sync=True)
-        rename_if_there(target, old)  # This is an incomplete snapshot.
+        rename_if_exists(target, old)  # This is an incomplete snapshot.
         os.rename(begun, target)
     finally:
         for path in (old, begun):
@@ -225,9 +225,9 @@ def _begin(target: str) -> None:
 
 
 def _check_target(core: Core, target: str) -> None:
-    if _lies_in(target, core.topics.data_dir):
+    if _is_inside(target, core.topics.data_dir):
         raise ConflictError(f"snapshot: {target} lies in {core.topics.data_dir}, the broker's own directory")
-    if os.path.lexists(target) and not is_cut_short(target):
+    if os.path.lexists(target) and not is_incomplete(target):
         raise ConflictError(f"snapshot: {target} is there already")
 
 
@@ -236,7 +236,7 @@ def _check_source(core: Core, source: str) -> Mark | None:
     if not os.path.isdir(source):
         raise NotFoundError(f"restore: {source} is not a snapshot: there is no such directory")
     own = core.topics.data_dir
-    if _lies_in(source, own) or _lies_in(own, source):
+    if _is_inside(source, own) or _is_inside(own, source):
         raise ConflictError(f"restore: {source} is, holds or lies in {own}, the broker's own directory")
     mark = read_mark(source)
     if not any(os.path.exists(f"{source}/{name}") for name in (TOPICS_FILE, META_PROPERTIES)):
@@ -246,14 +246,14 @@ def _check_source(core: Core, source: str) -> Mark | None:
     return mark
 
 
-def _lies_in(path: str, directory: str) -> bool:
+def _is_inside(path: str, directory: str) -> bool:
     """Return whether a path, which need not exist, is a directory or inside it, after resolving links."""
     resolved = Path(path).resolve()
-    return any(each.exists() and each.samefile(directory) for each in (resolved, *resolved.parents))
+    return any(ancestor.exists() and ancestor.samefile(directory) for ancestor in (resolved, *resolved.parents))
 
 
 @contextlib.contextmanager
-def _unused(source: str) -> Generator[None]:
+def _locked(source: str) -> Generator[None]:
     """Hold the lock of a directory, if it has a lock file that this process may write.
 
     Raises:
@@ -295,7 +295,7 @@ def _copy(source: str, new: str, mark: Mark | None, *, sync: bool) -> None:
         sync_tree(new)
 
 
-def _prepare(core: Core, new: str) -> None:
+def _prepare_metadata(core: Core, new: str) -> None:
     """Load the metadata like a start, and keep ids and epochs above all those that clients have seen from this broker.
 
     Raises:
@@ -330,13 +330,13 @@ def _files_of(directory: str, files: tuple[str, ...]) -> list[str]:
         for entry in entries:
             if entry.is_dir() and parse_partition_directory(entry.name) is not None:
                 with os.scandir(entry.path) as within:
-                    names += [f"{entry.name}/{file.name}" for file in within if _is_kept(file)]
+                    names += [f"{entry.name}/{file.name}" for file in within if _is_log_file(file)]
             elif entry.name in files:
                 names.append(entry.name)
     return names
 
 
-def _is_kept(file: os.DirEntry[str]) -> bool:
+def _is_log_file(file: os.DirEntry[str]) -> bool:
     """Return whether a partition's file is part of the log, unlike files to delete and unfinished cleaned segments."""
     return file.is_file() and not file.name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX))
 
@@ -346,7 +346,7 @@ _CHUNK_BYTES: Final = 16_384
 _ZEROS: Final = bytes(_CHUNK_BYTES)
 
 
-class CutShortError(OperationError):
+class IncompleteSnapshotError(OperationError):
     """A snapshot is incomplete because the broker was killed while it took it."""
 
 
@@ -372,15 +372,17 @@ def read_mark(directory: str) -> Mark | None:
     try:
         content = json.loads(read_file(path))
         files: Mark | None = content["files"]
-        strange = [name for name in files or () if not _is_in_snapshot(name)]
-        if content["version"] != _VERSION or strange:
-            raise ValueError(f"{strange} in version {content['version']}")  # noqa: TRY301 - said below
+        invalid = [name for name in files or () if not _is_in_snapshot(name)]
+        if content["version"] != _VERSION or invalid:
+            raise ValueError(f"{invalid} in version {content['version']}")  # noqa: TRY301 - said below
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise OperationError(f"restore: {path} is damaged: {type(error).__name__}: {error}") from None
     if files is None:
-        raise CutShortError(f"restore: {directory} is not whole: the snapshot was cut short while it was taken")
+        raise IncompleteSnapshotError(
+            f"restore: {directory} is not whole: the snapshot was cut short while it was taken"
+        )
     return files
 
 
@@ -389,7 +391,7 @@ def _is_in_snapshot(name: str) -> bool:
     return file not in {"", ".", ".."} and (not directory or parse_partition_directory(directory) is not None)
 
 
-def is_cut_short(directory: str) -> bool:
+def is_incomplete(directory: str) -> bool:
     """Return whether a directory contains only an incomplete snapshot, left by a killed broker.
 
     Raises:
@@ -399,7 +401,7 @@ def is_cut_short(directory: str) -> bool:
         return False
     try:
         read_mark(directory)
-    except CutShortError:
+    except IncompleteSnapshotError:
         return True
     except OperationError:
         pass

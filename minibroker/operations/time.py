@@ -41,12 +41,12 @@ def advance_clock(services: Services, by: float | timedelta) -> None:
         raise OperationError(f"advance: {seconds} s: time does not go back")
     services.core.writes.commit()
     line = None if are_warnings_collected() else callers_line()
-    services.core.logs.on_retained = partial(_tell_of_retention, services, line)
+    services.core.logs.on_retained = partial(_warn_of_retention, services, line)
     services.core.clock.advance(seconds * 1000)
     _logger.info("the clock was moved on by %s", span(seconds))
 
 
-def _tell_of_retention(services: Services, line: tuple[str, int] | None, partition: Partition) -> None:
+def _warn_of_retention(services: Services, line: tuple[str, int] | None, partition: Partition) -> None:
     """Warn once per topic that retention deleted records because the clock was advanced."""
     topic = partition.topic.name
     text = (
@@ -61,7 +61,7 @@ def _tell_of_retention(services: Services, line: tuple[str, int] | None, partiti
 
 
 def run_retention(services: Services) -> int:
-    """Delete all segments that have passed their retention now, and return their number."""
+    """Delete all segments that have passed their retention, and return their number."""
     services.core.writes.commit()
     return services.core.logs.apply_retention()
 

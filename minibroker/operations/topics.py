@@ -116,8 +116,8 @@ def leader_of(services: Services, topic: str, partition: int) -> int | None:
     Raises:
         NotFoundError: the topic or partition does not exist.
     """
-    (found,) = partitions_of(topic_of(services, topic), partition)
-    return None if found.leader is None else found.leader.id
+    (chosen,) = partitions_of(topic_of(services, topic), partition)
+    return None if chosen.leader is None else chosen.leader.id
 
 
 def _describe(topic: Topic) -> TopicDescription:
@@ -130,6 +130,6 @@ def page_of(names: Iterable[str], after: str, limit: int) -> tuple[list[str], st
 
     Names added or removed between two pages do not shift the others.
     """
-    behind = sorted(name for name in names if name > after) if after else sorted(names)
-    page = behind[:limit]
-    return page, page[-1] if len(behind) > limit else None
+    following = sorted(name for name in names if name > after) if after else sorted(names)
+    page = following[:limit]
+    return page, page[-1] if len(following) > limit else None

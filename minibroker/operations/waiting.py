@@ -12,9 +12,9 @@ __tracebackhide__ = is_the_callers
 
 T = TypeVar("T")
 
-_FIRST_PAUSE: Final = 0.0005
-_LONGEST_PAUSE: Final = 0.01
-_PAUSE_BETWEEN_APPENDS: Final = 0.25
+_FIRST_PAUSE_S: Final = 0.0005
+_MAX_PAUSE_S: Final = 0.01
+_PAUSE_BETWEEN_APPENDS_S: Final = 0.25
 """Seconds between calls without an append, for rare changes such as retention that deletes unread records."""
 
 
@@ -28,11 +28,11 @@ class _Appends:
     def watch(self, logs: Iterable[Log]) -> bool:
         """Watch exactly these logs, and return whether any of them was not watched before."""
         before, self._logs = self._logs, set(logs)
-        for each in before - self._logs:
-            each.remove_append_listener(self._on_append)
+        for log in before - self._logs:
+            log.remove_append_listener(self._on_append)
         added = self._logs - before
-        for each in added:
-            each.add_append_listener(self._on_append)
+        for log in added:
+            log.add_append_listener(self._on_append)
         return bool(added)
 
     def _on_append(self, _: object) -> None:
@@ -90,20 +90,20 @@ async def eventually(
     check_not_negative("timeout", timeout, " s")
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
-    pause = _FIRST_PAUSE
+    pause = _FIRST_PAUSE_S
     appends = _Appends()
     try:
-        while (found := await look()) is None:
-            left = end - loop.time()
-            if left <= 0:
+        while (result := await look()) is None:
+            seconds_left = end - loop.time()
+            if seconds_left <= 0:
                 raise WaitTimeoutError(describe())
             watched = tuple(logs())
             if appends.watch(watched):
                 continue  # An append may have happened since `look` began.
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            await asyncio.sleep(min(pause, seconds_left))
+            pause = min(pause * 2, _MAX_PAUSE_S)
             if watched:
-                await appends.wait(min(_PAUSE_BETWEEN_APPENDS, max(0, end - loop.time())))
+                await appends.wait(min(_PAUSE_BETWEEN_APPENDS_S, max(0, end - loop.time())))
     finally:
         appends.watch(())
-    return found
+    return result

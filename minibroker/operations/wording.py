@@ -22,8 +22,8 @@ Int64 = Annotated[int, Format("int64")]
 UInt32 = Annotated[int, Format("uint32")]
 UInt64 = Annotated[int, Format("uint64")]
 
-_SHOWN = 10
-_LONGEST_SPAN = timedelta.max.days * 86_400
+_MAX_NAMES = 10
+_MAX_SPAN_S = timedelta.max.days * 86_400
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
@@ -33,12 +33,12 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
 
 def span(seconds: float) -> str:
     """Format a duration, such as `8:20:00` or `83 days, 8:00:00`."""
-    return str(timedelta(seconds=round(min(seconds, _LONGEST_SPAN), 3)))
+    return str(timedelta(seconds=round(min(seconds, _MAX_SPAN_S), 3)))
 
 
-def missing(kind: str, name: str, known: Iterable[str]) -> str:
+def missing(kind: str, name: str, existing: Iterable[str]) -> str:
     """Return a message such as `there is no topic 'ordres'; topics: orders; did you mean orders?`."""
-    names = sorted(known)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    there = ", ".join(names[:_SHOWN]) or "none"
-    return f"there is no {kind} {name!r}; {kind}s: {there}{more}{suggestion(name, names)}"
+    names = sorted(existing)
+    others = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    listed = ", ".join(names[:_MAX_NAMES]) or "none"
+    return f"there is no {kind} {name!r}; {kind}s: {listed}{others}{suggestion(name, names)}"

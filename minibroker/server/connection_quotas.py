@@ -288,7 +288,7 @@ class ConnectionQuotas:
         Args:
             descriptor: Any open descriptor.
         """
-        return self._services.core.files.make_way_for_connection(descriptor)
+        return self._services.core.files.make_room_for_connection(descriptor)
 
     def has_room(self, listener: str) -> bool:
         """Return whether another connection can enter. If not, it waits until others close."""

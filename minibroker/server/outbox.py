@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from minibroker_protocol.codec import Splices
-from minibroker_storage.descriptors import is_among_the_last
+from minibroker_storage.descriptors import is_reserved
 from minibroker_storage.errors import StorageError
-from minibroker_storage.files import COPIED, LogSlice
+from minibroker_storage.files import MAX_COPIED_BYTES, LogSlice
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK_BYTES: Final = 1 << 18
@@ -90,7 +90,7 @@ class Outbox:
             for _, splice in splices:
                 size += splice.size
             # Copying small ranges is cheaper: `sendfile` takes two system calls and a second descriptor.
-            if size <= COPIED:
+            if size <= MAX_COPIED_BYTES:
                 self._send_joined(data, splices)
                 return
         view = memoryview(data)
@@ -250,7 +250,7 @@ class Outbox:
                 direct: socket.socket = self._transport.get_extra_info("socket").dup()
             except OSError:
                 return None
-            if is_among_the_last(direct.fileno()):
+            if is_reserved(direct.fileno()):
                 direct.close()
                 return None
             direct.setblocking(False)

@@ -109,15 +109,17 @@ class LeaderEpochCheckpoint:
         """
         if epoch < 0 or (self.entries and self.latest_epoch == epoch and self.entries[-1].start_offset <= start_offset):
             return False
-        kept = tuple(entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset)
-        self.entries = (*kept, EpochEntry(epoch, start_offset))
+        older_entries = tuple(
+            entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset
+        )
+        self.entries = (*older_entries, EpochEntry(epoch, start_offset))
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Drop entries that begin at or above `end_offset`, in memory, and return whether any were dropped."""
-        kept = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
-        changed = len(kept) != len(self.entries)
-        self.entries = kept
+        entries = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
+        changed = len(entries) != len(self.entries)
+        self.entries = entries
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:

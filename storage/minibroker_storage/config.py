@@ -14,7 +14,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Kafka's topic configuration with Kafka 3.9's defaults, named alike with underscores for dots.
+    """Kafka's topic configuration, with underscores instead of dots and Kafka 3.9's defaults.
 
     `compact` and `delete` are the values of `cleanup.policy`. `producer_id_expiration_ms` is the broker's
     `producer.id.expiration.ms`.

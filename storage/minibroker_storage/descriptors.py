@@ -14,8 +14,8 @@ from typing import Final
 
 _SHORTAGE: Final = frozenset((errno.EMFILE, errno.ENFILE))
 _UNLIMITED: Final = 1 << 30
-_FOR_A_MOMENT: Final = 16
-_FOR_FILES: Final = 256
+_RESERVED_FOR_SHORT_USE: Final = 16
+_RESERVED_FOR_FILES: Final = 256
 
 
 def is_shortage(error: BaseException) -> bool:
@@ -34,34 +34,34 @@ def limit() -> int:
     return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
 
-def files_beside_connections() -> int:
+def max_files_beside_connections() -> int:
     """Return how many log files can be open while connections use all descriptors they may have."""
     count = limit()
-    return _beyond_connections(count) - _beyond_files(count)
+    return _reserved_from_connections(count) - _reserved_for_short_use(count)
 
 
-def is_among_the_last(fd: int) -> bool:
+def is_reserved(fd: int) -> bool:
     """Return whether a descriptor has one of the numbers reserved for short use."""
     count = limit()
-    return fd >= count - _beyond_files(count)
+    return fd >= count - _reserved_for_short_use(count)
 
 
-def is_free_for_connections(known: int) -> bool:
+def can_accept_connection(open_fd: int) -> bool:
     """Return whether a connection may use another descriptor now.
 
     Args:
-        known: any open descriptor, which is duplicated to find the lowest free number.
+        open_fd: any open descriptor, which is duplicated to find the lowest free number.
     """
     try:
-        fd = os.dup(known)
+        fd = os.dup(open_fd)
     except OSError:
         return False
     os.close(fd)
     count = limit()
-    return fd < count - _beyond_connections(count)
+    return fd < count - _reserved_from_connections(count)
 
 
-def lowered(fd: int) -> int:
+def move_to_lowest(fd: int) -> int:
     """Move an open file to the lowest free descriptor, close `fd`, and return the new one.
 
     Returns `fd` if there is no lower number.
@@ -75,9 +75,9 @@ def lowered(fd: int) -> int:
     return fd
 
 
-def _beyond_files(count: int) -> int:
-    return min(_FOR_A_MOMENT, count // 8)
+def _reserved_for_short_use(count: int) -> int:
+    return min(_RESERVED_FOR_SHORT_USE, count // 8)
 
 
-def _beyond_connections(count: int) -> int:
-    return min(_FOR_FILES, count // 4)
+def _reserved_from_connections(count: int) -> int:
+    return min(_RESERVED_FOR_FILES, count // 4)

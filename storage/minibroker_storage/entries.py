@@ -92,8 +92,8 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
                 last_offset = base_offset + delta if window[at + MAGIC_AT] >= MAGIC_V2 else base_offset
                 if last_offset >= offset:
                     is_whole = length + LOG_OVERHEAD <= size - position - at
-                    found = EntryPosition(base_offset, position + at, length + LOG_OVERHEAD, last_offset)
-                    return found if is_whole else None
+                    entry = EntryPosition(base_offset, position + at, length + LOG_OVERHEAD, last_offset)
+                    return entry if is_whole else None
             at += length + LOG_OVERHEAD
         if not at:
             if len(window) != MIN_ENTRY_BYTES or window[MAGIC_AT] >= MAGIC_V2:
@@ -106,7 +106,7 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
     return None
 
 
-def batch_that_holds(fd: int, position: int, offset: int) -> EntryPosition | None:
+def read_batch_containing(fd: int, position: int, offset: int) -> EntryPosition | None:
     """Return the v2 batch at `position` if it contains `offset`, else None. Only the header is read.
 
     Raises:
@@ -135,7 +135,7 @@ def read_headers(
     while position < size:
         window = os.pread(fd, min(window_bytes, size - position), position)
         at, end = 0, len(window)
-        left = size - position
+        bytes_left = size - position
         while end - at >= MIN_ENTRY_BYTES:
             try:
                 header = read_entry_header(window, at)
@@ -144,7 +144,7 @@ def read_headers(
                     break  # The header extends past the window.
                 raise StorageError(f"{path}: no batch at byte {position}") from None
             length = header.batch_length
-            if not _MIN_LENGTHS[header.magic] <= length <= left - at - LOG_OVERHEAD:
+            if not _MIN_LENGTHS[header.magic] <= length <= bytes_left - at - LOG_OVERHEAD:
                 raise StorageError(f"{path}: no batch at byte {position + at}")
             yield position + at, header
             at += LOG_OVERHEAD + length
@@ -175,26 +175,26 @@ def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tu
             else:
                 fields = ()
                 length = int.from_bytes(chunk[at + LENGTH_AT : at + LOG_OVERHEAD], "big", signed=True)
-            behind = at + LOG_OVERHEAD + length
-            if behind > end:
-                needed = behind - at  # If fewer bytes remain in the file, this entry is torn and the scan ends.
+            entry_end = at + LOG_OVERHEAD + length
+            if entry_end > end:
+                needed = entry_end - at  # If fewer bytes remain in the file, this entry is torn and the scan ends.
                 break
-            entry = chunk[at:behind]
+            entry = chunk[at:entry_end]
             if fields and fields[MAGIC] == MAGIC_V2 and length >= _MIN_LENGTHS[MAGIC_V2]:
                 if fields[LAST_OFFSET_DELTA] < 0 or compute_crc(entry) != fields[CRC]:
                     return
             else:
-                fields = _checked_message(entry)
+                fields = _read_valid_message(entry)
                 if not fields:
                     return
             yield entry, fields
-            at = behind
+            at = entry_end
         position += at
         if end < requested:
             return  # Another process has truncated the file in the meantime.
 
 
-def _checked_message(entry: memoryview) -> tuple[int, ...]:
+def _read_valid_message(entry: memoryview) -> tuple[int, ...]:
     """Return the header of a complete v0 or v1 message with a correct checksum, or an empty tuple."""
     if len(entry) < MIN_ENTRY_BYTES or entry[MAGIC_AT] >= MAGIC_V2:
         return ()

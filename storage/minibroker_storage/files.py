@@ -167,9 +167,9 @@ class FilePool:
             # Closing just one would make the next open fail as well, and connections also need descriptors.
             self._make_room(len(self._open) // 2)
             fd = os.open(handle.path, flags, 0o644)
-        if descriptors.is_among_the_last(fd):
+        if descriptors.is_reserved(fd):
             self._make_room(len(self._open) // 2)
-            fd = descriptors.lowered(fd)
+            fd = descriptors.move_to_lowest(fd)
         self._open[handle] = None
         return fd
 
@@ -177,16 +177,16 @@ class FilePool:
         """Stop counting a handle that is being closed. Called only by handles."""
         self._open.pop(handle, None)
 
-    def make_way_for_connection(self, known: int) -> bool:
+    def make_room_for_connection(self, open_fd: int) -> bool:
         """Return whether one more connection may use a descriptor, closing files for it if necessary.
 
         Args:
-            known: any open descriptor, such as that of a listening socket.
+            open_fd: any open descriptor, such as that of a listening socket.
         """
-        if descriptors.is_free_for_connections(known):
+        if descriptors.can_accept_connection(open_fd):
             return True
-        self._make_room(descriptors.files_beside_connections())
-        return descriptors.is_free_for_connections(known)
+        self._make_room(descriptors.max_files_beside_connections())
+        return descriptors.can_accept_connection(open_fd)
 
     def trim(self) -> None:
         """Close unpinned descriptors while the pool exceeds `capacity`."""
@@ -194,12 +194,12 @@ class FilePool:
             self._make_room(self.capacity)
 
     def _make_room(self, limit: int) -> None:
-        held = self._open
+        open_handles = self._open
         # Each handle is visited at most once. Pinned handles move to the end, and all of them may be pinned.
-        for _ in range(len(held)):
-            if len(held) <= limit:
+        for _ in range(len(open_handles)):
+            if len(open_handles) <= limit:
                 return
-            oldest = next(iter(held))
+            oldest = next(iter(open_handles))
             if oldest.pinned:
                 self.touch(oldest)
             else:
@@ -215,9 +215,9 @@ def pwrite_all(fd: int, data: Buffer, position: int) -> None:
     written = os.pwrite(fd, data, position)
     if written == len(data):
         return
-    rest = memoryview(data)
-    while written < len(rest):
-        count = os.pwrite(fd, rest[written:], position + written)
+    view = memoryview(data)
+    while written < len(view):
+        count = os.pwrite(fd, view[written:], position + written)
         if not count:
             raise OSError(errno.EIO, "the kernel takes no more bytes")
         written += count
@@ -231,30 +231,30 @@ def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
     """
     for start in range(0, len(buffers), IOV_MAX):
         # More buffers in one call fail with EINVAL.
-        part = buffers[start : start + IOV_MAX]
-        written = _gather(fd, part, position)
+        group = buffers[start : start + IOV_MAX]
+        written = _pwritev(fd, group, position)
         position += written
-        for buffer in part:
+        for buffer in group:
             size = len(buffer)
             if written >= size:
                 written -= size
                 continue
             # The kernel stopped within this buffer, for example because the disk is nearly full. Write it alone, then
             # the others.
-            rest = memoryview(buffer)[written:]
+            unwritten = memoryview(buffer)[written:]
             written = 0
-            pwrite_all(fd, rest, position)
-            position += len(rest)
+            pwrite_all(fd, unwritten, position)
+            position += len(unwritten)
 
 
-def _gather(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+def _pwritev(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     if hasattr(os, "pwritev"):
         return os.pwritev(fd, buffers, position)
     os.lseek(fd, position, os.SEEK_SET)  # macOS before version 11 has no pwritev.
     return os.writev(fd, buffers)
 
 
-COPIED: Final = 120 * 1024
+MAX_COPIED_BYTES: Final = 120 * 1024
 """Maximum size in bytes of file ranges that are read and sent together with the rest of a response in one system call.
 
 `os.sendfile` avoids a copy, but needs a system call for each range and each part between ranges, a second descriptor,

@@ -93,7 +93,7 @@ class Durability:
         self._truncations += 1
         self.names_changed = True
 
-    def directory_made(self) -> None:
+    def mark_directory_created(self) -> None:
         """Record that the log's directory was created, so its own name must be synced as well."""
         self._is_new = self.names_changed = True
 

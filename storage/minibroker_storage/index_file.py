@@ -14,7 +14,7 @@ from minibroker_storage.files import FileHandle, pwrite_all
 
 WINDOW_BYTES: Final = 4096
 """A search narrows the file down to a window of about this size and finishes in memory."""
-_MOST_KEPT: Final = 768
+_MAX_CACHED_WINDOWS: Final = 768
 """Maximum number of cached windows over all indexes: 3.7 MB, which covers 1.5 GB of log with an entry every 4 KB."""
 
 
@@ -43,14 +43,14 @@ class IndexFile(ABC, Generic[_Window]):
     def __init__(self, file: FileHandle, base_offset: int, max_bytes: int) -> None:
         self.file = file
         self.base_offset = base_offset
-        self.max_bytes = self.rounded(max_bytes)
+        self.max_bytes = self.round_down(max_bytes)
         self.entries = 0
         self._cuts = 0
         self._staged = bytearray()
         self._reset_last()
 
     @classmethod
-    def rounded(cls, size: int) -> int:
+    def round_down(cls, size: int) -> int:
         """Return `size` rounded down to whole entries (500 becomes 496 for 8-byte entries), as Kafka does."""
         return size - size % cls.ENTRY.size
 
@@ -79,7 +79,7 @@ class IndexFile(ABC, Generic[_Window]):
 
     @staticmethod
     @abstractmethod
-    def _decoded(entries: bytes) -> _Window:
+    def _decode_window(entries: bytes) -> _Window:
         """Decode entries into the form used for searching and caching."""
 
     @abstractmethod
@@ -135,7 +135,7 @@ class IndexFile(ABC, Generic[_Window]):
     def clear(self) -> None:
         """Remove all entries, including staged ones, and fill the file with zeros up to its full size."""
         self._staged = bytearray()
-        self._cut_to(0)
+        self._truncate_entries(0)
 
     def commit(self) -> None:
         """Write the staged entries.
@@ -163,17 +163,19 @@ class IndexFile(ABC, Generic[_Window]):
         are later overwritten or trimmed.
         """
 
-    def _cut_quietly(self) -> None:
+    def _truncate_quietly(self) -> None:
         with contextlib.suppress(OSError, LogClosedError):
-            self._cut_to(self.entries)
+            self._truncate_entries(self.entries)
 
     def truncate_to(self, offset: int) -> None:
         """Remove all entries with an offset >= `offset`, and restore the file's full size."""
         relative = offset - self.base_offset
         slots = range(self.entries)
-        self._cut_to(bisect_left(slots, relative, key=lambda slot: self._relative_offset(self._read(slot, 1))))
+        self._truncate_entries(
+            bisect_left(slots, relative, key=lambda slot: self._relative_offset(self._read(slot, 1)))
+        )
 
-    def _cut_to(self, entries: int) -> None:
+    def _truncate_entries(self, entries: int) -> None:
         self._cuts += 1
         fd = self.file.fd()
         os.ftruncate(fd, entries * self.ENTRY.size)
@@ -244,7 +246,7 @@ class IndexFile(ABC, Generic[_Window]):
         """Return a window, which overlaps the next one by one entry."""
         slots = WINDOW_BYTES // self.ENTRY.size
         slot = number * slots
-        window: _Window = _kept_window(self, self._cuts, slot, min(slots + 1, self.entries - slot))
+        window: _Window = _cached_window(self, self._cuts, slot, min(slots + 1, self.entries - slot))
         return window
 
     def read_window(self, slot: int, count: int) -> _Window:
@@ -253,10 +255,10 @@ class IndexFile(ABC, Generic[_Window]):
         Raises:
             OSError: the file cannot be read.
         """
-        return self._decoded(self._read(slot, count))
+        return self._decode_window(self._read(slot, count))
 
 
-@lru_cache(_MOST_KEPT)
-def _kept_window(index: IndexFile[Any], cuts: int, slot: int, count: int) -> Any:  # noqa: ARG001 - see below
+@lru_cache(_MAX_CACHED_WINDOWS)
+def _cached_window(index: IndexFile[Any], cuts: int, slot: int, count: int) -> Any:  # noqa: ARG001 - see below
     """Return a cached window. `cuts` invalidates it, since written entries change only by a truncation."""
     return index.read_window(slot, count)

@@ -10,7 +10,7 @@ from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
 
 
-class TakesOffsets(Protocol):
+class OffsetIndexSink(Protocol):
     """An offset index that accepts new entries."""
 
     def stage(self, offset: int, position: int) -> None:
@@ -22,15 +22,15 @@ class TakesOffsets(Protocol):
         """
 
 
-class TakesTimes(Protocol):
+class TimeIndexSink(Protocol):
     """A time index that accepts new entries."""
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
         """Add an entry if its timestamp is larger than the last one."""
 
 
-_Offsets = TypeVar("_Offsets", bound=TakesOffsets)
-_Times = TypeVar("_Times", bound=TakesTimes)
+_Offsets = TypeVar("_Offsets", bound=OffsetIndexSink)
+_Times = TypeVar("_Times", bound=TimeIndexSink)
 
 
 class IndexWriter(Generic[_Offsets, _Times]):
@@ -72,7 +72,7 @@ class IndexWriter(Generic[_Offsets, _Times]):
         """The next batch that begins after this position in the log file gets an index entry."""
         return self.end - self._bytes_since_index_entry + self.index_interval_bytes
 
-    def note(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
+    def add_batch(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
         """Add a batch of `size` bytes at the end, as in Kafka's `LogSegment.append`.
 
         If more than `index.interval.bytes` follow the last index entry, this batch gets one with its last offset and
@@ -93,7 +93,7 @@ class IndexWriter(Generic[_Offsets, _Times]):
         self.time_index.maybe_stage(self.max_timestamp, self.offset_of_max_timestamp)
         self._bytes_since_index_entry = 0
 
-    def pass_over(self, size: int) -> None:
+    def skip_batches(self, size: int) -> None:
         """Advance the end past batches that need no index entries or already have them."""
         self._bytes_since_index_entry += size
         self.end += size
@@ -115,7 +115,7 @@ class OffsetEntries:
         return len(self.data) >= self._max_size
 
     def stage(self, offset: int, position: int) -> None:
-        """Add an entry unless the index is full (see `TakesOffsets`)."""
+        """Add an entry unless the index is full (see `OffsetIndexSink`)."""
         if not self.is_full:
             self.data += OffsetIndex.ENTRY.pack(offset - self._base_offset, position)
 
@@ -137,7 +137,7 @@ class TimeEntries:
         return len(self.data) >= self._max_size - TimeIndex.ENTRY.size
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """Add an entry if its timestamp is larger and the index is not full (see `TakesTimes`)."""
+        """Add an entry if its timestamp is larger and the index is not full (see `TimeIndexSink`)."""
         if not self.is_full:
             self._add(timestamp, offset)
 

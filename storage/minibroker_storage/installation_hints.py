@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 _DISTRIBUTION: Final = "minibroker"
-_OF_EXTRA: Final = re.compile(r"""^([^;]+?)\s*;\s*extra\s*==\s*['"]([^'"]+)['"]$""")
+_EXTRA_REQUIREMENT: Final = re.compile(r"""^([^;]+?)\s*;\s*extra\s*==\s*['"]([^'"]+)['"]$""")
 
 
 def missing(package: str | None, extra: str) -> str:
@@ -29,15 +29,19 @@ def pip_install(extra: str) -> str:
         distribution = importlib.metadata.distribution(_DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:  # This is a checkout on the path that was never installed.
         return f"pip install '/path/to/minibroker[{extra}]'"
-    source = _source(distribution)
+    source = _installed_from(distribution)
     if source is not None:
         return f"pip install {shlex.quote(f'{source}[{extra}]')}"
     required = distribution.requires or []
-    found = [match[1] for each in required if (match := _OF_EXTRA.match(each)) is not None and match[2] == extra]
-    return f"pip install {' '.join(map(shlex.quote, found))}"
+    packages = [
+        match[1]
+        for requirement in required
+        if (match := _EXTRA_REQUIREMENT.match(requirement)) is not None and match[2] == extra
+    ]
+    return f"pip install {' '.join(map(shlex.quote, packages))}"
 
 
-def _source(distribution: importlib.metadata.Distribution) -> Path | None:
+def _installed_from(distribution: importlib.metadata.Distribution) -> Path | None:
     """Return the directory or archive that pip installed from, if it still exists (`direct_url.json`, PEP 610).
 
     Returns None for an editable installation, which this command would replace.

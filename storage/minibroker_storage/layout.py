@@ -22,7 +22,7 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDE
 
 _OFFSET_DIGITS: Final = 20
 _MAX_NAME_BYTES: Final = 255
-_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_CREATE_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -108,7 +108,7 @@ def restart_partition_directory(directory: str, offset: int) -> None:
 
 
 def _make_directory(directory: str) -> None:
-    """Create a directory. An empty one is replaced, since a machine crash can leave it with its names lost."""
+    """Create a directory. An empty one is replaced, since a machine crash can leave one without its files."""
     try:
         os.mkdir(directory, 0o755)
     except FileExistsError:
@@ -123,7 +123,7 @@ def _make_directory(directory: str) -> None:
 
 
 def _create(path: str, *, data: bytes = b"") -> None:
-    fd = os.open(path, _NEW, 0o644)
+    fd = os.open(path, _CREATE_FLAGS, 0o644)
     try:
         if data:
             os.write(fd, data)
@@ -142,7 +142,7 @@ def delete_directory_name(directory: str) -> str:
     return f"{parent}{slash}{topic[: _MAX_NAME_BYTES - len(tail)]}{tail}"
 
 
-def rename_if_there(directory: str, target: str) -> bool:
+def rename_if_exists(directory: str, target: str) -> bool:
     """Rename a partition's directory, and return whether it existed. It exists from the first record on.
 
     Raises:
@@ -176,11 +176,11 @@ def purge_contents(directory: str) -> None:
     """Remove the content of a directory without following links; see `purge`."""
     try:
         with os.scandir(directory) as entries:
-            found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            children = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
     except FileNotFoundError:
         return
-    unlink_files(path for path, is_directory in found if not is_directory)
-    for path, is_directory in found:
+    unlink_files(path for path, is_directory in children if not is_directory)
+    for path, is_directory in children:
         if is_directory:
             purge(path)
 

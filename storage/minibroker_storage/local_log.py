@@ -29,9 +29,9 @@ class LocalLog:
         "_files",
         "_segments",
         "appended_bytes",
+        "end_offset_at_open",
         "log_end_offset",
         "next_offset",
-        "opened_at",
         "segments",
     )
 
@@ -50,7 +50,7 @@ class LocalLog:
         self._files = files
         self._closed = False
         self._segments = LogSegments(directory, segments)
-        self._take_active()
+        self._set_active()
         #: The segments in ascending order; the last one is active.
         self.segments: list[LogSegment] = self._segments.all
         #: The offset of the next committed record.
@@ -58,12 +58,12 @@ class LocalLog:
         #: The offset of the next appended record: the log end offset plus the staged records.
         self.next_offset: int = log_end_offset
         #: The log end offset when the log was opened.
-        self.opened_at: int = log_end_offset
+        self.end_offset_at_open: int = log_end_offset
         #: The number of bytes written since the log was opened.
         self.appended_bytes: int = 0
         self._durability = Durability(recovery_point, log_end_offset)
 
-    def _take_active(self) -> None:
+    def _set_active(self) -> None:
         self._active = self._segments.active
         self._empty = LogSlice(self._active.log, 0, 0)
 
@@ -87,32 +87,32 @@ class LocalLog:
         if position is None:
             number = self._segments.number_of(offset)
             segment = self.segments[number]
-            found = segment.translate(offset)
+            entry = segment.translate(offset)
             # Compaction may have removed the last batches of this segment, so the offset is in a later one.
-            while found is None:
+            while entry is None:
                 number += 1
                 if number == len(self.segments):
                     return self._empty
                 segment = self.segments[number]
-                found = segment.translate(offset)
-            _, position, first_size, last_offset = found
+                entry = segment.translate(offset)
+            _, position, first_size, last_offset = entry
         size = (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - position
         if size > max_bytes:
             if min_one_batch:
                 if not first_size:
-                    found = segment.translate(offset)
-                    if found is None:
+                    entry = segment.translate(offset)
+                    if entry is None:
                         return self._empty
-                    _, _, first_size, last_offset = found
+                    _, _, first_size, last_offset = entry
                 size = min(size, max(max_bytes, first_size))
             else:
                 size = max_bytes
             if size > first_size:
                 # Readers drop an incomplete batch and request it again, so a cut batch would be sent twice.
-                next_one = segment.offset_index.entry_at_or_below(position + size)
-                if next_one.position > position:
-                    size = next_one.position - position
-                    segment.resume_at(next_one.position, offset + 1, next_one.offset)
+                next_entry = segment.offset_index.entry_at_or_below(position + size)
+                if next_entry.position > position:
+                    size = next_entry.position - position
+                    segment.resume_at(next_entry.position, offset + 1, next_entry.offset)
             elif size == first_size:
                 segment.resume_at(position + size, last_offset + 1, last_offset + 1)
         return LogSlice(segment.log, position, size) if size > 0 else self._empty
@@ -121,7 +121,7 @@ class LocalLog:
         """Return the bytes from the start of a slice to the offset `limit`, or None if it is in a later segment."""
         segment = self._active
         if data.handle is not segment.log:
-            number = self._segments.number_holding(data)
+            number = self._segments.number_of_slice(data)
             if number is None or self._segments.bases[number + 1] <= limit:
                 return None
             segment = self.segments[number]
@@ -180,7 +180,7 @@ class LocalLog:
         return self._segments.remove_oldest(count)
 
     def _swap_segments(self, base_offset: int, old_base_offsets: Sequence[int]) -> None:
-        """Replace closed segments by a cleaned one (see `LogSegments.replace`)."""
+        """Replace closed segments with a cleaned one (see `LogSegments.replace`)."""
         if self._closed:
             raise LogClosedError(f"{self._directory}: closed")
         self._segments.replace(base_offset, old_base_offsets, self._config, self._files)

@@ -23,7 +23,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from minibroker_storage.files import FilePool, LogSlice
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_exists
 from minibroker_storage.local_log import LocalLog
 from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.recovery import LoadedLog, load_log, replay_producers
@@ -40,7 +40,7 @@ AppendListener = Callable[[Any], None]
 MakeDirectory = Callable[[], None]
 """Creates a partition's directory and its empty first segment. Leaves nothing behind if it raises `OSError`."""
 
-_ALWAYS_LOOK: Final = -2
+_ALWAYS_CHECK: Final = -2
 """A timestamp limit that every batch exceeds, used until the first batch of a segment sets the time of its roll."""
 
 
@@ -102,7 +102,7 @@ class Log(LocalLog):
         self._staged_epochs: LeaderEpochCheckpoint | None = None
         self._failure: LogWriteError | None = None
         self._snapshot_at = 0
-        self._segment_begins()
+        self._start_segment()
 
     @classmethod
     def open(
@@ -180,8 +180,8 @@ class Log(LocalLog):
         self._active.set_jitter(config)
         self._set_limits()
 
-    def _segment_begins(self) -> None:
-        self._take_active()
+    def _start_segment(self) -> None:
+        self._set_active()
         self._plan_snapshot()
 
     def _plan_snapshot(self) -> None:
@@ -192,7 +192,7 @@ class Log(LocalLog):
     def _set_limits(self) -> None:
         self._byte_limit = -1 if self._closed else min(self._config.segment_bytes, self._snapshot_at)
         self._offset_limit = self._active.base_offset + INT32_MAX
-        self._roll_after = _ALWAYS_LOOK
+        self._roll_after = _ALWAYS_CHECK
 
     # Reading
 
@@ -230,7 +230,8 @@ class Log(LocalLog):
             raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
         if offset >= limit:
             return self._empty
-        if limit == self.log_end_offset:  # Consumers are usually here, so save a call.
+        # Fast path: most consumers read at the end of the log.
+        if limit == self.log_end_offset:
             segment = self._active
             position = segment.recent_position(offset)
             if position is not None and segment.size - position <= max_bytes:
@@ -249,7 +250,7 @@ class Log(LocalLog):
             data, self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
         )
 
-    def resume_behind(self, data: LogSlice, offset: int) -> None:
+    def resume_after(self, data: LogSlice, offset: int) -> None:
         """Remember where a reader continues that used only the complete batches of a slice, up to `offset`."""
         if data.handle is self._active.log:
             self._active.resume_at(data.position + data.size, offset, offset)
@@ -302,7 +303,7 @@ class Log(LocalLog):
             or segment.is_full
             or leader_epoch != self._epoch
         ):
-            self._prepare(len(batch), last_offset, max_timestamp, leader_epoch, now_ms)
+            self._prepare_append(len(batch), last_offset, max_timestamp, leader_epoch, now_ms)
             segment = self._active
         stamp(batch, base_offset, leader_epoch)
         if header[PRODUCER_ID] >= 0:
@@ -332,14 +333,14 @@ class Log(LocalLog):
             or segment.is_full
             or self._epoch != NO_PARTITION_LEADER_EPOCH
         ):
-            self._prepare(len(data), last_offset, max_timestamp, NO_PARTITION_LEADER_EPOCH, now_ms)
+            self._prepare_append(len(data), last_offset, max_timestamp, NO_PARTITION_LEADER_EPOCH, now_ms)
             segment = self._active
         first = read_entry_header(data).last_offset  # An index entry for the set points to its first message.
         segment.stage(data, base_offset, first, max_timestamp, offset_of_max_timestamp)
         self.next_offset = last_offset + 1
         return base_offset
 
-    def _prepare(self, size: int, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int) -> None:
+    def _prepare_append(self, size: int, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int) -> None:
         """Prepare the log for an append: create files, roll, take a snapshot, or begin a leader epoch, as needed."""
         if self._closed:
             raise LogClosedError(f"{self._directory}: closed")
@@ -348,7 +349,7 @@ class Log(LocalLog):
         # A new segment could not hold the batch either (`UnifiedLog.append`).
         if size > self._config.segment_bytes:
             raise RecordBatchTooLargeError(f"a batch of {size} bytes in segments of {self._config.segment_bytes}")
-        self._begin_files()
+        self._create_files()
         # `append` checks cheap limits that may be too strict. This is Kafka's actual rule.
         rolls = self._active.should_roll(size, last_offset, max_timestamp, self._config, now_ms)
         if rolls or self._active.end + size > self._snapshot_at:
@@ -356,12 +357,12 @@ class Log(LocalLog):
                 self.commit()
             except LogWriteError as error:
                 # Handlers of other staged batches wait for `commit`, which must therefore report this error as well.
-                self._fail(error)
+                self._defer_error(error)
                 raise
             if rolls:
                 self._roll(now_ms)
             else:
-                self._take_snapshot(passing=True)
+                self._take_snapshot(temporary=True)
         segment = self._active
         # As in Kafka, `segment.ms` counts from the first batch's own timestamp, not from the broker's clock.
         if not segment.end:
@@ -377,7 +378,7 @@ class Log(LocalLog):
         """Whether the log's directory exists. Without one, the log has never held a record."""
         return self._is_made
 
-    def _begin_files(self) -> None:
+    def _create_files(self) -> None:
         """Create the directory and its files if they do not exist.
 
         Raises:
@@ -389,7 +390,7 @@ class Log(LocalLog):
             if not self._is_made:
                 self._make_directory()
                 self._is_made = True
-                self._durability.directory_made()
+                self._durability.mark_directory_created()
             self._active.preallocate_indexes()
         except OSError as error:
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
@@ -441,7 +442,7 @@ class Log(LocalLog):
         if self._listeners:
             self.call_listeners()
 
-    def _fail(self, error: LogWriteError) -> None:
+    def _defer_error(self, error: LogWriteError) -> None:
         """Reject appends until `commit` has reported that batches staged earlier were lost."""
         self._failure = error
         self._byte_limit = -1
@@ -474,8 +475,8 @@ class Log(LocalLog):
         # As in Kafka's `UnifiedLog.roll`, there is a snapshot at the base of each segment, so a start replays at most
         # one segment.
         self._add_segment(now_ms)
-        self._take_snapshot(passing=False)
-        self._segment_begins()
+        self._take_snapshot(temporary=False)
+        self._start_segment()
 
     def take_producer_snapshot(self) -> None:
         """Commit, then write a producer snapshot, which shortens the replay at the next start.
@@ -484,14 +485,14 @@ class Log(LocalLog):
             LogWriteError: the staged batches cannot be written.
         """
         self.commit()
-        self._take_snapshot(passing=True)
+        self._take_snapshot(temporary=True)
 
-    def _take_snapshot(self, *, passing: bool) -> None:
+    def _take_snapshot(self, *, temporary: bool) -> None:
         if not self._is_made:
             return
         self.producers.map_end_offset = self.log_end_offset
         with contextlib.suppress(OSError):  # If this fails, recovery replays from the previous snapshot.
-            self.producers.take_snapshot(passing=passing)
+            self.producers.take_snapshot(temporary=temporary)
         self._plan_snapshot()
 
     def delete_old_segments(self, now_ms: int) -> int:
@@ -533,7 +534,7 @@ class Log(LocalLog):
         return len(removed)
 
     def replace_segments(self, base_offset: int, old_base_offsets: Sequence[int]) -> None:
-        """Replace closed segments by the cleaned segment `base_offset`; see `replacement` for the order.
+        """Replace closed segments with the cleaned segment `base_offset`; see `replacement` for the order.
 
         Its `.cleaned` files must be complete and on disk, and no `.cleaned` file with a smaller offset may exist.
         Pinned files stay readable.
@@ -584,7 +585,7 @@ class Log(LocalLog):
         self._truncate_segments(offset, now_ms)
         # Producer state cannot be undone batch by batch, so load an earlier snapshot and replay the headers from there.
         self.producers.truncate_and_reload(self.log_start_offset, offset, now_ms)
-        self._ends_at(offset)
+        self._set_end(offset)
         replay_producers(self.segments, self.producers, self.log_start_offset, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
@@ -594,15 +595,15 @@ class Log(LocalLog):
             OSError: a file cannot be removed or created.
         """
         self._undo_staged()
-        self._begin_files()
+        self._create_files()
         # Snapshots go before the segments, so a kill cannot leave producers for an empty log.
         self.producers.delete_snapshots()
         self._begin_at(offset, now_ms)
         self.log_start_offset = offset
         self.producers.truncate_fully_and_start_at(offset)
-        self._ends_at(offset)
+        self._set_end(offset)
 
-    def _ends_at(self, offset: int) -> None:
+    def _set_end(self, offset: int) -> None:
         self.log_end_offset = self.high_watermark = self.next_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.call_listeners()
@@ -610,7 +611,7 @@ class Log(LocalLog):
         if self.epochs.truncate_from_end(offset):
             self.epochs.write()
         self._epoch = self.epochs.latest_epoch
-        self._segment_begins()
+        self._start_segment()
 
     # Closing
 
@@ -634,7 +635,7 @@ class Log(LocalLog):
             self._durability.names_changed = True
             # A clean start trusts this snapshot and replays nothing.
             self.producers.map_end_offset = self.log_end_offset
-            self.producers.take_snapshot(passing=True)
+            self.producers.take_snapshot(temporary=True)
         finally:
             self._close_files()
 
@@ -658,7 +659,7 @@ class Log(LocalLog):
         """
         self._undo_staged()
         target = target or delete_directory_name(self._directory)
-        rename_if_there(self._directory, target)
+        rename_if_exists(self._directory, target)
         self.abandon(target)
         return target
 
@@ -685,4 +686,4 @@ class LogShape(NamedTuple):
 
 def shape_of(log: Log) -> LogShape:
     """Return the current shape of a log."""
-    return LogShape(log.log_start_offset, tuple((each.base_offset, each.size) for each in log.segments))
+    return LogShape(log.log_start_offset, tuple((segment.base_offset, segment.size) for segment in log.segments))

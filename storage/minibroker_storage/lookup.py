@@ -19,8 +19,8 @@ from minibroker_protocol.steps import Steps, collect
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.segment import LogSegment
 
-_HEADERS_AT_ONCE: Final = 256
-_MESSAGES_AT_ONCE: Final = 1_024
+_HEADERS_PER_STEP: Final = 256
+_MESSAGES_PER_STEP: Final = 1_024
 
 
 class TimestampOffset(NamedTuple):
@@ -53,33 +53,33 @@ def search_by_timestamp(
     while True:
         number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
         segment = segments[number]
-        behind = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        next_base_offset = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if segment.largest_timestamp.timestamp >= timestamp:
             try:
-                found = yield from _search_segment(segment, timestamp, start_offset)
+                record = yield from _search_segment(segment, timestamp, start_offset)
             except (LogClosedError, FileNotFoundError):
                 if segment in segments:
                     raise
                 continue  # The segment was removed or compacted in the meantime.
-            if found is not None:
-                return found
-        if behind is None:
+            if record is not None:
+                return record
+        if next_base_offset is None:
             return None
-        offset = behind
+        offset = next_base_offset
         yield
 
 
 def _search_segment(segment: LogSegment, timestamp: int, start_offset: int) -> Steps[TimestampOffset | None]:
-    headers = segment.headers_from(_search_from(segment, timestamp, start_offset))
+    headers = segment.headers_from(_search_start(segment, timestamp, start_offset))
     for number, (position, header) in enumerate(headers, 1):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            found = _first_record(segment, position, header, timestamp, start_offset)
-            if found is None:
-                found = yield from search_batch(segment.batch_at(position), header, timestamp, start_offset)
-            if found is not None:
-                return found
+            record = _first_record(segment, position, header, timestamp, start_offset)
+            if record is None:
+                record = yield from search_batch(segment.batch_at(position), header, timestamp, start_offset)
+            if record is not None:
+                return record
             yield
-        elif not number % _HEADERS_AT_ONCE:
+        elif not number % _HEADERS_PER_STEP:
             yield
     return None
 
@@ -103,7 +103,7 @@ def _first_record(
     return TimestampOffset(time, offset, header.partition_leader_epoch) if time >= timestamp else None
 
 
-def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
+def _search_start(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     """Return the position where the search begins: that of the time index entry at or below the target.
 
     As in Kafka's `LogSegment.findOffsetByTimestamp`, all records above the entry's timestamp follow its offset, even if
@@ -121,17 +121,17 @@ def search_batch(
     batch = LegacyRecordBatch(data) if header.magic < MAGIC_V2 else RecordBatch(data)
     content = b"".join((yield from collect(batch.chunks())))
     if header.magic < MAGIC_V2:
-        stretches = iter([batch.read(content)])
+        record_groups = iter([batch.read(content)])
     else:
-        stretches = (
-            records_in(content, header, stretch) if max(stretch.times) >= timestamp else iter(())
-            for stretch in read_times(content, header)
+        record_groups = (
+            records_in(content, header, group) if max(group.times) >= timestamp else iter(())
+            for group in read_times(content, header)
         )
-    for records in stretches:
+    for records in record_groups:
         for number, record in enumerate(records, 1):
             if record.timestamp >= timestamp and record.offset >= start_offset:
                 return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-            if not number % _MESSAGES_AT_ONCE:
+            if not number % _MESSAGES_PER_STEP:
                 yield
         yield
     return None
@@ -146,9 +146,9 @@ def search_max_timestamp(segments: Sequence[LogSegment]) -> Steps[TimestampOffse
     """
     newest = max(segments, key=lambda segment: segment.largest_timestamp.timestamp)
     largest = newest.largest_timestamp
-    found = newest.translate(largest.offset) if largest.timestamp >= 0 else None
-    if found is None:
+    entry = newest.translate(largest.offset) if largest.timestamp >= 0 else None
+    if entry is None:
         return None
-    header = newest.header_at(found.position)
-    record = yield from search_batch(newest.batch_at(found.position), header, header.max_timestamp, 0)
+    header = newest.header_at(entry.position)
+    record = yield from search_batch(newest.batch_at(entry.position), header, header.max_timestamp, 0)
     return record if record is not None and record.timestamp == header.max_timestamp else None

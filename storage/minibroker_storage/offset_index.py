@@ -69,11 +69,14 @@ class OffsetIndex(IndexFile["array[int]"]):
         batch, or if `offset` is the last one of the first batch.
         """
         window, count = self._around(offset)
-        behind = window[count] & _POSITION_MASK if count < len(window) else _NOTHING
+        next_position = window[count] & _POSITION_MASK if count < len(window) else _NOTHING
         if not count:
-            return 0, behind
+            return 0, next_position
         entry = window[count - 1]
-        return entry & _POSITION_MASK, behind if entry >> _RELATIVE_SHIFT < offset - self.base_offset else _NOTHING
+        return (
+            entry & _POSITION_MASK,
+            next_position if entry >> _RELATIVE_SHIFT < offset - self.base_offset else _NOTHING,
+        )
 
     def _around(self, offset: int) -> tuple["array[int]", int]:
         """Return a window and how many of its entries are at or below `offset`. Without entries the window is empty."""
@@ -143,7 +146,7 @@ class OffsetIndex(IndexFile["array[int]"]):
         """Restore an earlier `state` (see `IndexFile.rollback`)."""
         self._staged = bytearray()
         self.entries, self.last_offset, self.last_position = state
-        self._cut_quietly()
+        self._truncate_quietly()
 
     def _reset_last(self) -> None:
         self.last_offset = self.base_offset
@@ -158,7 +161,7 @@ class OffsetIndex(IndexFile["array[int]"]):
         return int.from_bytes(entry[:4], "big", signed=True)
 
     @staticmethod
-    def _decoded(entries: bytes) -> "array[int]":
+    def _decode_window(entries: bytes) -> "array[int]":
         # An entry decoded as one int64 sorts by its offset, so bisect needs no Python call per entry.
         decoded = array("q", entries)
         if _SWAP:

@@ -34,7 +34,7 @@ from minibroker_storage.transaction_index import AbortedTxn
 
 __all__ = ["BatchMetadata", "ProducerStateEntry", "ProducerStateManager"]
 
-_KEPT_BEFORE_APPEND: Final = NUM_BATCHES_TO_RETAIN - 1
+_RETAINED_BEFORE_APPEND: Final = NUM_BATCHES_TO_RETAIN - 1
 _MARKER_VALUE: Final = Struct(">hi")
 _ABORT_MARKER: Final = 0
 
@@ -43,10 +43,10 @@ class ProducerStateManager:
     """The producers of one log by id, and their snapshot files (Kafka's `ProducerStateManager`).
 
     A snapshot file is named `<20 digits>.snapshot` after its end offset; see `SnapshotEncoder` for its format. The
-    snapshot written at a roll is kept as long as the segment that begins there. Others are passing snapshots: they are
-    written at close and while a segment grows, and each replaces the previous one. An older snapshot is removed only
-    after the newer one is written. Loading removes invalid snapshots, loads the newest valid one at or below the log
-    end offset, and replays the later batches from the log.
+    snapshot written at a roll is kept as long as the segment that begins there. Others are temporary: they are written
+    at close and while a segment grows, and each replaces the previous one. An older snapshot is removed only after the
+    newer one is written. Loading removes invalid snapshots, loads the newest valid one at or below the log end offset,
+    and replays the later batches from the log.
 
     Changes are staged: `rollback()` undoes every `update` since the last `commit()`.
 
@@ -64,8 +64,8 @@ class ProducerStateManager:
         "_expiration_ms",
         "_last_snapshot_offset",
         "_ongoing",
-        "_passing_snapshot",
         "_producers",
+        "_temporary_snapshot",
         "_transactions_changed",
         "first_unstable_offset",
         "map_end_offset",
@@ -78,17 +78,17 @@ class ProducerStateManager:
         directory: str,
         expiration_ms: int,
         snapshots: Collection[int] = (),
-        known: Mapping[int, ProducerStateEntry] | None = None,
+        initial: Mapping[int, ProducerStateEntry] | None = None,
     ) -> None:
         self._directory = directory
         self._expiration_ms = expiration_ms
-        self._producers: dict[int, ProducerStateEntry] = dict(known or {})
+        self._producers: dict[int, ProducerStateEntry] = dict(initial or {})
         self._encoder = SnapshotEncoder()
         self._changed = set(self._producers)  # Ids changed since the encoder last ran.
         #: The producer of each update that is not committed yet, and its state before the update.
         self.staged: list[tuple[int, ProducerStateEntry | None]] = []
         self._last_snapshot_offset = 0
-        self._passing_snapshot: int | None = None
+        self._temporary_snapshot: int | None = None
         self._ongoing: dict[int, int] = {}  # Ascending, since transactions begin in log order.
         self._transactions_changed = False
         #: First offset of the oldest open transaction, ignoring staged changes, or None.
@@ -97,7 +97,7 @@ class ProducerStateManager:
         self.map_end_offset = 0
         #: Offsets of the existing snapshot files, ascending.
         self.snapshots = sorted(snapshots)
-        if known:
+        if initial:
             self._find_ongoing()
 
     @property
@@ -153,7 +153,7 @@ class ProducerStateManager:
                 for batch in batches:
                     if batch.first_sequence == first and batch.last_sequence == last:
                         return batch
-        self._refuse_unless_next(header, entry, from_client=from_client)
+        self._check_sequence(header, entry, from_client=from_client)
         if not in_transaction and not header.attributes & CONTROL_FLAG:
             raise InvalidTxnStateError(f"producer {header.producer_id}: a batch outside of its open transaction")
         return None
@@ -171,7 +171,7 @@ class ProducerStateManager:
             )
 
     @staticmethod
-    def _refuse_unless_next(header: BatchHeader, entry: ProducerStateEntry, *, from_client: bool) -> None:
+    def _check_sequence(header: BatchHeader, entry: ProducerStateEntry, *, from_client: bool) -> None:
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         # This also applies to coordinators: an older epoch's marker would end a newer producer's transaction.
         if epoch < entry.producer_epoch:
@@ -213,18 +213,18 @@ class ProducerStateManager:
         # Sequence numbers wrap to 0, not to negative numbers (`DefaultRecordBatch.incrementSequence`).
         last_sequence = (sequence + delta) & INT32_MAX if sequence >= 0 else sequence
         added = new_batch((sequence, last_sequence, base_offset + delta, delta, timestamp))
-        kept: tuple[BatchMetadata, ...] = ()
+        batches_of_epoch: tuple[BatchMetadata, ...] = ()
         coordinator_epoch, txn_first_offset = NO_COORDINATOR_EPOCH, NO_OFFSET
         if old is not None:
             old_epoch, batches, _, coordinator_epoch, txn_first_offset = old
             # Batches of an older epoch can no longer be repeated.
             if old_epoch == epoch:
-                kept = batches[-_KEPT_BEFORE_APPEND:]
+                batches_of_epoch = batches[-_RETAINED_BEFORE_APPEND:]
         if txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
             txn_first_offset = self._ongoing[producer_id] = base_offset
             self._transactions_changed = True
         self._producers[producer_id] = new_entry(
-            (epoch, (*kept, added), timestamp, coordinator_epoch, txn_first_offset)
+            (epoch, (*batches_of_epoch, added), timestamp, coordinator_epoch, txn_first_offset)
         )
         return None
 
@@ -250,8 +250,8 @@ class ProducerStateManager:
             and header.last_offset < last_offset - offset_delta
         ):
             first, last, delta = header.base_sequence, header.last_sequence, header.last_offset_delta
-            known = BatchMetadata(first, last, header.last_offset, delta, header.max_timestamp)
-            entry = self._producers[header.producer_id] = entry._replace(batches=(known, *entry.batches))
+            batch = BatchMetadata(first, last, header.last_offset, delta, header.max_timestamp)
+            entry = self._producers[header.producer_id] = entry._replace(batches=(batch, *entry.batches))
         return _is_complete(entry)
 
     def _end_transaction(
@@ -308,14 +308,14 @@ class ProducerStateManager:
         For a producer whose records have no timestamps, the time starts with the first call. Kafka removes it
         immediately.
         """
-        self._date(now_ms)
+        self._set_missing_timestamps(now_ms)
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
         self._changed.update(expired)
         return len(expired)
 
-    def _date(self, now_ms: int) -> None:
+    def _set_missing_timestamps(self, now_ms: int) -> None:
         """Set the last timestamp of producers whose batches have none to `now_ms`."""
         for producer_id in [key for key, entry in self._producers.items() if entry.last_timestamp < 0]:
             self._producers[producer_id] = self._producers[producer_id]._replace(last_timestamp=now_ms)
@@ -325,19 +325,19 @@ class ProducerStateManager:
         # A producer with an open transaction is kept, or the last stable offset would pass the transaction.
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
-    def take_snapshot(self, *, passing: bool = False) -> None:
+    def take_snapshot(self, *, temporary: bool = False) -> None:
         """Write a snapshot at `map_end_offset`, unless one exists there or later.
 
         Args:
-            passing: whether the next snapshot replaces this one. Otherwise it is kept as long as its segment.
+            temporary: whether the next snapshot replaces this one. Otherwise it is kept as long as its segment.
 
         Raises:
             OSError: the file cannot be written; no partial file remains.
         """
         offset = self.map_end_offset
         if offset <= self._last_snapshot_offset:
-            if offset == self._passing_snapshot and not passing:
-                self._passing_snapshot = None
+            if offset == self._temporary_snapshot and not temporary:
+                self._temporary_snapshot = None
             return
         path = self._path(offset)
         try:
@@ -355,27 +355,27 @@ class ProducerStateManager:
             self.snapshots = sorted([*self.snapshots, offset])
         self._last_snapshot_offset = offset
         # The old snapshot goes only after the new one is written, so a valid one always exists.
-        if self._passing_snapshot is not None and self._passing_snapshot != offset:
-            self.delete_snapshot(self._passing_snapshot)
-        self._passing_snapshot = offset if passing else None
+        if self._temporary_snapshot is not None and self._temporary_snapshot != offset:
+            self.delete_snapshot(self._temporary_snapshot)
+        self._temporary_snapshot = offset if temporary else None
 
     def delete_snapshot(self, offset: int) -> None:
         """Remove a snapshot file, if it exists."""
         if offset in self.snapshots:
             self.snapshots.remove(offset)
-        if offset == self._passing_snapshot:
-            self._passing_snapshot = None
+        if offset == self._temporary_snapshot:
+            self._temporary_snapshot = None
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(offset))
 
     def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
         """Remove all snapshots except those at a segment's base offset.
 
-        The newest one is also kept if it is above the last base offset, and becomes the passing snapshot.
+        The newest one is also kept if it is above the last base offset, and becomes the temporary snapshot.
         """
         bases = set(segment_base_offsets)
         newest = self.snapshots[-1:] if self.snapshots and self.snapshots[-1] > max(bases) else []
-        self._passing_snapshot = newest[0] if newest else None
+        self._temporary_snapshot = newest[0] if newest else None
         for offset in self.snapshots[:]:
             if offset not in bases and offset not in newest:
                 self.delete_snapshot(offset)

@@ -16,16 +16,16 @@ from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError,
 from minibroker_storage.files import FilePool
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, TXN_INDEX_SUFFIX, file_name
 from minibroker_storage.producer_state import ProducerStateManager
-from minibroker_storage.replacement import tidy_directory
+from minibroker_storage.replacement import clean_up_directory
 from minibroker_storage.segment import LogSegment
 
 REPLAY_WINDOW_BYTES: Final = 64 * 1024
-WORTH_A_SNAPSHOT_BYTES: Final = 1024 * 1024
+MIN_REPLAY_FOR_SNAPSHOT_BYTES: Final = 1024 * 1024
 """Replaying more than this at a start writes a snapshot, which spares the next start the same work."""
-LARGE_SET_BYTES: Final = 4 * 1024 * 1024
+MAX_MESSAGE_SET_BYTES: Final = 4 * 1024 * 1024
 """Assumed maximum size of a message set in an old format. An offset index with a larger gap is rebuilt."""
-_LOOKS: Final = 8
-RECALLED_BATCHES: Final = 2_000
+_SAMPLED_ENTRIES: Final = 8
+MAX_RECALLED_BATCHES: Final = 2_000
 """Maximum number of batches read backwards to find producers' last batches: five in flight for 400 producers."""
 RECALL_WINDOW_BYTES: Final = 16 * 1024
 _EMPTY: Final = memoryview(b"")
@@ -67,7 +67,7 @@ def load_log(
     Raises:
         OSError: a file cannot be read or written.
     """
-    bases, snapshots, names = tidy_directory(directory)
+    bases, snapshots, names = clean_up_directory(directory)
     epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     with contextlib.suppress(CorruptCheckpointError):
         # A corrupt checkpoint is rebuilt from the scanned batches. A missing epoch causes no wrong answer.
@@ -121,11 +121,11 @@ class _Loader:
     def load(self, names: set[str]) -> int:
         """Load and repair every segment, and return the log end offset."""
         segments = self._segments
-        suspect = self._first_suspect()
+        first_untrusted = self._first_untrusted()
         for number, segment in enumerate(segments):
             next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
             has_transactions = file_name(segment.base_offset, TXN_INDEX_SUFFIX) in names
-            if number < suspect and _is_sound(segment, next_base):
+            if number < first_untrusted and _is_sound(segment, next_base):
                 if next_base is not None:
                     # A roll creates the next segment before it trims this one. Kafka would read free slots as entries.
                     segment.trim_free_slots()
@@ -136,21 +136,21 @@ class _Loader:
                 continue
             if has_transactions:
                 self._load_transactions(segment, None)
-            cut = self._recover(segment, resume=number >= suspect)
+            cut = self._recover(segment, resume=number >= first_untrusted)
             if next_base is None:
                 break
             segment.become_inactive()
             # If the untrusted part was truncated, later segments were written after the lost records and must go. In
             # the trusted part, only the damaged bytes of this segment are lost, because everything after it was
             # flushed.
-            if cut and number >= suspect:
+            if cut and number >= first_untrusted:
                 for dropped in segments[number + 1 :]:
                     dropped.delete()
                 del segments[number + 1 :]
                 break
-        return self._end_of_last(segments[-1])
+        return self._find_end(segments[-1])
 
-    def _first_suspect(self) -> int:
+    def _first_untrusted(self) -> int:
         """Return the number of the first segment to scan."""
         segments = self._segments
         if self._last_stop is LastStop.CLEAN:
@@ -162,7 +162,7 @@ class _Loader:
             number -= 1
         return number
 
-    def _end_of_last(self, last: LogSegment) -> int:
+    def _find_end(self, last: LogSegment) -> int:
         try:
             end = last.next_offset()
         except StorageError:  # The log was marked as cleanly closed, but it is not.
@@ -195,15 +195,15 @@ class _Loader:
                 segment.resume_indexes(self._trusted_below)
                 check_time_index(segment)
                 trusted_end = index.last_offset + 1 if index.entries else trusted_end
-            cut = recover_segment(segment, self._note_epoch, resumed=resume)
+            cut = recover_segment(segment, self._add_epoch, resumed=resume)
         except (StorageError, DecodeError, FileNotFoundError):
             trusted_end = segment.base_offset
-            cut = recover_segment(segment, self._note_epoch)
+            cut = recover_segment(segment, self._add_epoch)
         if self._last_stop is LastStop.CRASHED:
             self._distrust_transactions(segment, trusted_end)
         return cut
 
-    def _note_epoch(self, epoch: int, base_offset: int) -> None:
+    def _add_epoch(self, epoch: int, base_offset: int) -> None:
         if epoch > self._epochs.latest_epoch:
             self.epochs_changed |= self._epochs.assign(epoch, base_offset)
 
@@ -269,11 +269,11 @@ def check_time_index(segment: LogSegment) -> None:
         OSError: a file cannot be read.
     """
     index, times = segment.offset_index, segment.time_index
-    found = segment.translate(times.last_offset) if times.entries else None
-    if times.entries and (found is None or segment.header_at(found.position).max_timestamp != times.last_timestamp):
+    entry = segment.translate(times.last_offset) if times.entries else None
+    if times.entries and (entry is None or segment.header_at(entry.position).max_timestamp != times.last_timestamp):
         raise CorruptIndexError(f"{times.file.path}: {times.last_timestamp} is not at offset {times.last_offset}")
     # Checking every indexed batch would read the whole log at every start.
-    for slot in range(index.entries - 1, -1, -(index.entries // _LOOKS + 1)):
+    for slot in range(index.entries - 1, -1, -(index.entries // _SAMPLED_ENTRIES + 1)):
         timestamp = segment.header_at(index.entry(slot).position).max_timestamp
         if timestamp > max(segment.max_timestamp, 0):
             raise CorruptIndexError(f"{segment.time_index.file.path}: does not know {timestamp}")
@@ -305,7 +305,7 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
     reached = -1
     next_offset, last_possible = segment.base_offset, segment.base_offset + INT32_MAX
     leader_epoch = None
-    note = segment.note
+    add_batch = segment.add_batch
     with segment.log as fd:
         for batch, fields in scan(fd, size, segment.end):
             base_offset = fields[BASE_OFFSET]
@@ -315,24 +315,24 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
             if base_offset < next_offset or last_offset > last_possible:
                 break
             if last_offset <= indexed:
-                segment.pass_over(len(batch))
+                segment.skip_batches(len(batch))
                 reached = last_offset
             elif reached != indexed:
                 break
             elif fields[MAGIC] < MAGIC_V2 and last_offset <= timed:
-                segment.pass_over(len(batch))
-                if segment.end - index.last_position > LARGE_SET_BYTES:
+                segment.skip_batches(len(batch))
+                if segment.end - index.last_position > MAX_MESSAGE_SET_BYTES:
                     reached = -1
                     break
             else:
-                note(len(batch), last_offset, fields[MAX_TIMESTAMP], last_offset)
+                add_batch(len(batch), last_offset, fields[MAX_TIMESTAMP], last_offset)
             if fields[LEADER_EPOCH] != leader_epoch and on_epoch is not None:
                 leader_epoch = fields[LEADER_EPOCH]
                 on_epoch(leader_epoch, base_offset)
             next_offset = last_offset + 1
     if reached != indexed:
         raise CorruptIndexError(f"{index.file.path}: offset {indexed} is not at byte {index.last_position}")
-    segment.adopt_noted_size(next_offset)
+    segment.finish_scan(next_offset)
     return size - segment.size
 
 
@@ -352,10 +352,10 @@ def _load_producers(
         return  # As in Kafka, no snapshot after a clean stop means no producers.
     producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms, at_most=replay_from)
     replayed = replay_producers(segments, producers, log_start_offset, log_end_offset)
-    if replayed > WORTH_A_SNAPSHOT_BYTES:
+    if replayed > MIN_REPLAY_FOR_SNAPSHOT_BYTES:
         # A failure only makes the next start slower.
         with contextlib.suppress(OSError):
-            producers.take_snapshot(passing=True)
+            producers.take_snapshot(temporary=True)
 
 
 def replay_producers(
@@ -376,12 +376,12 @@ def replay_producers(
     replayed = 0
     for number, segment in enumerate(segments):
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
-        found = segment.translate(start) if next_base > start else None
-        if found is None:
+        entry = segment.translate(start) if next_base > start else None
+        if entry is None:
             continue
-        replayed += segment.size - found.position
+        replayed += segment.size - entry.position
         index = segment.transaction_index
-        for position, header in segment.headers_from(found.position, REPLAY_WINDOW_BYTES):
+        for position, header in segment.headers_from(entry.position, REPLAY_WINDOW_BYTES):
             if header.producer_id >= 0:  # Also below the log start, if the batch's end is readable.
                 batch = segment.batch_at(position) if header.is_control else _EMPTY
                 aborted = producers.update(header, header.base_offset, batch)
@@ -398,14 +398,14 @@ def replay_producers(
 def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) -> None:
     """Restore the earlier batches of each producer, of which a snapshot has only the last one (see `recall`).
 
-    The log is read backwards from the snapshot's offset, until all batches are found or `RECALLED_BATCHES` were read.
-    That limit covers the requests in flight at the time of the snapshot.
+    The log is read backwards from the snapshot's offset, until all batches are found or `MAX_RECALLED_BATCHES` are
+    read. That limit covers the requests in flight at the time of the snapshot.
 
     Raises:
         OSError: a file cannot be read.
     """
     incomplete = producers.incomplete()
-    looked = 0
+    headers_read = 0
     for segment in reversed(segments if incomplete else []):
         # Batches after the snapshot are replayed, which restores them completely.
         if segment.base_offset >= producers.map_end_offset:
@@ -417,7 +417,7 @@ def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) 
             for header in reversed(headers):
                 if header.producer_id in incomplete and producers.recall(header):
                     incomplete.remove(header.producer_id)
-            looked += len(headers)
-            if not incomplete or looked >= RECALLED_BATCHES:
+            headers_read += len(headers)
+            if not incomplete or headers_read >= MAX_RECALLED_BATCHES:
                 return
             end = start

@@ -1,4 +1,4 @@
-"""Crash-safe replacement of segments by the cleaned segment made from them.
+"""Crash-safe replacement of segments with the cleaned segment made from them.
 
 The order is that of Kafka's `LocalLog.replaceSegments`:
 
@@ -32,11 +32,11 @@ from minibroker_storage.layout import (
 )
 from minibroker_storage.segment import LogSegment
 
-_LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TMP_SUFFIX)
+_TEMPORARY_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TMP_SUFFIX)
 
 
 def swap_in(directory: str, base_offset: int, old_segments: Iterable[LogSegment]) -> list[str]:
-    """Replace segments by the `.cleaned` files of `base_offset`, and return the paths of the `.deleted` files.
+    """Replace segments with the `.cleaned` files of `base_offset`, and return the paths of the `.deleted` files.
 
     The old segments are closed.
 
@@ -75,7 +75,7 @@ def remove_cleaned(directory: str, base_offset: int) -> None:
     unlink_files(stem + suffix + CLEANED_SUFFIX for suffix in SEGMENT_SUFFIXES)
 
 
-def tidy_directory(directory: str) -> tuple[list[int], list[int], set[str]]:
+def clean_up_directory(directory: str) -> tuple[list[int], list[int], set[str]]:
     """Complete or undo interrupted operations in a partition's directory.
 
     Removes `.deleted` and `.tmp` files, indexes without a log, and `.cleaned` files together with the `.swap` files of
@@ -85,14 +85,14 @@ def tidy_directory(directory: str) -> tuple[list[int], list[int], set[str]]:
         The base offsets of the segments and of the snapshots, both ascending, and all file names.
     """
     names = os.listdir(directory)
-    if any(name.endswith(_LEFTOVERS) for name in names):
+    if any(name.endswith(_TEMPORARY_SUFFIXES) for name in names):
         names = _finish_swaps(directory, names)
     bases = _offsets(names, LOG_SUFFIX)
-    known = set(bases)
+    segment_offsets = set(bases)
     orphans = {
         name
         for name in names
-        if name.endswith(SEGMENT_SUFFIXES) and (offset := offset_of(name)) is not None and offset not in known
+        if name.endswith(SEGMENT_SUFFIXES) and (offset := offset_of(name)) is not None and offset not in segment_offsets
     }
     unlink_files(f"{directory}/{name}" for name in orphans)
     return bases, _offsets(names, SNAPSHOT_SUFFIX), set(names) - orphans
@@ -106,18 +106,18 @@ def _finish_swaps(directory: str, names: Sequence[str]) -> list[str]:
     cleaned = [offset for name in names if name.endswith(CLEANED_SUFFIX) and (offset := offset_of(name)) is not None]
     first_cleaned = min(cleaned, default=None)
     swaps: list[str] = []
-    undone: list[str] = []
+    discarded: list[str] = []
     for name in names:
         offset = offset_of(name)
         # A swap below the first cleaned file was already complete (Kafka's
         # `LogLoader.removeTempFilesAndCollectSwapFiles`).
         if name.endswith(SWAP_SUFFIX) and offset is not None and (first_cleaned is None or offset < first_cleaned):
             swaps.append(name)
-        elif name.endswith(_LEFTOVERS):
-            undone.append(name)
+        elif name.endswith(_TEMPORARY_SUFFIXES):
+            discarded.append(name)
     # The .cleaned files mark the others as invalid, so they must be removed last.
-    undone.sort(key=lambda name: name.endswith(CLEANED_SUFFIX))
-    unlink_files(f"{directory}/{name}" for name in undone)
+    discarded.sort(key=lambda name: name.endswith(CLEANED_SUFFIX))
+    unlink_files(f"{directory}/{name}" for name in discarded)
     swaps.sort(key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
     for name in swaps:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):

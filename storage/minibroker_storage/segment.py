@@ -15,8 +15,8 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.entries import (
     WALK_WINDOW_BYTES,
     EntryPosition,
-    batch_that_holds,
     find_entry,
+    read_batch_containing,
     read_headers,
 )
 from minibroker_storage.errors import CorruptIndexError, LogClosedError, StorageError
@@ -61,10 +61,10 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     __slots__ = (
         "_committed",
-        "_cut_first",
         "_index_states",
-        "_older",
-        "_recent",
+        "_must_truncate",
+        "_older_positions",
+        "_recent_positions",
         "_resume",
         "_views",
         "created_ms",
@@ -113,9 +113,9 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._views: list[memoryview] = []
         self._committed = (0, NO_TIMESTAMP, base_offset)
         self._index_states: tuple[IndexState, IndexState, tuple[int, int]] | None = None
-        self._cut_first = False
-        self._recent: dict[int, int] = {}
-        self._older: dict[int, int] = {}
+        self._must_truncate = False
+        self._recent_positions: dict[int, int] = {}
+        self._older_positions: dict[int, int] = {}
         self._resume = _NO_RESUME
         self.set_jitter(config)
         self._update_is_full()
@@ -166,35 +166,35 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     ) -> None:
         """Stage a stamped batch or a message set for the next `commit()`. The view must not change until then.
 
-        `base_offset` is the offset of the first record. See `note` for the other arguments.
+        `base_offset` is the offset of the first record. See `add_batch` for the other arguments.
         """
         views = self._views
         if not views:
             # Saved only with the first staged batch, because a rollback always undoes all of them.
             self._committed = (self._bytes_since_index_entry, self.max_timestamp, self.offset_of_max_timestamp)
         views.append(batch)
-        recent = self._recent
+        recent = self._recent_positions
         recent[base_offset] = self.end
         if len(recent) >= RECENT_BATCHES:
             # Two generations replace an LRU cache: dropping the older one costs nothing per batch.
-            self._older = recent
-            self._recent = {}
-        self.note(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
+            self._older_positions = recent
+            self._recent_positions = {}
+        self.add_batch(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
 
     def _add_index_entry(self, last_offset: int) -> None:
         # Index entries are rare, so most commits neither save nor write index state.
         if self._index_states is None:
-            self._index_states = self._states()
+            self._index_states = self._save_index_states()
         super()._add_index_entry(last_offset)
         self._update_is_full()
 
     def stage_aborted(self, transaction: AbortedTxn) -> None:
         """Stage a transaction index entry, after its abort marker was staged, for the next `commit()`."""
         if self._index_states is None:
-            self._index_states = self._states()
+            self._index_states = self._save_index_states()
         self.transaction_index.stage(transaction)
 
-    def _states(self) -> tuple[IndexState, IndexState, tuple[int, int]]:
+    def _save_index_states(self) -> tuple[IndexState, IndexState, tuple[int, int]]:
         return self.offset_index.state, self.time_index.state, self.transaction_index.state
 
     def commit(self) -> None:
@@ -206,8 +206,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         views, fd = self._views, self.log.fd()
         # An earlier failed write may have left bytes above `size`. If new batches covered only part of them, the rest
         # could look like a batch.
-        if self._cut_first:
-            self._cut_undone()
+        if self._must_truncate:
+            self._truncate_failed_write()
         if len(views) == 1:
             pwrite_all(fd, views[0], self.size)
         else:
@@ -236,8 +236,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             return
         self._views.clear()
         # This also drops positions of committed batches, which is simple, and the index still finds them.
-        self._recent = {}
-        self._older = {}
+        self._recent_positions = {}
+        self._older_positions = {}
         self.end = self.size
         self._bytes_since_index_entry, self.max_timestamp, self.offset_of_max_timestamp = self._committed
         if self._index_states is not None:
@@ -249,17 +249,17 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         try:
             os.ftruncate(self.log.fd(), self.size)
         except (OSError, LogClosedError):
-            self._cut_first = True  # Before the next write.
+            self._must_truncate = True  # Before the next write.
 
-    def _cut_undone(self) -> None:
+    def _truncate_failed_write(self) -> None:
         """Truncate the bytes of a failed write that rollback() could not truncate.
 
         Raises:
             OSError: the file cannot be truncated.
         """
-        if self._cut_first:
+        if self._must_truncate:
             os.ftruncate(self.log.fd(), self.size)
-            self._cut_first = False
+            self._must_truncate = False
 
     def _update_is_full(self) -> None:
         self.is_full = self.offset_index.is_full or self.time_index.is_full
@@ -293,7 +293,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         Raises:
             OSError: a write failed. The segment stays usable, and a later call completes it.
         """
-        self._cut_undone()
+        self._truncate_failed_write()
         before = self.time_index.state
         try:
             # The last entry must contain the segment's largest timestamp, because retention and start-up read only that
@@ -330,18 +330,18 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             OSError: a file cannot be truncated.
         """
         # This needs the indexes, so it precedes their truncation.
-        found = self.translate(offset)
+        entry = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        if found is not None:
-            os.ftruncate(self.log.fd(), found.position)
-            self.size = self.end = found.position
+        if entry is not None:
+            os.ftruncate(self.log.fd(), entry.position)
+            self.size = self.end = entry.position
         if not self.size:
             self.created_ms = now_ms
         self.first_timestamp = None
-        self._recent = {}
-        self._older = {}
+        self._recent_positions = {}
+        self._older_positions = {}
         self._resume = _NO_RESUME
         self._bytes_since_index_entry = 0
         self._load_max_timestamp()
@@ -351,8 +351,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     def recent_position(self, base_offset: int) -> int | None:
         """Return the position of one of the newest batches by its base offset, or None. No file is accessed."""
-        position = self._recent.get(base_offset)
-        return self._older.get(base_offset) if position is None else position
+        position = self._recent_positions.get(base_offset)
+        return self._older_positions.get(base_offset) if position is None else position
 
     @property
     def largest_timestamp(self) -> TimeIndexEntry:
@@ -375,14 +375,14 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         # A consumer that reads sequentially requests the batch after its last response, which needs no search.
         position, first, last = self._resume
         if first <= offset <= last and position < self.size:
-            found = batch_that_holds(self.log.fd(), position, offset)
-            if found is not None:
-                return found
-        position, behind = self.offset_index.positions_around(offset)
-        if position + WALK_WINDOW_BYTES <= behind < self.size:  # Most large batches have an index entry.
-            found = batch_that_holds(self.log.fd(), behind, offset)
-            if found is not None:
-                return found
+            entry = read_batch_containing(self.log.fd(), position, offset)
+            if entry is not None:
+                return entry
+        position, next_position = self.offset_index.positions_around(offset)
+        if position + WALK_WINDOW_BYTES <= next_position < self.size:  # Most large batches have an index entry.
+            entry = read_batch_containing(self.log.fd(), next_position, offset)
+            if entry is not None:
+                return entry
         return find_entry(self.log.fd(), position, self.size, offset, self.log.path)
 
     def resume_at(self, position: int, first: int, last: int) -> None:
@@ -397,8 +397,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         position = self.recent_position(offset)
         if position is not None:
             return position
-        found = self.translate(offset)
-        return self.size if found is None else found.position
+        entry = self.translate(offset)
+        return self.size if entry is None else entry.position
 
     def header_at(self, position: int) -> BatchHeader:
         """Return the header of the batch at `position`.
@@ -458,10 +458,10 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         for index in (self.offset_index, self.time_index):
             index.load()
             index.sanity_check(self.size, next_base_offset)
-        self._adopt_indexed_timestamp()
+        self._load_indexed_timestamp()
         self._update_is_full()
 
-    def _adopt_indexed_timestamp(self) -> None:
+    def _load_indexed_timestamp(self) -> None:
         """Set the largest timestamp from the last time index entry, which roll, close and recovery write.
 
         An empty time index is valid for a segment without timestamps, and also for timestamp 0, because an entry of
@@ -496,8 +496,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def resume_indexes(self, below: int) -> None:
         """Keep the index entries below the offset `below`, and continue the segment from the last indexed batch.
 
-        The time index may already cover later batches. The owner then reads the log from `end` on, calls `pass_over`
-        for batches that are already indexed and `note` for the others, and finally `adopt_noted_size`.
+        The time index may already cover later batches. The owner then reads the log from `end` on, calls `skip_batches`
+        for batches that are already indexed and `add_batch` for the others, and finally `finish_scan`.
 
         Raises:
             CorruptIndexError, FileNotFoundError, StorageError: the indexes must be rebuilt with `reset_indexes`.
@@ -513,12 +513,12 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         times.drop_torn_entry()
         times.sanity_check(self.size, None)
         times.check_end()
-        self._begin_anew(index.last_position)
+        self._restart_at(index.last_position)
         if index.entries:
-            self._adopt_indexed_timestamp()
+            self._load_indexed_timestamp()
 
     def reset_indexes(self) -> None:
-        """Empty both indexes, so that recovery can rebuild them with `note`.
+        """Empty both indexes, so that recovery can rebuild them with `add_batch`.
 
         Raises:
             OSError: a file cannot be truncated.
@@ -529,9 +529,9 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             except FileNotFoundError:
                 os.close(os.open(index.file.path, os.O_RDWR | os.O_CREAT, 0o644))
                 index.clear()
-        self._begin_anew(0)
+        self._restart_at(0)
 
-    def _begin_anew(self, end: int) -> None:
+    def _restart_at(self, end: int) -> None:
         self.end = end
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = self.base_offset
@@ -539,8 +539,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._bytes_since_index_entry = 0
         self._update_is_full()
 
-    def adopt_noted_size(self, next_offset: int) -> None:
-        """Truncate the log file after the batches counted by `note`, and write the index entries.
+    def finish_scan(self, next_offset: int) -> None:
+        """Truncate the log file after the batches counted by `add_batch`, and write the index entries.
 
         Args:
             next_offset: the offset after the last batch.

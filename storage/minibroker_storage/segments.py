@@ -28,9 +28,9 @@ class LogSegments:
         self._deleted_files: list[str] = []
         #: All segments, ascending. This list object is kept for the lifetime of the log.
         self.all = segments
-        self._changed()
+        self._update()
 
-    def _changed(self) -> None:
+    def _update(self) -> None:
         #: Base offsets of `all`.
         self.bases = [segment.base_offset for segment in self.all]
         #: The last segment, which accepts appends.
@@ -43,12 +43,12 @@ class LogSegments:
     def add(self, segment: LogSegment) -> None:
         """Add a new active segment."""
         self.all.append(segment)
-        self._changed()
+        self._update()
 
     def replace_all(self, segment: LogSegment) -> None:
-        """Replace all segments, whose files are already gone, by a new one."""
+        """Replace all segments, whose files are already gone, with a new one."""
         self.all[:] = [segment]
-        self._changed()
+        self._update()
 
     def set_index_interval(self, size: int) -> None:
         """Apply a changed `index.interval.bytes`."""
@@ -63,7 +63,7 @@ class LogSegments:
         """
         removed = self.all[number:]
         del self.all[number:]
-        self._changed()
+        self._update()
         for segment in removed:
             segment.delete()
 
@@ -74,19 +74,19 @@ class LogSegments:
             OSError: a file cannot be renamed. Earlier segments have been removed.
         """
         removed = self.all[:count]
-        done = 0
+        count_removed = 0
         try:
             for segment in removed:
                 # Counting segments one by one keeps the later ones after an error, without a hole.
                 self._deleted_files += segment.set_aside()
-                done += 1
+                count_removed += 1
         finally:
-            del self.all[:done]
-            self._changed()
+            del self.all[:count_removed]
+            self._update()
         return [segment.base_offset for segment in removed]
 
     def replace(self, base_offset: int, old_base_offsets: Sequence[int], config: LogConfig, files: FilePool) -> None:
-        """Replace closed segments by the cleaned segment `base_offset`; see `replacement` for the order.
+        """Replace closed segments with the cleaned segment `base_offset`; see `replacement` for the order.
 
         Its `.cleaned` files must be complete and on disk, and no `.cleaned` file with a smaller offset may exist.
         Pinned files stay readable.
@@ -112,7 +112,7 @@ class LogSegments:
             # Descriptors stay open, since a rename does not change the inode.
             handle.path = handle.path.removesuffix(CLEANED_SUFFIX)
         self.all[number:end] = [cleaned]
-        self._changed()
+        self._update()
 
     def _load_cleaned(self, old: LogSegment, next_base: int, config: LogConfig, files: FilePool) -> LogSegment:
         """Load the cleaned segment under its temporary names, since nothing may fail once the old segments are gone.
@@ -152,20 +152,20 @@ class LogSegments:
             OSError: an index cannot be read.
             CorruptIndexError: an index is invalid.
         """
-        found: list[AbortedTxn] = []
+        transactions: list[AbortedTxn] = []
         for segment in self.all[self.number_of(fetch_offset) :]:
             for transaction in segment.transaction_index.since(fetch_offset):
                 if transaction.first_offset < upper_offset:
-                    found.append(transaction)
+                    transactions.append(transaction)
                 # Transactions still open at this marker begin at or above this offset, so all later entries are out of
                 # range.
                 if transaction.last_stable_offset >= upper_offset:
-                    return found
-        return found
+                    return transactions
+        return transactions
 
     def upper_bound_of(self, data: LogSlice) -> int | None:
         """Return an offset above all records of a slice, the next one in an index, or None at the log's end."""
-        number = self.number_holding(data)
+        number = self.number_of_slice(data)
         if number is None:
             return None
         segment = self.all[number]
@@ -174,6 +174,6 @@ class LogSegments:
             offset = self.bases[number + 1]
         return offset
 
-    def number_holding(self, data: LogSlice) -> int | None:
+    def number_of_slice(self, data: LogSlice) -> int | None:
         """Return the number of the segment that contains a slice, or None if it was removed."""
         return next((number for number, segment in enumerate(self.all) if segment.log is data.handle), None)

@@ -75,7 +75,7 @@ class TimeIndex(IndexFile[bytes]):
         if self.entries > 1:
             before = self.entry(self.entries - 2)
             if self.last_timestamp <= before.timestamp or self.last_offset < before.offset:
-                self._cut_to(self.entries - 1)
+                self._truncate_entries(self.entries - 1)
 
     def check_end(self) -> None:
         """Check that the newest entries, at most one window of them, ascend.
@@ -124,7 +124,7 @@ class TimeIndex(IndexFile[bytes]):
         """Restore an earlier `state` (see `IndexFile.rollback`)."""
         self._staged = bytearray()
         self.entries, self.last_timestamp, self.last_offset = state
-        self._cut_quietly()
+        self._truncate_quietly()
 
     def _reset_last(self) -> None:
         self.last_timestamp = NO_TIMESTAMP
@@ -139,7 +139,7 @@ class TimeIndex(IndexFile[bytes]):
         return int.from_bytes(entry[8:12], "big", signed=True)
 
     @staticmethod
-    def _decoded(entries: bytes) -> bytes:
+    def _decode_window(entries: bytes) -> bytes:
         return entries
 
     def _count_at_or_below(self, window: bytes, key: int) -> int:

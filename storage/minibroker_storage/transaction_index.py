@@ -157,10 +157,12 @@ class TransactionIndex:
             CorruptIndexError: an entry is invalid.
         """
         slot = self._first_reaching(offset) if self.entries else 0
-        found: list[AbortedTxn] = []
-        while slot + len(found) < self.entries:
-            found += self._read(slot + len(found), min(_WINDOW_ENTRIES, self.entries - slot - len(found)))
-        return found
+        transactions: list[AbortedTxn] = []
+        while slot + len(transactions) < self.entries:
+            transactions += self._read(
+                slot + len(transactions), min(_WINDOW_ENTRIES, self.entries - slot - len(transactions))
+            )
+        return transactions
 
     def _first_reaching(self, offset: int) -> int:
         """Return the first slot whose last offset is at or above `offset`."""
@@ -169,7 +171,7 @@ class TransactionIndex:
         return bisect_left(range(self.entries), offset, key=lambda slot: self._read(slot, 1)[0].last_offset)
 
     def _read(self, slot: int, count: int) -> list[AbortedTxn]:
-        found = decode_all(os.pread(self.file.fd(), count * _ENTRY.size, slot * _ENTRY.size))
-        if not found:
+        transactions = decode_all(os.pread(self.file.fd(), count * _ENTRY.size, slot * _ENTRY.size))
+        if not transactions:
             raise CorruptIndexError(f"{self.file.path}: no entry {slot}")
-        return found
+        return transactions

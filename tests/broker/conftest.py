@@ -27,10 +27,10 @@ def whole_chores() -> Iterator[None]:
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
     """A broker without sockets that has a topic "t" with one partition."""
-    made = Harness(str(tmp_path / "data"))
-    made.create()
-    yield made
-    made.services.close()
+    harness = Harness(str(tmp_path / "data"))
+    harness.create()
+    yield harness
+    harness.services.close()
 
 
 @pytest.fixture
@@ -39,10 +39,10 @@ def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
     with ExitStack() as ends:
 
         def make(config: dict[str, str]) -> Harness:
-            made = Harness(str(tmp_path / "data"), config)
-            ends.callback(made.close)
-            made.create()
-            return made
+            harness = Harness(str(tmp_path / "data"), config)
+            ends.callback(harness.close)
+            harness.create()
+            return harness
 
         yield make
 
@@ -50,10 +50,10 @@ def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
 @pytest.fixture
 def several(tmp_path: Path) -> Iterator[Harness]:
     """Three brokers without sockets, with a topic "t" of one partition."""
-    made = Harness(str(tmp_path / "data"), brokers=3)
-    made.create()
-    yield made
-    made.close()
+    harness = Harness(str(tmp_path / "data"), brokers=3)
+    harness.create()
+    yield harness
+    harness.close()
 
 
 @pytest.fixture(params=["restart", "crash"])
@@ -71,9 +71,9 @@ def members(harness: Harness) -> Members:
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
     """The arguments with which logs were opened."""
-    seen = Openings()
-    monkeypatch.setattr(Log, "open", seen.open)
-    return seen
+    openings = Openings()
+    monkeypatch.setattr(Log, "open", openings.open)
+    return openings
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ class Pending:
 
 
 def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
-    """Replace topic ids in a response by topic names."""
+    """Replace topic ids in a response with topic names."""
     for topic in getattr(response, "responses", ()):
         for field in ("name", "topic"):
             if getattr(topic, "topic_id", ZERO_UUID) != ZERO_UUID and hasattr(topic, field):
@@ -316,8 +316,8 @@ class Harness:
 
     def fetch(self, *partitions: tuple[str, int, int], version: int | None = None, **fields: Any) -> FetchResponse:
         """Fetch from (topic, partition, offset)s without waiting."""
-        asked = self.fetch_version if version is None else version
-        response = self.ask(fetch_request(*partitions, **{"max_wait_ms": 0, **fields}), asked)
+        chosen_version = self.fetch_version if version is None else version
+        response = self.ask(fetch_request(*partitions, **{"max_wait_ms": 0, **fields}), chosen_version)
         assert isinstance(response, FetchResponse)
         return response
 
@@ -357,8 +357,12 @@ def fetch_request(
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
-        topics=[FetchTopic(topic=topic, partitions=each) for topic, each in topics.items()],
-        forgotten_topics_data=[ForgottenTopic(topic=name, partitions=left) for name, left in (forgotten or {}).items()],
+        topics=[
+            FetchTopic(topic=topic, partitions=partitions_of_topic) for topic, partitions_of_topic in topics.items()
+        ],
+        forgotten_topics_data=[
+            ForgottenTopic(topic=name, partitions=indexes) for name, indexes in (forgotten or {}).items()
+        ],
         **fields,
     )
 
@@ -389,11 +393,11 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> 
 
 def values_in(records: Any) -> list[tuple[int, bytes | None]]:
     """Return the (offset, value) of every record in fetched bytes, after checking all checksums."""
-    found: list[tuple[int, bytes | None]] = []
-    for each in iter_batches(memoryview(records or b"")):
-        each.check_crc()
-        found += [(record.offset, record.value) for record in each]
-    return found
+    values: list[tuple[int, bytes | None]] = []
+    for batch in iter_batches(memoryview(records or b"")):
+        batch.check_crc()
+        values += [(record.offset, record.value) for record in batch]
+    return values
 
 
 def take_snapshot(

@@ -74,10 +74,10 @@ class SocketClient:
         """
         data = bytearray()
         while len(data) < count:
-            piece = self.socket.recv(min(count - len(data), 1 << 20))
-            if not piece:
+            chunk = self.socket.recv(min(count - len(data), 1 << 20))
+            if not chunk:
                 raise ConnectionError(f"closed after {len(data)} of {count} bytes")
-            data += piece
+            data += chunk
         return bytes(data)
 
     def ask(self, request: Any, version: int) -> Any:

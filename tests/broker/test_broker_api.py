@@ -110,16 +110,16 @@ def test_topics_and_configuration_are_given() -> None:
 
 def test_topics_exist_before_clients_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that passes its health check therefore has them, as docs/ci.md says."""
-    found: list[list[str]] = []
+    results: list[list[str]] = []
     start = Server.start
 
     async def look_and_start(server: Server) -> None:
-        found.append([topic.name for topic in server.services.core.topics])
+        results.append([topic.name for topic in server.services.core.topics])
         await start(server)
 
     monkeypatch.setattr(Server, "start", look_and_start)
     with Broker(topics=["orders:3", "invoices"]):
-        assert sorted(found[0]) == ["invoices", "orders"]
+        assert sorted(results[0]) == ["invoices", "orders"]
 
 
 @pytest.mark.parametrize(("advertise", "host"), [("broker.test:5", "broker.test"), (None, "127.0.0.1")])
@@ -133,8 +133,8 @@ def test_a_clock_can_be_given() -> None:
     clock = ManualClock()
     with Broker(clock=clock, topics=["t"]) as broker, SocketClient(broker.address) as client:
         client.send(fetch_request(("t", 0, 0), max_wait_ms=60_000), 12)
-        with SocketClient(broker.address) as other:
-            other.ask(produce_request(batch(b"a")), 9)
+        with SocketClient(broker.address) as second:
+            second.ask(produce_request(batch(b"a")), 9)
         assert values_in(only_partition(client.receive()[1]).records) == [(0, b"a")]
 
 
@@ -194,10 +194,10 @@ async def test_an_error_at_the_start_reaches_the_callers_loop(tmp_path: Path, te
 
 
 def test_an_address_in_use_is_an_error_and_the_next_one_works(temporary: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with pytest.raises(OSError, match="in use"), Broker(listen=f"127.0.0.1:{taken.getsockname()[1]}"):
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        with pytest.raises(OSError, match="in use"), Broker(listen=f"127.0.0.1:{occupied.getsockname()[1]}"):
             raise AssertionError("it has started")
     assert os.listdir(temporary) == []
     with Broker() as broker:
@@ -207,8 +207,8 @@ def test_an_address_in_use_is_an_error_and_the_next_one_works(temporary: Path) -
 @pytest.mark.parametrize("brokers", [1, 2])
 def test_a_port_that_is_taken_leaves_the_data_directory_alone_and_raises_one_line(tmp_path: Path, brokers: int) -> None:
     data = tmp_path / "data"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1] - brokers + 1
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1] - brokers + 1
         with pytest.raises(OSError, match=r"Port 0 picks a free one: --listen 127\.0\.0\.1:0") as caught:
             Broker(listen=f"127.0.0.1:{port}", brokers=brokers, data_dir=str(data), topics=["orders"]).start()
     assert not data.exists()
@@ -301,7 +301,7 @@ def test_a_url_in_the_place_of_an_address_is_refused(option: str, value: str, me
 def test_the_signature_names_every_option(kind: Any) -> None:
     parameters = signature(kind).parameters
     assert list(parameters) == list(BrokerOptions.__annotations__)
-    assert {each.kind for each in parameters.values()} == {Parameter.KEYWORD_ONLY}
+    assert {parameter.kind for parameter in parameters.values()} == {Parameter.KEYWORD_ONLY}
     assert (str(parameters["listen"]), str(parameters["journal"])) == ("listen: str = ...", "journal: bool | int = ...")
 
 

@@ -290,10 +290,10 @@ def test_a_failure_shows_the_line_of_the_test_and_none_of_the_brokers(run: Run) 
     assert f"{len(FAILING)} failed in " in result.stdout, result.stdout
     failures = re.split(r"^_+ test_\d _+$", result.stdout.partition("= FAILURES")[2], flags=re.MULTILINE)[1:]
     for line, failure in zip(FAILING.values(), failures, strict=True):
-        shown = failure.partition("Captured")[0]
-        assert f">       {line}\n" in shown, result.stdout
-        assert re.search(r"^test_it\.py:\d+: \w+Error$", shown, re.MULTILINE), result.stdout
-        assert not re.search(r"^(?!test_it).*\.py:\d+: ", shown, re.MULTILINE), result.stdout
+        summary = failure.partition("Captured")[0]
+        assert f">       {line}\n" in summary, result.stdout
+        assert re.search(r"^test_it\.py:\d+: \w+Error$", summary, re.MULTILINE), result.stdout
+        assert not re.search(r"^(?!test_it).*\.py:\d+: ", summary, re.MULTILINE), result.stdout
 
 
 def test_the_same_holds_on_the_tests_own_loop(run: Run) -> None:

@@ -59,7 +59,7 @@ def write_segments(directory: Path, segments: Mapping[int, Iterable[Entry | byte
     directory.mkdir(exist_ok=True)
     for number, (base_offset, entries) in enumerate(segments.items()):
         path = directory / file_name(base_offset, LOG_SUFFIX)
-        path.write_bytes(b"".join(one.data if isinstance(one, Entry) else one for one in entries))
+        path.write_bytes(b"".join(entry.data if isinstance(entry, Entry) else entry for entry in entries))
         os.utime(path, ns=((modified_ms + number * 1000) * 1_000_000,) * 2)
 
 
@@ -104,28 +104,28 @@ def put_in_place(result: CleaningResult) -> None:
 
 def entries_of(data: bytes) -> list[Entry]:
     """Return every entry of a log file after checking its checksum."""
-    found = []
-    for one in iter_batches(data):
-        one.check_crc()
-        found.append(Entry(bytes(one.buffer), one.header))
-    return found
+    results = []
+    for batch in iter_batches(data):
+        batch.check_crc()
+        results.append(Entry(bytes(batch.buffer), batch.header))
+    return results
 
 
 def entries_in(directory: Path, suffix: str = LOG_SUFFIX) -> list[Entry]:
     """Return every entry of all log files, in order."""
-    return [one for path in sorted(directory.glob(f"*{suffix}")) for one in entries_of(path.read_bytes())]
+    return [entry for path in sorted(directory.glob(f"*{suffix}")) for entry in entries_of(path.read_bytes())]
 
 
 def records_of(entries: Iterable[Entry]) -> list[Record]:
-    return [record for one in entries for batch in iter_batches(one.data) for record in batch]
+    return [record for entry in entries for batch in iter_batches(entry.data) for record in batch]
 
 
 def pairs_of(entries: Iterable[Entry]) -> list[tuple[int, bytes | None, bytes | None]]:
     """Return offset, key and value of every record except markers."""
     return [
         (record.offset, record.key, record.value)
-        for one in entries
-        if not (one.header.magic == 2 and one.header.is_control)
-        for batch in iter_batches(one.data)
+        for entry in entries
+        if not (entry.header.magic == 2 and entry.header.is_control)
+        for batch in iter_batches(entry.data)
         for record in batch
     ]

@@ -149,13 +149,13 @@ class Disk:
 
     def _write(self, write: Callable[[bytes], int], data: bytes) -> int:
         self.calls += 1
-        part = data[: self.most]
+        head = data[: self.most]
         if self.room is not None:
-            part = part[: self.room]
-            if not part:
+            head = head[: self.room]
+            if not head:
                 raise OSError(self.error, os.strerror(self.error))
-            self.room -= len(part)
-        return write(part)
+            self.room -= len(head)
+        return write(head)
 
     def pwrite(self, fd: int, data: Any, position: int) -> int:
         return self._write(lambda part: self._pwrite(fd, part, position), bytes(data))

@@ -48,12 +48,12 @@ class History:
 
     def entries(self, count: int, magic: int = 2) -> list[Entry]:
         """Return at least `count` entries. A message set in an old format counts as several."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for _ in range(count):
-            found += self._message_set(magic) if magic < 2 else [self._batch()]
+            entries += self._message_set(magic) if magic < 2 else [self._batch()]
             if self.with_gaps and self.random.random() < 0.05:
                 self.next_offset += self.random.choice([1, 10])
-        return found
+        return entries
 
     def endings(self) -> Iterator[Entry]:
         """Yield markers that end all open transactions."""
@@ -93,7 +93,7 @@ class History:
         producer = self._producer(is_transactional=kind == "transactional")
         if producer.is_transactional and self.random.random() < (0.5 if producer.in_transaction else 0.1):
             return self._marker(producer)
-        one = self._data(
+        entry = self._data(
             {
                 "producer_id": producer.producer_id,
                 "producer_epoch": producer.epoch,
@@ -101,14 +101,14 @@ class History:
                 "is_transactional": producer.is_transactional,
             }
         )
-        producer.next_sequence += one.header.record_count
+        producer.next_sequence += entry.header.record_count
         producer.in_transaction = producer.is_transactional
-        return one
+        return entry
 
     def _producer(self, *, is_transactional: bool) -> Producer:
-        known = [producer for producer in self.producers if producer.is_transactional is is_transactional]
-        if known and self.random.random() < 0.7:
-            return self.random.choice(known)
+        matching = [producer for producer in self.producers if producer.is_transactional is is_transactional]
+        if matching and self.random.random() < 0.7:
+            return self.random.choice(matching)
         self.producers.append(Producer(len(self.producers) + 1, is_transactional))
         return self.producers[-1]
 
@@ -129,7 +129,7 @@ class History:
         return entry(data)
 
     def _marker(self, producer: Producer) -> Entry:
-        one = marker(
+        entry = marker(
             self.next_offset,
             producer.producer_id,
             commit=self.random.random() < 0.5,
@@ -141,4 +141,4 @@ class History:
         if self.random.random() < 0.1:
             producer.epoch += 1
             producer.next_sequence = 0
-        return one
+        return entry

@@ -17,9 +17,9 @@ def checkpoint(tmp_path: Path, text: str | None = None) -> LeaderEpochCheckpoint
     path = tmp_path / "leader-epoch-checkpoint"
     if text is not None:
         path.write_text(text)
-    made = LeaderEpochCheckpoint(str(path))
-    made.load()
-    return made
+    epochs = LeaderEpochCheckpoint(str(path))
+    epochs.load()
+    return epochs
 
 
 def test_an_atomic_write_replaces_the_whole_file(tmp_path: Path) -> None:
@@ -77,10 +77,10 @@ def test_metadata_that_is_none_is_refused(tmp_path: Path, content: bytes) -> Non
 
 
 def test_the_leader_epoch_checkpoint_is_kafkas_text(tmp_path: Path) -> None:
-    made = checkpoint(tmp_path)
-    assert made.assign(0, 0)
-    assert made.assign(3, 42)
-    made.write()
+    epochs = checkpoint(tmp_path)
+    assert epochs.assign(0, 0)
+    assert epochs.assign(3, 42)
+    epochs.write()
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 42\n"
     assert checkpoint(tmp_path).entries == ((0, 0), (3, 42))
 
@@ -97,18 +97,18 @@ def test_an_empty_or_missing_checkpoint_has_no_entries(tmp_path: Path) -> None:
 def test_a_checkpoint_that_is_none_is_refused_and_leaves_no_entries(tmp_path: Path, text: str) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
     path.write_text(text)
-    made = LeaderEpochCheckpoint(str(path))
+    epochs = LeaderEpochCheckpoint(str(path))
     with pytest.raises(CorruptCheckpointError):
-        made.load()
-    assert made.entries == ()
+        epochs.load()
+    assert epochs.entries == ()
 
 
 def test_assigning_what_is_known_changes_nothing(tmp_path: Path) -> None:
-    made = checkpoint(tmp_path, "0\n2\n0 0\n3 42\n")
-    assert not made.assign(3, 42)
-    assert not made.assign(3, 60)
-    assert not made.assign(-1, 60)
-    assert made.entries == ((0, 0), (3, 42))
+    epochs = checkpoint(tmp_path, "0\n2\n0 0\n3 42\n")
+    assert not epochs.assign(3, 42)
+    assert not epochs.assign(3, 60)
+    assert not epochs.assign(-1, 60)
+    assert epochs.entries == ((0, 0), (3, 42))
 
 
 @pytest.mark.parametrize(
@@ -125,22 +125,22 @@ def test_assigning_what_is_known_changes_nothing(tmp_path: Path) -> None:
 def test_a_new_epoch_removes_those_that_are_not_below_it(
     tmp_path: Path, epoch: int, offset: int, entries: tuple[tuple[int, int], ...]
 ) -> None:
-    made = checkpoint(tmp_path, "0\n2\n0 0\n3 42\n")
-    assert made.assign(epoch, offset)
-    assert made.entries == entries
+    epochs = checkpoint(tmp_path, "0\n2\n0 0\n3 42\n")
+    assert epochs.assign(epoch, offset)
+    assert epochs.entries == entries
 
 
 def test_epochs_are_cut_at_both_ends(tmp_path: Path) -> None:
-    made = checkpoint(tmp_path, "0\n3\n0 0\n3 42\n4 50\n")
-    assert not made.truncate_from_end(51)
-    assert made.truncate_from_end(50)
-    assert made.entries == ((0, 0), (3, 42))
-    assert made.truncate_from_start(10)
-    assert made.entries == ((0, 10), (3, 42))
-    assert not made.truncate_from_start(10)
-    assert not made.truncate_from_start(5)
-    assert made.truncate_from_start(42)
-    assert list(made.entries) == [(3, 42)]
+    epochs = checkpoint(tmp_path, "0\n3\n0 0\n3 42\n4 50\n")
+    assert not epochs.truncate_from_end(51)
+    assert epochs.truncate_from_end(50)
+    assert epochs.entries == ((0, 0), (3, 42))
+    assert epochs.truncate_from_start(10)
+    assert epochs.entries == ((0, 10), (3, 42))
+    assert not epochs.truncate_from_start(10)
+    assert not epochs.truncate_from_start(5)
+    assert epochs.truncate_from_start(42)
+    assert list(epochs.entries) == [(3, 42)]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def test_epochs_are_cut_at_both_ends(tmp_path: Path) -> None:
     [(-1, (-1, -1)), (0, (0, 10)), (1, (1, 42)), (3, (1, 42)), (4, (4, 99)), (5, (-1, -1))],
 )
 def test_the_end_of_an_epoch_is_where_the_next_one_begins(tmp_path: Path, epoch: int, found: tuple[int, int]) -> None:
-    made = checkpoint(tmp_path, "0\n2\n1 10\n4 42\n")
-    assert made.end_offset_for(epoch, 99) == found
+    epochs = checkpoint(tmp_path, "0\n2\n1 10\n4 42\n")
+    assert epochs.end_offset_for(epoch, 99) == found
 
 
 def test_an_offset_has_the_epoch_that_began_at_or_before_it(tmp_path: Path) -> None:
-    made = checkpoint(tmp_path, "0\n2\n1 10\n4 42\n")
-    assert [made.epoch_for(offset) for offset in (9, 10, 41, 42, 1000)] == [-1, 1, 1, 4, 4]
+    epochs = checkpoint(tmp_path, "0\n2\n1 10\n4 42\n")
+    assert [epochs.epoch_for(offset) for offset in (9, 10, 41, 42, 1000)] == [-1, 1, 1, 4, 4]
 
 
 # Offset checkpoints

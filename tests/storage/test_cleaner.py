@@ -86,7 +86,7 @@ def test_an_abort_marker_in_a_later_segment_counts(home: Path) -> None:
     torn = encode_aborted_txn(AbortedTxn(1, 0, 2, 3)) + b"\0\0\0"
     (home / name_of(2, ".txnindex")).write_bytes(torn)
     cleaned(plan_for(home, 2))
-    assert [one.header.base_offset for one in entries_in(home)] == [2]
+    assert [entry.header.base_offset for entry in entries_in(home)] == [2]
 
 
 def test_a_transaction_index_that_is_none_is_refused(home: Path) -> None:
@@ -170,7 +170,7 @@ def test_large_segments_are_read_and_written_in_parts(home: Path) -> None:
     write_segments(home, {0: entries, 60: []})
     result = cleaned(plan_for(home, 60, segment_bytes=1 << 30))
     assert entries_in(home) == entries[30:]
-    assert result.groups[0].size == sum(len(one.data) for one in entries[30:])
+    assert result.groups[0].size == sum(len(entry.data) for entry in entries[30:])
     offsets = list(iter_unpack(">ii", (home / name_of(0, ".index")).read_bytes()))
     assert all(later > earlier for earlier, later in pairwise(offsets))
     assert [30 + position // len(entries[0].data) for _, position in offsets] == [offset for offset, _ in offsets]
@@ -185,9 +185,9 @@ def two_segments(home: Path) -> CleaningPlan:
 
 
 def test_a_damaged_entry_is_refused_and_nothing_is_left_behind(home: Path) -> None:
-    one = bytearray(batch(1, (A, b"2")).data)
-    one[-1] ^= 1
-    write_segments(home, {0: [batch(0, (A, b"1"))], 1: [bytes(one)], 2: []})
+    data = bytearray(batch(1, (A, b"2")).data)
+    data[-1] ^= 1
+    write_segments(home, {0: [batch(0, (A, b"1"))], 1: [bytes(data)], 2: []})
     before = contents(home)
     with pytest.raises(CorruptRecordError, match="byte 0 of 70"):
         clean(plan_for(home, 2))

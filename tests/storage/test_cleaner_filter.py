@@ -12,7 +12,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
-from minibroker_storage.cleaner.batch_filter import BatchFilter, KeptEntry
+from minibroker_storage.cleaner.batch_filter import BatchFilter, RetainedEntry
 from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.cleaner.transactions import CleanedTransactions
@@ -43,37 +43,40 @@ class Filtering:
             delete_retention_ms=DAY_MS,
         )
 
-    def kept(self, one: Entry) -> KeptEntry | None:
-        return self.filter.filter(one.data, one.header)
+    def kept(self, log_entry: Entry) -> RetainedEntry | None:
+        return self.filter.filter(log_entry.data, log_entry.header)
 
-    def left(self, one: Entry) -> Entry:
+    def left(self, log_entry: Entry) -> Entry:
         """Return the retained part as an entry, after checking its checksum."""
-        kept = self.kept(one)
-        assert kept is not None
-        (left,) = entries_of(bytes(kept.data))
-        assert (kept.last_offset, kept.max_timestamp) == (left.header.last_offset, left.header.max_timestamp)
-        return left
+        retained = self.kept(log_entry)
+        assert retained is not None
+        (remaining,) = entries_of(bytes(retained.data))
+        assert (retained.last_offset, retained.max_timestamp) == (
+            remaining.header.last_offset,
+            remaining.header.max_timestamp,
+        )
+        return remaining
 
 
-def survivors(one: Entry) -> list[tuple[int, int, bytes | None, bytes | None]]:
-    return [(record.offset, record.timestamp, record.key, record.value) for record in records_of([one])]
+def survivors(log_entry: Entry) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    return [(record.offset, record.timestamp, record.key, record.value) for record in records_of([log_entry])]
 
 
 # Format v2
 
 
 def test_a_batch_that_loses_nothing_comes_back_as_the_same_object() -> None:
-    one = batch(5, (b"a", b"1"), (b"b", b"2"))
-    kept = Filtering({b"a": 5, b"b": 6}).kept(one)
-    assert kept is not None
-    assert kept.data is one.data
-    assert (kept.last_offset, kept.max_timestamp) == (6, NOW + 1)
+    log_entry = batch(5, (b"a", b"1"), (b"b", b"2"))
+    retained = Filtering({b"a": 5, b"b": 6}).kept(log_entry)
+    assert retained is not None
+    assert retained.data is log_entry.data
+    assert (retained.last_offset, retained.max_timestamp) == (6, NOW + 1)
 
 
 def test_records_without_a_key_go_and_are_counted() -> None:
     filtering = Filtering({b"a": 6})
-    left = filtering.left(batch(5, (None, b"1"), (b"a", b"2"), (None, None)))
-    assert [record.offset for record in records_of([left])] == [6]
+    remaining = filtering.left(batch(5, (None, b"1"), (b"a", b"2"), (None, None)))
+    assert [record.offset for record in records_of([remaining])] == [6]
     assert filtering.filter.invalid_messages_read == 2
     assert (filtering.filter.messages_read, filtering.filter.messages_written) == (3, 1)
 
@@ -81,18 +84,18 @@ def test_records_without_a_key_go_and_are_counted() -> None:
 def test_timestamps_and_headers_of_survivors_stay_with_larger_and_smaller_deltas() -> None:
     times = [NOW, NOW + 70, NOW - 5_000_000, NOW + 2**40, NOW + 1]
     records = [NewRecord(b"%d" % number, b"v" * 60, time, (("h", None),)) for number, time in enumerate(times)]
-    one = entry(build_batch(records, base_offset=10))
-    left = Filtering({b"0": 99}).left(one)
-    assert [(r.key, r.timestamp, r.headers) for r in records_of([left])] == [
+    log_entry = entry(build_batch(records, base_offset=10))
+    remaining = Filtering({b"0": 99}).left(log_entry)
+    assert [(r.key, r.timestamp, r.headers) for r in records_of([remaining])] == [
         (b"%d" % number, time, (("h", None),)) for number, time in enumerate(times) if number
     ]
-    assert (left.header.base_timestamp, left.header.max_timestamp) == (NOW + 70, NOW + 2**40)
+    assert (remaining.header.base_timestamp, remaining.header.max_timestamp) == (NOW + 70, NOW + 2**40)
 
 
 def test_a_record_of_several_kilobytes_is_kept_whole() -> None:
-    one = batch(5, (b"a", b"x"), (b"k" * 3000, b"v" * 100_000), timestamps=[NOW, NOW + 10**9])
-    left = Filtering({b"a": 9}).left(one)
-    assert survivors(left) == [(6, NOW + 10**9, b"k" * 3000, b"v" * 100_000)]
+    log_entry = batch(5, (b"a", b"x"), (b"k" * 3000, b"v" * 100_000), timestamps=[NOW, NOW + 10**9])
+    remaining = Filtering({b"a": 9}).left(log_entry)
+    assert survivors(remaining) == [(6, NOW + 10**9, b"k" * 3000, b"v" * 100_000)]
 
 
 # Tombstones
@@ -107,15 +110,15 @@ def test_a_record_of_several_kilobytes_is_kept_whole() -> None:
 def test_the_only_marker_of_an_active_producer_keeps_its_epoch() -> None:
     horizon = Filtering({}).left(marker(8, 1, commit=True, epoch=4))
     filtering = Filtering({}, now_ms=NOW + DAY_MS, producers=[ActiveProducer(1, -1, 4)])
-    left = filtering.left(horizon)
-    assert (left.header.record_count, left.header.is_control, left.header.producer_epoch) == (0, True, 4)
-    assert Filtering({}, producers=[ActiveProducer(1, -1, 5)]).kept(left) is None
+    remaining = filtering.left(horizon)
+    assert (remaining.header.record_count, remaining.header.is_control, remaining.header.producer_epoch) == (0, True, 4)
+    assert Filtering({}, producers=[ActiveProducer(1, -1, 5)]).kept(remaining) is None
 
 
 def test_an_unknown_control_record_stays() -> None:
     record = NewRecord(pack(">hh", 0, 2), b"leader change", NOW)
-    one = entry(build_batch([record], base_offset=3, is_control=True))
-    assert Filtering({}).left(one) == one
+    log_entry = entry(build_batch([record], base_offset=3, is_control=True))
+    assert Filtering({}).left(log_entry) == log_entry
 
 
 # Formats v0 and v1
@@ -132,9 +135,9 @@ def legacy(
 
 
 def damaged(change: Callable[[bytearray], None]) -> Entry:
-    one = bytearray(batch(5, (b"a", b"1"), (b"b", b"2")).data)
-    change(one)
-    return entry(one)
+    log_entry = bytearray(batch(5, (b"a", b"1"), (b"b", b"2")).data)
+    change(log_entry)
+    return entry(log_entry)
 
 
 def set_byte(position: int, value: int) -> Callable[[bytearray], None]:
@@ -156,12 +159,12 @@ def set_byte(position: int, value: int) -> Callable[[bytearray], None]:
     ],
 )
 def test_records_that_are_none_are_refused(change: Callable[[bytearray], None]) -> None:
-    one = damaged(change)
+    log_entry = damaged(change)
     with pytest.raises(InvalidRecordError):
-        Filtering({}).kept(one)
+        Filtering({}).kept(log_entry)
 
 
 def test_a_marker_without_a_type_is_refused() -> None:
-    one = entry(build_batch([NewRecord(b"\0", b"", NOW)], producer_id=1, is_transactional=True, is_control=True))
+    log_entry = entry(build_batch([NewRecord(b"\0", b"", NOW)], producer_id=1, is_transactional=True, is_control=True))
     with pytest.raises(DecodeError, match="a key of 1 bytes"):
-        Filtering({}).kept(one)
+        Filtering({}).kept(log_entry)

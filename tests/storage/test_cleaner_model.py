@@ -47,17 +47,17 @@ class Model:
         self.horizons: dict[int, int] = {}
         self.transactions: dict[int, int] = {}
 
-    def append(self, one: Entry) -> None:
-        header = one.header
+    def append(self, log_entry: Entry) -> None:
+        header = log_entry.header
         number = self.transactions.setdefault(header.producer_id, 0)
         if header.magic == 2 and header.is_control:
-            (record,) = records_of([one])
+            (record,) = records_of([log_entry])
             if record.key is not None and record.key[3] == 0:
                 self.aborted.add((header.producer_id, number))
             self.transactions[header.producer_id] = number + 1
             return
         transaction = (header.producer_id, number) if header.magic == 2 and header.is_transactional else None
-        self.kept += [Kept(record, header.base_offset, header.magic, transaction) for record in records_of([one])]
+        self.kept += [Kept(record, header.base_offset, header.magic, transaction) for record in records_of([log_entry])]
 
     def clean(self, first_dirty: int, end: int, covered: int, now_ms: int, retention_ms: int) -> None:
         """Clean the records below `covered` with the keys from `first_dirty` to `end` - 1."""
@@ -118,8 +118,8 @@ class Life:
         )
 
     def append(self, entries: Iterable[Entry]) -> None:
-        for one in entries:
-            view, header = memoryview(bytearray(one.data)), one.header
+        for log_entry in entries:
+            view, header = memoryview(bytearray(log_entry.data)), log_entry.header
             if header.magic == 2:
                 self.log.append(view, header, 0, self.clock)
             else:
@@ -130,7 +130,7 @@ class Life:
                     offset_of_max_timestamp=header.base_offset,
                     now_ms=self.clock,
                 )
-            self.model.append(one)
+            self.model.append(log_entry)
         self.log.commit()
 
     def live(self, magic: int) -> None:
@@ -176,7 +176,7 @@ class Life:
         """Check that a read_committed consumer reads exactly the committed records."""
         stable = self.log.last_stable_offset
         aborted = self.log.aborted_transactions(0, stable)
-        seen = [
+        read = [
             record.offset
             for batch in data
             if not any(
@@ -188,7 +188,7 @@ class Life:
             for record in batch
             if record.offset < stable
         ]
-        assert seen == [
+        assert read == [
             kept.record.offset
             for kept in self.model.kept
             if kept.record.offset < stable and kept.transaction not in self.model.aborted
@@ -198,8 +198,8 @@ class Life:
         """Check that a read from every offset returns the batch that contains it, or the next one."""
         ends = [batch.header.last_offset for batch in batches]
         for offset in range(self.log.log_start_offset, self.log.log_end_offset):
-            found = batches_of(self.log, offset, max_bytes=1)
-            first = found[0].header.last_offset if found else None
+            batches_read = batches_of(self.log, offset, max_bytes=1)
+            first = batches_read[0].header.last_offset if batches_read else None
             assert first == next((end for end in ends if end >= offset), None)
 
 

@@ -56,9 +56,9 @@ def segments(log: Log, *timestamps: int) -> Log:
 def test_a_checkpoint_outside_of_the_log_begins_anew(tmp_path: Path, checkpoint: int) -> None:
     log = segments(a_log(tmp_path), NOW, NOW, NOW)
     log.advance_log_start_offset(1)
-    found = find_cleanable(log, checkpoint, NOW)
-    assert found.first_dirty_offset == 1
-    assert found.checkpoint_is_wrong
+    cleanable = find_cleanable(log, checkpoint, NOW)
+    assert cleanable.first_dirty_offset == 1
+    assert cleanable.checkpoint_is_wrong
     assert not find_cleanable(log, 3, NOW).checkpoint_is_wrong
 
 

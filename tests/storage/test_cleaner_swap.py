@@ -55,8 +55,8 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def append(log: Log, one: Entry) -> None:
-    log.append(memoryview(bytearray(one.data)), one.header, 0, NOW)
+def append(log: Log, log_entry: Entry) -> None:
+    log.append(memoryview(bytearray(log_entry.data)), log_entry.header, 0, NOW)
     log.commit()
 
 
@@ -89,7 +89,7 @@ def test_a_finished_cleaning_is_what_readers_see(log: Log) -> None:
     assert held(log) == before
     assert finish_cleaning(log, result) == 12
     newest = {key: offset for offset, key, _ in before if offset < 12}
-    assert held(log) == [one for one in before if one[0] >= 12 or newest[one[1]] == one[0]]
+    assert held(log) == [record for record in before if record[0] >= 12 or newest[record[1]] == record[0]]
     assert [segment.base_offset for segment in log.segments] == [0, 12]
     assert names(log, ".cleaned", ".swap") == []
     assert plan_cleaning(log, 12, NOW, force=True) is None
@@ -163,7 +163,7 @@ def test_a_group_that_retention_has_removed_in_part_is_cleaned_again(log: Log) -
     assert again is not None
     assert finish_cleaning(log, clean(again)) == 12
     newest = {key: offset for offset, key, _ in before if offset < 12}
-    assert held(log) == [one for one in before if one[0] >= 12 or newest[one[1]] == one[0]]
+    assert held(log) == [record for record in before if record[0] >= 12 or newest[record[1]] == record[0]]
 
 
 def test_groups_behind_a_truncation_are_given_up_and_cleaned_again(log: Log) -> None:
@@ -272,10 +272,12 @@ def test_a_crash_at_any_moment_of_a_swap_loses_nothing(log: Log, tmp_path: Path,
     after = held(log)
     for directory in copies:
         again = open_log(directory, last_stop=last_stop)
-        found = held(again)
-        assert set(after) <= set(found) <= set(before)
-        assert [one for one in found if newest[one[1]] == one[0]] == [one for one in before if newest[one[1]] == one[0]]
-        assert [offset for offset, _, _ in found] == sorted(offset for offset, _, _ in found)
+        records = held(again)
+        assert set(after) <= set(records) <= set(before)
+        assert [record for record in records if newest[record[1]] == record[0]] == [
+            record for record in before if newest[record[1]] == record[0]
+        ]
+        assert [offset for offset, _, _ in records] == sorted(offset for offset, _, _ in records)
         assert again.log_end_offset == log.log_end_offset
         assert names(again, ".cleaned", ".swap", ".deleted") == []
         plan = plan_cleaning(again, None, NOW)

@@ -59,9 +59,9 @@ def work(plan_bytes: bytes, *runner: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_a_worker_does_what_the_plan_says(plan: CleaningPlan) -> None:
-    done = work(encode_plan(plan))
-    assert done.stderr == b""
-    result = read_outcome(done.stdout, done.returncode)
+    completed = work(encode_plan(plan))
+    assert completed.stderr == b""
+    result = read_outcome(completed.stdout, completed.returncode)
     put_in_place(result)
     assert pairs_of(entries_in(Path(plan.directory))) == [(1, b"a", b"2")]
     assert (result.stats.messages_read, result.stats.messages_written) == (2, 1)
@@ -72,21 +72,21 @@ def test_a_worker_needs_no_site_of_its_own_and_no_working_directory(
 ) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.chdir(tmp_path)
-    done = work(encode_plan(plan))
-    assert read_outcome(done.stdout, done.returncode).next_dirty_offset == 2
+    completed = work(encode_plan(plan))
+    assert read_outcome(completed.stdout, completed.returncode).next_dirty_offset == 2
 
 
 def test_a_python_path_that_is_set_stays_behind_our_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "their/place")
-    *ours, theirs = worker_environment()["PYTHONPATH"].split(os.pathsep)
-    assert theirs == "their/place"
+    *ours, expected = worker_environment()["PYTHONPATH"].split(os.pathsep)
+    assert expected == "their/place"
     assert any((Path(root) / "minibroker_storage" / "cleaner" / "worker.py").exists() for root in ours)
 
 
 def test_a_worker_tells_that_the_log_is_gone(plan: CleaningPlan) -> None:
-    done = work(encode_plan(plan._replace(directory=plan.directory + "x")))
+    completed = work(encode_plan(plan._replace(directory=plan.directory + "x")))
     with pytest.raises(CleaningAbortedError, match="orders-0x: gone"):
-        read_outcome(done.stdout, done.returncode)
+        read_outcome(completed.stdout, completed.returncode)
 
 
 def test_a_worker_tells_that_a_log_cannot_be_cleaned(plan: CleaningPlan) -> None:
@@ -96,17 +96,17 @@ def test_a_worker_tells_that_a_log_cannot_be_cleaned(plan: CleaningPlan) -> None
     with path.open("r+b") as file:  # The plan requires the same inode.
         file.write(data)
     before = contents(Path(plan.directory))
-    done = work(encode_plan(plan))
+    completed = work(encode_plan(plan))
     with pytest.raises(CleaningFailedError, match="CorruptRecordError: byte 0"):
-        read_outcome(done.stdout, done.returncode)
+        read_outcome(completed.stdout, completed.returncode)
     assert contents(Path(plan.directory)) == before
 
 
 @pytest.mark.parametrize("question", [b"", b"{}", b"not json"])
 def test_a_plan_that_is_none_is_a_failure(question: bytes) -> None:
-    done = work(struct.pack(">i", len(question)) + question)
+    completed = work(struct.pack(">i", len(question)) + question)
     with pytest.raises(CleaningFailedError, match=r"ended with 1 and said b'\\n' Traceback"):
-        read_outcome(done.stdout, done.returncode, done.stderr)
+        read_outcome(completed.stdout, completed.returncode, completed.stderr)
 
 
 def test_a_worker_that_was_killed_is_a_failure() -> None:
@@ -118,9 +118,9 @@ def test_a_worker_that_was_killed_is_a_failure() -> None:
 @pytest.mark.parametrize("descriptors", [3, 4])
 def test_a_worker_that_cannot_begin_may_be_able_to_later(plan: CleaningPlan, descriptors: int) -> None:
     """A worker inherits the limit of the broker, which may have no descriptors left at that time."""
-    done = work(encode_plan(plan), "prlimit", f"--nofile={descriptors}")
+    completed = work(encode_plan(plan), "prlimit", f"--nofile={descriptors}")
     with pytest.raises(StorageError, match=r"before it began: .*(Error 24|Too many open files)") as caught:
-        read_outcome(done.stdout, done.returncode, done.stderr)
+        read_outcome(completed.stdout, completed.returncode, completed.stderr)
     assert type(caught.value) is StorageError
     assert "\n" not in str(caught.value)
 

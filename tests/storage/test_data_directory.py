@@ -8,7 +8,7 @@ import pytest
 
 from minibroker_storage.data_directory.clean_shutdown import boot_id, is_marked_clean, mark_clean, unmark_clean
 from minibroker_storage.data_directory.names import (
-    PASSING_DIRECTORY,
+    TEMPORARY_DIRECTORY,
     TopicsFileError,
     format_topics_file,
     parse_partition_directory,
@@ -41,21 +41,21 @@ def test_another_name_is_no_partition_directory(name: str) -> None:
 
 
 def test_the_directory_of_a_deleted_partition_is_known_by_its_name() -> None:
-    match = PASSING_DIRECTORY.fullmatch(delete_directory_name("orders-0"))
+    match = TEMPORARY_DIRECTORY.fullmatch(delete_directory_name("orders-0"))
     assert match is not None
     assert match["state"] == "delete"
     assert parse_partition_directory(match.string) is None
-    assert PASSING_DIRECTORY.fullmatch("orders-0-delete") is None
+    assert TEMPORARY_DIRECTORY.fullmatch("orders-0-delete") is None
 
 
 def test_a_directory_is_marked_clean_until_the_mark_is_removed(tmp_path: Path) -> None:
-    seen = [is_marked_clean(str(tmp_path))]
+    marks = [is_marked_clean(str(tmp_path))]
     mark_clean(str(tmp_path))
-    seen.append(is_marked_clean(str(tmp_path)))
+    marks.append(is_marked_clean(str(tmp_path)))
     assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": -1}
     unmark_clean(str(tmp_path))
     unmark_clean(str(tmp_path))
-    assert [*seen, is_marked_clean(str(tmp_path))] == [False, True, False]
+    assert [*marks, is_marked_clean(str(tmp_path))] == [False, True, False]
 
 
 def test_the_topics_file_keeps_its_lines() -> None:

@@ -106,9 +106,9 @@ def test_a_data_directory_stands_for_its_checkpoints_and_then_its_partitions(tmp
     for name in ("b-0", "a-10", "a-2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "partition.metadata").write_bytes(partition_metadata(TOPIC_ID))
-    found = as_text(tmp_path).out.replace(f"{tmp_path}/", "")
+    output = as_text(tmp_path).out.replace(f"{tmp_path}/", "")
     metadata = "version: 0 topicId: AAECAwQFBgcICQoLDA0ODw\n"
-    assert found == (
+    assert output == (
         "Dumping recovery-point-offset-checkpoint\n"
         "topic: a partition: 10 offset: 7\n"
         "topic: a partition: 2 offset: 5\n"
@@ -149,11 +149,11 @@ def test_half_a_batch_at_the_end_is_read_again_once_it_is_whole(tmp_path: Path) 
     batches = [build_batch([NewRecord(None, b"v", NOW)], base_offset=offset) for offset in range(3)]
     path = log_file(tmp_path, [batches[0], batches[1][:30]])
     events = find([str(path)], DumpOptions())
-    seen = [next(events), next(events), next(events)]
+    yielded = [next(events), next(events), next(events)]
     log_file(tmp_path, [*batches[:2], batches[2][:5]])
-    seen += events
-    assert [event.__class__.__name__ for event in seen[2:]] == ["BatchFound", "BatchFound", "TrailingBytes"]
-    assert seen[-1][-1] == 5
+    yielded += events
+    assert [event.__class__.__name__ for event in yielded[2:]] == ["BatchFound", "BatchFound", "TrailingBytes"]
+    assert yielded[-1][-1] == 5
 
 
 def test_entries_that_are_written_during_the_dump_are_held_against_the_log_as_it_is_by_then(tmp_path: Path) -> None:
@@ -166,13 +166,13 @@ def test_entries_that_are_written_during_the_dump_are_held_against_the_log_as_it
         values = [(offset, positions[offset]) if suffix == ".index" else (NOW + offset, offset) for offset in range(9)]
         index.write_bytes(struct.pack(layout, *values[1]))
         events = find([str(index)], DEEP)
-        seen = [next(events), next(events)]
+        yielded = [next(events), next(events)]
         log_file(tmp_path, batches)
         with index.open("ab") as file:
             file.write(b"".join(struct.pack(layout, *value) for value in values[2:]))
-        seen += events
-        assert len(seen) == 1 + 8
-        assert not any(is_fault(event) for event in seen)
+        yielded += events
+        assert len(yielded) == 1 + 8
+        assert not any(is_fault(event) for event in yielded)
 
 
 @pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".swap"])
@@ -192,9 +192,9 @@ def test_a_damaged_batch_does_not_hide_those_behind_it(tmp_path: Path) -> None:
     batches[3][61] ^= 0xFF  # This byte is in the compressed records.
     dump = as_text(log_file(tmp_path, batches))
     size = len(batches[0])
-    rest = f"CreateTime: {NOW} keySize: 1 valueSize: 5 sequence: -1 headerKeys: [] key: k payload: value"
+    fields = f"CreateTime: {NOW} keySize: 1 valueSize: 5 sequence: -1 headerKeys: [] key: k payload: value"
     records = [line for line in dump.lines if line.startswith("| ")]
-    assert records == [f"| offset: {offset} {rest}" for offset in (0, 4)]
+    assert records == [f"| offset: {offset} {fields}" for offset in (0, 4)]
     assert "compresscodec: unknown(7)" in dump.out
     complaints = [line.partition(".log: ")[2] for line in dump.errors.splitlines()[:3]]
     assert complaints[0] == f"byte {size}: magic: 9, which no message format has"
@@ -216,10 +216,10 @@ def test_zeros_behind_the_last_batch_are_counted(tmp_path: Path, zeros: int) -> 
 def test_a_log_cut_at_any_byte_is_dumped_without_a_crash(tmp_path: Path) -> None:
     record = [NewRecord(b"k", b"v", NOW)]
     parts = [build_message_set(record, magic=0), build_message_set(record, magic=1), build_batch(record, base_offset=1)]
-    whole = b"".join(parts)
-    ends = [0, len(parts[0]), len(parts[0]) + len(parts[1]), len(whole)]
-    for size in range(len(whole) + 1):
-        dump = as_text(log_file(tmp_path, [whole[:size]]))
+    data = b"".join(parts)
+    ends = [0, len(parts[0]), len(parts[0]) + len(parts[1]), len(data)]
+    for size in range(len(data) + 1):
+        dump = as_text(log_file(tmp_path, [data[:size]]))
         last = max(end for end in ends if end <= size)
         assert dump.sound == (size == last), size
         assert ("Found " not in dump.out) == (size == last)
@@ -321,11 +321,11 @@ def test_a_missing_file_is_a_problem_and_the_next_is_dumped(tmp_path: Path) -> N
 def test_a_file_that_goes_while_its_directory_is_dumped_is_passed_over(tmp_path: Path) -> None:
     paths = [log_file(tmp_path, [], base_offset) for base_offset in (0, 5, 9)]
     events = find([str(tmp_path)], DEEP)
-    seen = [next(events)]
+    yielded = [next(events)]
     for path in paths[1:]:
         path.unlink()
-    seen += events
-    assert [event.__class__.__name__ for event in seen] == ["FileBegins", "LogBegins", "FileBegins", "FileBegins"]
+    yielded += events
+    assert [event.__class__.__name__ for event in yielded] == ["FileBegins", "LogBegins", "FileBegins", "FileBegins"]
 
 
 def test_a_file_of_an_unknown_kind_is_ignored_aloud(tmp_path: Path) -> None:
@@ -410,7 +410,7 @@ def test_a_size_beyond_the_end_of_the_file_takes_no_memory(tmp_path: Path) -> No
 
 
 def test_findings_for_the_end_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dump_text, "KEPT", 3)
+    monkeypatch.setattr(dump_text, "MAX_FINDINGS", 3)
     batches = [build_batch([NewRecord(None, b"v", NOW)], base_offset=10 * number) for number in range(6)]
     dump = as_text(log_file(tmp_path, batches))
     assert dump.errors.splitlines()[1:] == [

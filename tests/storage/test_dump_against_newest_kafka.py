@@ -30,8 +30,8 @@ pytestmark = pytest.mark.toolchain
 
 def records_of_states() -> list[KeyAndValue]:
     """Return records of `__share_group_state`."""
-    place: dict[str, Any] = {"group_id": 'a "group"', "topic_id": TOPIC_ID, "partition": 3}
-    snapshot, update = ShareSnapshotKey(**place), ShareUpdateKey(**place)
+    ids: dict[str, Any] = {"group_id": 'a "group"', "topic_id": TOPIC_ID, "partition": 3}
+    snapshot, update = ShareSnapshotKey(**ids), ShareUpdateKey(**ids)
     batches = [
         StateBatch(first_offset=first, last_offset=first + 9, delivery_state=state, delivery_count=2)
         for first, state in ((10, 0), (20, 2), (1 << 40, 4))
@@ -50,8 +50,8 @@ def records_of_states() -> list[KeyAndValue]:
         ShareUpdateValue(**epochs, start_offset=20, delivery_complete_count=10),
     ]
     return [
-        *((encode_versioned(snapshot, 0), encode_versioned(each, 0)) for each in values),
-        *((encode_versioned(update, 1), encode_versioned(each, 0)) for each in updates),
+        *((encode_versioned(snapshot, 0), encode_versioned(value, 0)) for value in values),
+        *((encode_versioned(update, 1), encode_versioned(value, 0)) for value in updates),
         (encode_versioned(snapshot, 0), None),
         (b"\x00\x02key", b"value"),
     ]
@@ -78,9 +78,9 @@ def records_of_groups() -> list[KeyAndValue]:
             (
                 share_groups.ShareGroupTargetAssignmentMetadataKey(**group),
                 12,
-                share_groups.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=4, assignment_timestamp=made),
+                share_groups.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=4, assignment_timestamp=file),
             )
-            for made in (0, 1 << 40)
+            for file in (0, 1 << 40)
         ),
         (
             share_groups.ShareGroupTargetAssignmentMemberKey(**member),
@@ -221,5 +221,5 @@ def test_records_of_share_groups_and_streams_groups_are_printed_alike(
     words = or_skip(lambda: jvm.command(jars.find(version=jars.NEWEST)))
     log = written(tmp_path, records())
     tool = [*words, "org.apache.kafka.tools.DumpLogSegments", option, "--files", str(log)]
-    theirs = subprocess.run(tool, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
-    assert as_text(log, decode=Decoder(decode)).out == theirs.stdout
+    expected = subprocess.run(tool, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    assert as_text(log, decode=Decoder(decode)).out == expected.stdout

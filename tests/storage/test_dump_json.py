@@ -33,10 +33,10 @@ MARKER = "offset timestampType timestamp keySize valueSize sequence headerKeys c
 
 
 def test_each_line_has_the_documented_names_in_their_order() -> None:
-    seen = set()
+    outcomes = set()
     for line in as_json(ORDERS):
         kind = line.pop("type")
-        seen.add(kind)
+        outcomes.add(kind)
         names = " ".join(line)
         if kind == "record":
             assert names in {RECORD, f"{MARKER} coordinatorEpoch"}
@@ -44,7 +44,7 @@ def test_each_line_has_the_documented_names_in_their_order() -> None:
             assert names == PRODUCER
         else:
             assert names == NAMES[kind], kind
-    assert seen == {*NAMES, "record", "producer"}
+    assert outcomes == {*NAMES, "record", "producer"}
 
 
 def test_messages_of_v0_and_v1_have_an_offset_and_their_own_checksums() -> None:
@@ -127,17 +127,17 @@ def test_problems_stand_among_the_lines_where_they_are_found(tmp_path: Path) -> 
 def test_mismatches_of_indexes_name_both_sides() -> None:
     directory = KAFKAS / "wrong-indexes"
     lines = as_json(*sorted(directory.glob("*index")))
-    found = {line["type"]: line for line in lines}
+    lines_by_type = {line["type"]: line for line in lines}
     index, time_index = (str(directory / f"00000000000000000010.{kind}") for kind in ("index", "timeindex"))
     assert [line for line in lines if line["type"] == "offset-mismatch"] == [
         {"type": "offset-mismatch", "path": index, "indexOffset": 16, "logOffset": 15},
         {"type": "offset-mismatch", "path": index, "indexOffset": 19, "logOffset": 21},
     ]
-    assert found["timestamp-out-of-order"] == {
+    assert lines_by_type["timestamp-out-of-order"] == {
         "type": "timestamp-out-of-order",
         "path": time_index,
         "indexTimestamp": 100,
         "previousTimestamp": 2012,
     }
-    assert found["indexed-offset-not-found"]["logOffset"] == -1
-    assert json.dumps(found["timestamp-mismatch"]["logTimestamp"]) == "3005"
+    assert lines_by_type["indexed-offset-not-found"]["logOffset"] == -1
+    assert json.dumps(lines_by_type["timestamp-mismatch"]["logTimestamp"]) == "3005"

@@ -34,14 +34,14 @@ def test_every_byte_of_a_file_has_a_row_with_its_position(path: Path) -> None:
     data = path.read_bytes()
     at = 0
     page = explained(path)
-    for mark, position, shown in rows(page.out):
+    for mark, position, hex_bytes in rows(page.out):
         if mark:
             continue  # This row is within decompressed bytes.
         assert position == at
-        first = bytes.fromhex(shown.removesuffix(" .."))
+        first = bytes.fromhex(hex_bytes.removesuffix(" .."))
         assert data[at : at + len(first)] == first
         at += len(first)
-        if shown.endswith(".."):
+        if hex_bytes.endswith(".."):
             at = next((following for sign, following, _ in rows(page.out) if not sign and following >= at), len(data))
     assert at == len(data)
     assert page.sound
@@ -98,8 +98,8 @@ def test_positions_in_a_compressed_batch_count_from_the_first_decompressed_byte(
     records = [NewRecord(None, b"value %d" % number, NOW + number) for number in range(3)]
     plain = rows(explained(log_file(tmp_path, [build_batch(records)])).out)
     compressed = rows(explained(log_file(tmp_path, [build_batch(records, codec=codec)])).out)
-    inner = [(position, shown) for mark, position, shown in compressed if mark]
-    assert inner == [(position - 61, shown) for _, position, shown in plain if position >= 61]
+    inner = [(position, hex_bytes) for mark, position, hex_bytes in compressed if mark]
+    assert inner == [(position - 61, hex_bytes) for _, position, hex_bytes in plain if position >= 61]
 
 
 @pytest.mark.parametrize("case", ["v0", "v1"])
@@ -127,8 +127,15 @@ def test_every_kind_of_file_is_explained_as_what_it_is() -> None:
         FileKind.OFFSET_CHECKPOINT,
         FileKind.UNKNOWN,
     }
-    for part in ("offset index:", "time index:", "transaction index:", "producer snapshot:", "leader epochs:", "topic"):
-        assert part in page
+    for heading in (
+        "offset index:",
+        "time index:",
+        "transaction index:",
+        "producer snapshot:",
+        "leader epochs:",
+        "topic",
+    ):
+        assert heading in page
 
 
 def test_the_free_slots_of_an_index_are_counted(home: Home) -> None:
@@ -190,9 +197,9 @@ def test_the_page_about_it_shows_what_it_prints(tmp_path: Path, monkeypatch: pyt
     name = "data/orders-0/00000000000000000000.log"
     page = (Path(__file__).parents[2] / "docs" / "dump.md").read_text()
     for command, dump in (("--print-data-log", as_text(name)), ("--explain", explained(name))):
-        shown = page.partition(f"$ minibroker dump {command} {name}\n")[2].partition("```")[0].splitlines()
-        assert len(shown) > 3
-        assert [line for line in shown if line not in dump.lines and line != "        ..."] == []
+        expected = page.partition(f"$ minibroker dump {command} {name}\n")[2].partition("```")[0].splitlines()
+        assert len(expected) > 3
+        assert [line for line in expected if line not in dump.lines and line != "        ..."] == []
 
 
 def test_a_long_line_of_a_text_file_is_cut(tmp_path: Path) -> None:

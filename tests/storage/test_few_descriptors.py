@@ -156,9 +156,9 @@ def test_a_segment_that_could_not_be_closed_gets_its_last_entry_later(tmp_path: 
     assert times.entry(times.entries - 1) == (NOW + 2, 1)
     home.log.close()
     home.open(last_stop=LastStop.CLEAN)
-    found = find_by_timestamp(home.log, NOW + 2)
-    assert found is not None
-    assert found.offset == 1
+    record = find_by_timestamp(home.log, NOW + 2)
+    assert record is not None
+    assert record.offset == 1
 
 
 @pytest.mark.parametrize("ends", ["roll", "close"])

@@ -86,9 +86,9 @@ def test_a_pinned_descriptor_outlives_the_need_for_room(tmp_path: Path) -> None:
     pool = FilePool(1)
     (pinned,) = files(tmp_path, pool, 1)
     fd = pinned.pin()
-    others = [pool.handle(str(tmp_path / name), os.O_RDWR | os.O_CREAT) for name in "abc"]
-    for other in others:
-        other.fd()
+    unpinned = [pool.handle(str(tmp_path / name), os.O_RDWR | os.O_CREAT) for name in "abc"]
+    for handle in unpinned:
+        handle.fd()
     assert os.pread(fd, 1, 0) == b"0"
     assert len(pool) == 2
     pinned.unpin()
@@ -243,12 +243,12 @@ def make_way_and_come_back(directory: Path, limit: int) -> None:
     pool = FilePool(1000)
     files(directory, pool, 60)
     before = len(pool)
-    assert not descriptors.is_free_for_connections(0)
-    assert pool.make_way_for_connection(0)
+    assert not descriptors.can_accept_connection(0)
+    assert pool.make_room_for_connection(0)
     assert 0 < len(pool) < before
-    while pool.make_way_for_connection(0):
+    while pool.make_room_for_connection(0):
         os.dup(0)
-    assert len(pool) <= descriptors.files_beside_connections()
+    assert len(pool) <= descriptors.max_files_beside_connections()
     for number in range(60):  # The files still exist and can be used.
         assert os.pread(pool.handle(str(directory / f"file{number}")).fd(), 5, 0) == b"%d" % number
     assert next_descriptor() < limit - 4
@@ -261,14 +261,14 @@ def test_pinned_files_make_no_way(tmp_path: Path) -> None:
 def make_no_way(directory: Path, limit: int) -> None:
     pool = FilePool(1000)
     handles = files(directory, pool, 30)
-    held = [handle for handle in handles if handle.is_open]
-    for handle in held:
+    open_handles = [handle for handle in handles if handle.is_open]
+    for handle in open_handles:
         handle.pin()
-    assert not pool.make_way_for_connection(0)
-    assert all(handle.is_open for handle in held)
-    for handle in held:
+    assert not pool.make_room_for_connection(0)
+    assert all(handle.is_open for handle in open_handles)
+    for handle in open_handles:
         handle.unpin()
-    assert pool.make_way_for_connection(0)
+    assert pool.make_room_for_connection(0)
     assert next_descriptor() < limit
 
 

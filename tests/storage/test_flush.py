@@ -76,9 +76,9 @@ def test_only_what_changed_since_is_forced_to_disk(home: Home, syncs: Syncs) -> 
     for _ in range(3):
         home.append(a_batch(value=b"v" * 1000))
     home.log.flush()
-    first, *others = [name for name in syncs.take() if name.endswith(".log")]
+    first, *later_logs = [name for name in syncs.take() if name.endswith(".log")]
     assert first == LOG
-    assert others == home.names(".log")[1:]
+    assert later_logs == home.names(".log")[1:]
     home.append(a_batch())
     home.log.flush()
     assert [name for name in syncs.take() if name.endswith(".log")] == home.names(".log")[-1:]

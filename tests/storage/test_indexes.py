@@ -158,13 +158,13 @@ def test_trimming_and_loading_keep_the_entries(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entries", [0, 1, 2, 511, 512, 513, 1500])
 def test_an_index_that_was_not_trimmed_still_tells_its_entries(tmp_path: Path, entries: int) -> None:
     index, times = offset_index(tmp_path), time_index(tmp_path)
-    for made in (index, times):
-        made.preallocate()
+    for file in (index, times):
+        file.preallocate()
     for number in range(1, entries + 1):
         index.stage(number, number * 10)
         times.maybe_stage(number, number)
-    for made in (index, times):
-        made.commit()
+    for file in (index, times):
+        file.commit()
     loaded: tuple[IndexFile[Any], IndexFile[Any]] = (offset_index(tmp_path), time_index(tmp_path))
     for again in loaded:
         again.load()
@@ -175,14 +175,14 @@ def test_truncation_drops_entries_at_and_behind_the_offset(tmp_path: Path) -> No
     entries = [(offset, offset * 100) for offset in range(10, 100, 10)]
     for target, kept in ((50, 4), (51, 5), (5, 0), (1000, 9), (90, 8)):
         index, times = offset_index(tmp_path), time_index(tmp_path)
-        for made in (index, times):
-            made.clear()
+        for file in (index, times):
+            file.clear()
         filled(index, *entries)
         for offset, timestamp in entries:
             times.maybe_append(timestamp, offset)
-        for made in (index, times):
-            made.truncate_to(target)
-            assert made.entries == kept
+        for file in (index, times):
+            file.truncate_to(target)
+            assert file.entries == kept
         assert index.last_offset == (entries[kept - 1][0] if kept else 0)
         assert times.last_timestamp == (entries[kept - 1][1] if kept else -1)
         assert (tmp_path / "index").stat().st_size == 10 << 20
@@ -292,8 +292,8 @@ def test_a_lookup_finds_what_a_search_through_all_entries_finds(
         assert index.entry_at_or_below(target) == (entries[below - 1] if below else (0, 0))
         above = bisect_right(entries, target - 1, key=lambda entry: entry[1])
         assert index.offset_at_or_above(target) == (entries[above][0] if above < len(entries) else None)
-    for made in (index, times):
-        made.file.close()
+    for file in (index, times):
+        file.file.close()
 
 
 INTERVAL = 500
@@ -302,12 +302,12 @@ INTERVAL = 500
 def batches(seed: int) -> list[tuple[int, int, int]]:
     """Return sizes, last offsets and largest timestamps of some batches."""
     random = Random(seed)
-    found: list[tuple[int, int, int]] = []
+    results: list[tuple[int, int, int]] = []
     offset = 7
     for _ in range(200):
         offset += random.randrange(1, 4)
-        found.append((random.randrange(62, 900), offset, random.randrange(10_000)))
-    return found
+        results.append((random.randrange(62, 900), offset, random.randrange(10_000)))
+    return results
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -320,7 +320,7 @@ def test_indexes_in_memory_hold_what_a_brokers_segment_writes(tmp_path: Path, se
         if segment.is_full:
             break
         segment.stage(memoryview(bytes(size)), last_offset, last_offset, timestamp, last_offset)
-        buffered.note(size, last_offset, timestamp, last_offset)
+        buffered.add_batch(size, last_offset, timestamp, last_offset)
         assert buffered.is_full == segment.is_full
     segment.commit()
     segment.become_inactive()
@@ -335,7 +335,7 @@ def test_indexes_in_memory_hold_what_a_brokers_segment_writes(tmp_path: Path, se
 def test_a_full_index_in_memory_takes_no_more_but_the_last_time() -> None:
     writer = BufferedIndexWriter(0, index_interval_bytes=0, segment_index_bytes=36)
     for number in range(1, 10):
-        writer.note(100, number, number, number)
+        writer.add_batch(100, number, number, number)
     assert (len(writer.offset_index.data), len(writer.time_index.data)) == (32, 24)
     writer.close_indexes()
     writer.close_indexes()
@@ -346,7 +346,7 @@ def test_the_next_entry_is_due_behind_the_interval() -> None:
     writer = BufferedIndexWriter(0, index_interval_bytes=100, segment_index_bytes=80)
     due = [writer.index_due_after]
     for number in range(4):
-        writer.note(60, number, -1, number)
+        writer.add_batch(60, number, -1, number)
         due.append(writer.index_due_after)
     assert due == [100, 100, 100, 220, 220]
     assert bytes(writer.offset_index.data) == bytes.fromhex("0000000200000078")

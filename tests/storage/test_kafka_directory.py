@@ -27,11 +27,11 @@ INDEXES = [f"{base:020d}{suffix}" for base in (0, 42, 215, 221) for suffix in ("
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "orders-0", CONFIG)
-    made.log.close()
-    shutil.rmtree(made.path)
-    shutil.copytree(WRITTEN, made.path)
-    return made
+    copy = Home(tmp_path / "orders-0", CONFIG)
+    copy.log.close()
+    shutil.rmtree(copy.path)
+    shutil.copytree(WRITTEN, copy.path)
+    return copy
 
 
 @pytest.mark.parametrize("last_stop", LastStop)
@@ -76,8 +76,8 @@ def test_times_are_found_where_kafka_finds_them(home: Home, last_stop: LastStop)
         220000: 220,
         220001: 221,
     }
-    found = {delta: find_by_timestamp(log, FIRST + delta) for delta in answers}
-    assert {delta: place and place.offset for delta, place in found.items()} == answers
+    record = {delta: find_by_timestamp(log, FIRST + delta) for delta in answers}
+    assert {delta: place and place.offset for delta, place in record.items()} == answers
     assert find_by_timestamp(log, 2_699_999_999_999) is None
     assert find_max_timestamp(log) == (1795248470781, 223, 0)
 
@@ -101,21 +101,21 @@ def test_the_same_batches_appended_again_make_the_same_files(tmp_path: Path, hom
         copy.log.append(view, batch.header, batch.header.partition_leader_epoch, batch.header.max_timestamp)
         copy.log.commit()
     copy.log.close()
-    ours, theirs = contents(copy.path), contents(WRITTEN)
-    assert set(theirs) == set(ours)
+    ours, expected = contents(copy.path), contents(WRITTEN)
+    assert set(expected) == set(ours)
     for name in ours:
         if name != "partition.metadata" and not name.endswith(".snapshot"):
-            assert ours[name] == theirs[name], name
+            assert ours[name] == expected[name], name
     for name in home.names(".snapshot"):
-        assert decode_snapshot(ours[name]) == decode_snapshot(theirs[name]), name
+        assert decode_snapshot(ours[name]) == decode_snapshot(expected[name]), name
 
 
 def test_the_snapshots_are_read_and_written_as_kafka_writes_them() -> None:
     for path in sorted(WRITTEN.glob("*.snapshot")):
         data = path.read_bytes()
-        known = decode_snapshot(data)
-        assert len(known) == {42: 1, 215: 5, 221: 6, 224: 6}[int(path.stem)]
-        assert encode_snapshot(known) == data
+        producers = decode_snapshot(data)
+        assert len(producers) == {42: 1, 215: 5, 221: 6, 224: 6}[int(path.stem)]
+        assert encode_snapshot(producers) == data
 
 
 @pytest.mark.parametrize("last_stop", LastStop)

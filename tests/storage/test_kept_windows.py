@@ -36,14 +36,14 @@ def add(index: OffsetIndex, *entries: tuple[int, int]) -> None:
 
 def check_each_offset(log: Log) -> None:
     """Compare each read with a scan of the log."""
-    headers: list[BatchHeader] = [each.header for each in batches_of(log)]
+    headers: list[BatchHeader] = [header.header for header in batches_of(log)]
     for segment in log.segments:
         segment.resume_at(0, 0, -1)
     for offset in random.Random(1).sample(range(log.log_start_offset, log.log_end_offset), k=log.log_end_offset):
-        found = next(each for each in headers if each.last_offset >= offset)
+        expected = next(header for header in headers if header.last_offset >= offset)
         data = log.read(offset, 1)
-        assert data.size == found.size_in_bytes
-        assert int.from_bytes(data.read()[:8], "big") == found.base_offset
+        assert data.size == expected.size_in_bytes
+        assert int.from_bytes(data.read()[:8], "big") == expected.base_offset
 
 
 @linux_only
@@ -113,7 +113,7 @@ def test_a_failed_append_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
     check_each_offset(home.log)
     disk = Disk(monkeypatch)
     staged = (a_batch(3), a_batch(2))
-    disk.room = sum(each.size for each in staged) + 10
+    disk.room = sum(batch.size for batch in staged) + 10
     home.stage(*staged)  # There is room for the batches and a part of their index entries.
     with pytest.raises(LogWriteError, match="No space left"):
         home.log.commit()

@@ -73,14 +73,14 @@ def test_many_small_batches_are_written_by_one_commit(tmp_path: Path) -> None:
 
 
 def test_listeners_are_called_once_per_commit_until_they_leave(home: Home) -> None:
-    seen: list[tuple[str, int]] = []
+    calls: list[tuple[str, int]] = []
 
     def once(log: Log) -> None:
-        seen.append(("once", log.high_watermark))
+        calls.append(("once", log.high_watermark))
         log.remove_append_listener(once)
 
     def always(log: Log) -> None:
-        seen.append(("always", log.high_watermark))
+        calls.append(("always", log.high_watermark))
 
     for listener in (once, always, always):
         home.log.add_append_listener(listener)
@@ -89,7 +89,7 @@ def test_listeners_are_called_once_per_commit_until_they_leave(home: Home) -> No
     home.log.remove_append_listener(always)
     home.log.remove_append_listener(always)
     home.append(a_batch())
-    assert seen == [("once", 2), ("always", 2), ("always", 3)]
+    assert calls == [("once", 2), ("always", 2), ("always", 3)]
 
 
 def test_the_leader_epoch_is_checkpointed_at_its_first_batch(home: Home) -> None:
@@ -102,9 +102,9 @@ def test_the_leader_epoch_is_checkpointed_at_its_first_batch(home: Home) -> None
 
 def test_producers_are_known_as_soon_as_their_batch_is_staged(home: Home) -> None:
     home.stage(sequenced(0, 3))
-    found = home.log.producers.check(sequenced(0, 3).header)
-    assert found is not None
-    assert found.base_offset == 0
+    duplicate = home.log.producers.check(sequenced(0, 3).header)
+    assert duplicate is not None
+    assert duplicate.base_offset == 0
     home.log.commit()
     assert home.log.producers.active[7].last_sequence == 2
 
@@ -163,15 +163,15 @@ def test_flushing_reaches_every_file_and_the_directory(tmp_path: Path, monkeypat
 def test_a_deleted_log_leaves_its_name_at_once_and_its_files_to_purge(home: Home) -> None:
     home.append(a_batch())
     home.stage(a_batch())
-    part = home.log.read(0, 1000)
-    with part.handle as fd:
+    data = home.log.read(0, 1000)
+    with data.handle as fd:
         target = Path(home.log.delete())
         assert not home.path.exists()
         assert target.name.startswith("orders-0.")
         assert target.name.endswith("-delete")
         purge(str(target))
         assert list(target.parent.iterdir()) == []
-        assert RecordBatch(memoryview(os.pread(fd, part.size, 0))).header.base_offset == 0
+        assert RecordBatch(memoryview(os.pread(fd, data.size, 0))).header.base_offset == 0
     assert home.log.directory == str(target)
     assert len(home.files) == 0
     with pytest.raises(LogClosedError):

@@ -58,15 +58,15 @@ def test_old_segments_are_removed_with_their_snapshots_and_the_log_begins_later(
 
 def test_a_pinned_segment_is_read_to_the_end_after_its_deletion(tmp_path: Path) -> None:
     home = filled(tmp_path)
-    part = home.log.read(0, 1 << 20)
-    expected = part.read()
-    with part.handle as fd:
+    data = home.log.read(0, 1 << 20)
+    expected = data.read()
+    with data.handle as fd:
         home.log.advance_log_start_offset(home.log.log_end_offset)
         home.log.delete_old_segments(NOW)
         assert not home.file(LOG).exists()
-        assert os.pread(fd, part.size, part.position) == expected
+        assert os.pread(fd, data.size, data.position) == expected
     with pytest.raises(LogClosedError):
-        part.read()
+        data.read()
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3, 42, 57, 90, 100, 177, 178, 179, 180, 500])
@@ -76,13 +76,13 @@ def test_truncation_drops_everything_from_the_batch_of_the_offset_on(tmp_path: P
     home.log.truncate_to(offset, NOW)
     end = min(offset, 180)
     assert home.log.log_end_offset == home.log.high_watermark == end
-    kept = list(range(0, end - end % 3, 3))
-    assert offsets_of(home.log) == kept
+    remaining = list(range(0, end - end % 3, 3))
+    assert offsets_of(home.log) == remaining
     assert home.append(a_batch()) == [end]
     home.log.close()
-    assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == [*kept, end]
+    assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == [*remaining, end]
     home.crash()
-    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [*kept, end]
+    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [*remaining, end]
 
 
 def test_truncation_takes_producers_and_epochs_back(tmp_path: Path) -> None:

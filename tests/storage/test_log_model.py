@@ -24,9 +24,11 @@ from tests.storage.time_search import find_by_timestamp
 Held = tuple[int, int, bytes]  # The base offset, last offset and bytes.
 
 
-def common_prefix(one: bytes, other: bytes) -> int:
+def common_prefix(first: bytes, second: bytes) -> int:
     """Return the length of the common prefix."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )
 
 
 class LogAgainstList(RuleBasedStateMachine):
@@ -103,14 +105,14 @@ class LogAgainstList(RuleBasedStateMachine):
         data = build_message_set(records, magic=magic, base_offset=base)
         self.take_if_it_rolls(len(data), count)
         timestamp = max(times) if magic else -1
-        found = self.home.log.append_message_set(
+        offset = self.home.log.append_message_set(
             memoryview(data),
             last_offset=base + count - 1,
             max_timestamp=timestamp,
             offset_of_max_timestamp=base + times.index(max(times)),
             now_ms=self.clock,
         )
-        assert found == base
+        assert offset == base
         self.staged += [
             (message.header.base_offset, message.header.base_offset, bytes(message.buffer))
             for message in iter_batches(data)
@@ -210,22 +212,24 @@ class LogAgainstList(RuleBasedStateMachine):
         torn = rng.randrange(len(logs))
         for path in self.home.path.iterdir():
             data = path.read_bytes()
-            kept = common_prefix(data, self.flushed.get(path.name, b""))
+            intact = common_prefix(data, self.flushed.get(path.name, b""))
             if path.suffix == ".log":
                 number = logs.index(path.name)
-                kept = max(kept, len(data) if number < torn else rng.randrange(len(data) + 1) if number == torn else 0)
+                intact = max(
+                    intact, len(data) if number < torn else rng.randrange(len(data) + 1) if number == torn else 0
+                )
             elif path.suffix not in {".index", ".timeindex", ".snapshot"}:
                 continue
-            behind = rng.choice([b"", bytes(len(data) - kept), rng.randbytes(len(data) - kept)])
-            path.write_bytes(data[:kept] + behind)
+            garbage = rng.choice([b"", bytes(len(data) - intact), rng.randbytes(len(data) - intact)])
+            path.write_bytes(data[:intact] + garbage)
         before = self.held
         self.staged = []
         log = self.home.open(
             last_stop=LastStop.CRASHED, recovery_point=point, log_start_offset=self.start, now_ms=self.clock
         )
         self.start = log.log_start_offset
-        found = self.read_all()
-        self.held = before[: len(before) - len([batch for batch in before if batch[1] >= self.start]) + len(found)]
+        batches = self.read_all()
+        self.held = before[: len(before) - len([batch for batch in before if batch[1] >= self.start]) + len(batches)]
         assert all(batch in self.held for batch in before if batch[1] < point)
         self.adopt_end()
 
@@ -278,12 +282,12 @@ class LogAgainstList(RuleBasedStateMachine):
         assert self.read_all() == [batch for batch in self.held if batch[1] >= self.start]
 
     def read_all(self) -> list[Held]:
-        found: list[Held] = []
+        batches: list[Held] = []
         offset = self.start
         while data := self.home.log.read(offset, 1 << 20).read():
-            found += [(b.header.base_offset, b.header.last_offset, bytes(b.buffer)) for b in iter_batches(data)]
-            offset = found[-1][1] + 1
-        return found
+            batches += [(b.header.base_offset, b.header.last_offset, bytes(b.buffer)) for b in iter_batches(data)]
+            offset = batches[-1][1] + 1
+        return batches
 
     def teardown(self) -> None:
         self.patch.undo()

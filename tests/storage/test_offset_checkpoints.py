@@ -13,71 +13,71 @@ NAME = "log-start-offset-checkpoint"
 def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
     first = OffsetCheckpoint(str(tmp_path), NAME)
     assert first.offsets == {}
-    behind = [first.is_behind]
+    was_behind = [first.is_behind]
     first.offsets = {("t", 0): 5}
-    behind.append(first.is_behind)
+    was_behind.append(first.is_behind)
     first.save(sync=True)
-    assert [*behind, first.is_behind] == [False, True, False]
+    assert [*was_behind, first.is_behind] == [False, True, False]
     assert OffsetCheckpoint(str(tmp_path), NAME).offsets == {("t", 0): 5}
 
 
 def test_nothing_is_written_when_nothing_has_changed(tmp_path: Path) -> None:
-    made = OffsetCheckpoint(str(tmp_path), NAME)
-    made.save(sync=True)
+    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+    checkpoint.save(sync=True)
     assert not (tmp_path / NAME).exists()
-    made.offsets = {("t", 0): 5}
-    made.save(sync=True)
+    checkpoint.offsets = {("t", 0): 5}
+    checkpoint.save(sync=True)
     (tmp_path / NAME).unlink()
-    made.offsets = {("t", 0): 5}
-    made.save(sync=True)
+    checkpoint.offsets = {("t", 0): 5}
+    checkpoint.save(sync=True)
     assert not (tmp_path / NAME).exists()
 
 
 def test_what_is_not_on_the_disk_yet_is_written_there_later(tmp_path: Path) -> None:
-    made = OffsetCheckpoint(str(tmp_path), NAME)
-    made.offsets = {("t", 0): 5}
-    made.save(sync=False)
-    behind = made.is_behind
-    made.save(sync=True)
-    assert (behind, made.is_behind) == (True, False)
+    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+    checkpoint.offsets = {("t", 0): 5}
+    checkpoint.save(sync=False)
+    was_behind = checkpoint.is_behind
+    checkpoint.save(sync=True)
+    assert (was_behind, checkpoint.is_behind) == (True, False)
 
 
 def test_a_damaged_file_is_ignored_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / NAME).write_text("0\n2\nt 0 1\n")
-    made = OffsetCheckpoint(str(tmp_path), NAME)
-    assert made.offsets == {}
+    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+    assert checkpoint.offsets == {}
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert str(tmp_path / NAME) in record.getMessage()
-    made.offsets = {("t", 0): 5}
-    made.save(sync=True)
+    checkpoint.offsets = {("t", 0): 5}
+    checkpoint.save(sync=True)
     assert OffsetCheckpoint(str(tmp_path), NAME).offsets == {("t", 0): 5}
 
 
 def test_an_error_in_the_background_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    made = OffsetCheckpoint(str(tmp_path), NAME)
-    made.offsets = {("t", 0): 5}
+    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+    checkpoint.offsets = {("t", 0): 5}
     (tmp_path / f"{NAME}.tmp").mkdir()
-    made.save_logged()
+    checkpoint.save_logged()
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
-    behind = made.is_behind
+    was_behind = checkpoint.is_behind
     (tmp_path / f"{NAME}.tmp").rmdir()
-    made.save_logged()
-    assert (behind, made.is_behind) == (True, False)
+    checkpoint.save_logged()
+    assert (was_behind, checkpoint.is_behind) == (True, False)
 
 
 def test_new_topics_inherit_nothing(tmp_path: Path) -> None:
-    made = OffsetCheckpoint(str(tmp_path), NAME)
-    made.offsets = {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}
-    made.save(sync=True)
-    made.forget(frozenset({"t", "v"}))
-    assert made.offsets == OffsetCheckpoint(str(tmp_path), NAME).offsets == {("u", 0): 7}
+    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+    checkpoint.offsets = {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}
+    checkpoint.save(sync=True)
+    checkpoint.forget(frozenset({"t", "v"}))
+    assert checkpoint.offsets == OffsetCheckpoint(str(tmp_path), NAME).offsets == {("u", 0): 7}
 
 
 def test_what_only_the_file_still_holds_is_forgotten_as_well(tmp_path: Path) -> None:
-    made = OffsetCheckpoint(str(tmp_path), NAME)
-    made.offsets = {("t", 0): 5}
-    made.save(sync=True)
-    made.offsets = {}  # The change was not written yet when the topic was deleted.
-    made.forget(frozenset({"t"}))
+    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+    checkpoint.offsets = {("t", 0): 5}
+    checkpoint.save(sync=True)
+    checkpoint.offsets = {}  # The change was not written yet when the topic was deleted.
+    checkpoint.forget(frozenset({"t"}))
     assert OffsetCheckpoint(str(tmp_path), NAME).offsets == {}

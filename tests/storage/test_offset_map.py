@@ -52,8 +52,8 @@ def test_a_map_is_a_dictionary_that_forgets_its_keys(keys: list[bytes | None]) -
     offsets = OffsetMap(200)
     assert offsets.put_all(keys, range(len(keys)))
     expected = {key: offset for offset, key in enumerate(keys) if key is not None}
-    asked = [*keys, b"never put, and longer than the others"]
-    assert offsets.newest_of(asked) == [NOT_FOUND if key is None else expected.get(key, NOT_FOUND) for key in asked]
+    lookups = [*keys, b"never put, and longer than the others"]
+    assert offsets.newest_of(lookups) == [NOT_FOUND if key is None else expected.get(key, NOT_FOUND) for key in lookups]
     assert offsets.entries == len(expected)
 
 

@@ -36,7 +36,7 @@ def append_set(
     records = [NewRecord(None, value, time) for value, time in zip(values, times, strict=True)]
     data = build_message_set(records, magic=magic, base_offset=base, codec=codec)
     newest = max(times) if magic else -1
-    found = home.log.append_message_set(
+    offset = home.log.append_message_set(
         memoryview(data),
         last_offset=base + len(values) - 1,
         max_timestamp=newest,
@@ -44,17 +44,17 @@ def append_set(
         now_ms=NOW,
     )
     home.log.commit()
-    return found
+    return offset
 
 
 def records_of(log: Log, offset: int | None = None) -> list[Record]:
     """Return every record from `offset` or the log start on, read like a consumer."""
-    found: list[Record] = []
+    records: list[Record] = []
     offset = log.log_start_offset if offset is None else offset
     while batches := list(iter_batches(log.read(offset, 1 << 20).read())):
-        found += [record for batch in batches for record in batch if record.offset >= offset]
+        records += [record for batch in batches for record in batch if record.offset >= offset]
         offset = batches[-1].header.last_offset + 1
-    return found
+    return records
 
 
 def mixed(tmp_path: Path, config: LogConfig = DENSE) -> Home:
@@ -119,8 +119,8 @@ def test_the_smallest_messages_are_found_at_the_end_of_a_log(tmp_path: Path) -> 
         append_set(home, [None], magic=0)
         assert home.log.size == 26 * (number + 1)
     for offset in (0, 1, 314, 315, 316, 398, 399):
-        found = home.log.segments[0].translate(offset)
-        assert found == (offset, 26 * offset, 26, offset)
+        entry = home.log.segments[0].translate(offset)
+        assert entry == (offset, 26 * offset, 26, offset)
     assert home.log.segments[0].translate(400) is None
     home.crash()
     for last_stop in LastStop:
@@ -144,8 +144,8 @@ def test_bytes_of_a_message_are_not_taken_for_an_offset_delta(tmp_path: Path) ->
     home.log.commit()
     size = home.log.size // 40
     for offset in range(40):
-        found = home.log.segments[0].translate(offset)
-        assert found == (offset, size * offset, size, offset)
+        entry = home.log.segments[0].translate(offset)
+        assert entry == (offset, size * offset, size, offset)
 
 
 def test_a_set_begins_a_new_segment_as_a_batch_does(tmp_path: Path) -> None:
@@ -203,9 +203,9 @@ def test_times_are_found_in_messages_that_have_them(tmp_path: Path) -> None:
     answers = {0: 0, 100: 0, 101: 1, 300: 1, 301: 6, 311: 7, 500: 7, 501: 11, 600: 11}
     for _ in LastStop:
         for time, offset in answers.items():
-            found = find_by_timestamp(home.log, time)
-            assert found is not None
-            assert found.offset == offset
+            record = find_by_timestamp(home.log, time)
+            assert record is not None
+            assert record.offset == offset
         assert find_by_timestamp(home.log, 601) is None
         assert find_max_timestamp(home.log) == TimestampOffset(600, 11, -1)
         home.crash()
@@ -288,14 +288,14 @@ def test_a_set_torn_at_any_byte_keeps_its_whole_messages(
     home.crash()
     data = build_message_set([NewRecord(b"k", b"v" * by, NOW + by) for by in (3, 0, 7)], magic=magic, base_offset=base)
     sizes = [batch.header.size_in_bytes for batch in iter_batches(data)]
-    whole = home.file(LOG).read_bytes()
+    original = home.file(LOG).read_bytes()
     for torn in range(len(data) + 1):
-        home.file(LOG).write_bytes(whole + data[:torn])
+        home.file(LOG).write_bytes(original + data[:torn])
         log = home.open(last_stop=last_stop)
-        kept = sum(torn >= sum(sizes[: number + 1]) for number in range(3))
-        assert log.log_end_offset == base + kept
-        assert log.size == home.file(LOG).stat().st_size == before + sum(sizes[:kept])
-        assert [record.offset for record in records_of(log)] == list(range(base + kept))
+        intact = sum(torn >= sum(sizes[: number + 1]) for number in range(3))
+        assert log.log_end_offset == base + intact
+        assert log.size == home.file(LOG).stat().st_size == before + sum(sizes[:intact])
+        assert [record.offset for record in records_of(log)] == list(range(base + intact))
         home.crash()
 
 
@@ -341,11 +341,11 @@ def test_a_message_of_an_unknown_format_ends_the_log(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", DENSE)
     append_set(home, [b"v"])
     home.crash()
-    whole = home.file(LOG).read_bytes()
+    original = home.file(LOG).read_bytes()
     for magic in (3, 0x7F, 0xFF):
         strange = bytearray(encode_message(1, None, b"v" * 100, magic=1))
         strange[16] = magic
-        home.file(LOG).write_bytes(whole + strange)
+        home.file(LOG).write_bytes(original + strange)
         for last_stop in (LastStop.KILLED, LastStop.CRASHED):
             assert home.open(last_stop=last_stop).log_end_offset == 1
             home.crash()
@@ -358,10 +358,10 @@ def test_a_wrapper_is_known_by_its_last_offset(tmp_path: Path) -> None:
     segment = home.log.segments[0]
     assert [header.base_offset for _, header in segment.headers_from(0)] == [4, 9]
     for offset, base in ((0, 4), (4, 4), (5, 9), (7, 9), (9, 9)):
-        found = segment.translate(offset)
-        assert found is not None
-        assert found.base_offset == base
-        batch = LegacyRecordBatch(segment.batch_at(found.position))
+        entry = segment.translate(offset)
+        assert entry is not None
+        assert entry.base_offset == base
+        batch = LegacyRecordBatch(segment.batch_at(entry.position))
         assert offset in {record.offset for record in batch}
 
 
@@ -373,8 +373,8 @@ def test_a_time_within_a_set_behind_sets_that_are_not_indexed_is_found(tmp_path:
         first += count
     for last_stop in (LastStop.CLEAN, LastStop.KILLED, LastStop.CRASHED):
         for number in range(first):
-            found = find_by_timestamp(home.log, NOW + number)
-            assert found is not None
-            assert (found.offset, found.timestamp) == (number, NOW + number)
+            record = find_by_timestamp(home.log, NOW + number)
+            assert record is not None
+            assert (record.offset, record.timestamp) == (number, NOW + number)
         home.crash()
         home.open(last_stop=last_stop)

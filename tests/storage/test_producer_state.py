@@ -81,16 +81,16 @@ def test_a_batch_continues_repeats_or_breaks_the_row(
         with pytest.raises(answer, match="producer 7"):
             manager.check(header(sequence, count, epoch=epoch))
         return
-    found = manager.check(header(sequence, count, epoch=epoch))
-    assert (found is not None) == (answer == "duplicate")
+    duplicate = manager.check(header(sequence, count, epoch=epoch))
+    assert (duplicate is not None) == (answer == "duplicate")
 
 
 def test_a_duplicate_is_answered_with_the_offset_and_time_of_the_first(tmp_path: Path) -> None:
     manager = producers(tmp_path)
     note(manager, sequenced(0, 2, timestamps=[5, 9]), sequenced(2, 3, timestamps=[10, 30, 20]), offset=100)
-    found = manager.check(header(2, 3))
-    assert found is not None
-    assert (found.base_offset, found.last_offset, found.timestamp) == (102, 104, 30)
+    duplicate = manager.check(header(2, 3))
+    assert duplicate is not None
+    assert (duplicate.base_offset, duplicate.last_offset, duplicate.timestamp) == (102, 104, 30)
     first = manager.check(header(0, 2))
     assert first is not None
     assert (first.base_offset, first.timestamp) == (100, 9)
@@ -117,9 +117,9 @@ def test_sequences_wrap_from_the_largest_int32_to_0(tmp_path: Path) -> None:
 def test_a_new_epoch_forgets_the_batches_of_the_old_one(tmp_path: Path) -> None:
     manager = producers(tmp_path, sequenced(0, epoch=0), sequenced(0, epoch=1))
     assert len(manager.active[7].batches) == 1
-    found = manager.check(header(0, epoch=1))
-    assert found is not None
-    assert found.base_offset == 1
+    duplicate = manager.check(header(0, epoch=1))
+    assert duplicate is not None
+    assert duplicate.base_offset == 1
     with pytest.raises(InvalidProducerEpochError):
         manager.check(header(0, epoch=0))
 

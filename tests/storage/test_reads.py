@@ -68,9 +68,9 @@ def test_a_range_that_is_cut_ends_with_a_whole_batch_where_the_index_knows_one(t
     sizes = [batch.header.size_in_bytes for batch in batches_of(home.log)]
     for start in range(30):
         for max_bytes in range(0, sum(sizes) + 50, 17):
-            found = home.log.read(start, max_bytes).size
-            whole = [sum(sizes[start:end]) for end in range(start + 1, 31)]
-            assert found == max([size for size in whole if size <= max_bytes], default=whole[0])
+            data = home.log.read(start, max_bytes).size
+            whole_sizes = [sum(sizes[start:end]) for end in range(start + 1, 31)]
+            assert data == max([size for size in whole_sizes if size <= max_bytes], default=whole_sizes[0])
 
 
 def test_a_reader_that_goes_on_reads_as_one_that_begins_there(tmp_path: Path) -> None:
@@ -82,16 +82,16 @@ def test_a_reader_that_goes_on_reads_as_one_that_begins_there(tmp_path: Path) ->
         offset = 0
         while offset < log.log_end_offset:
             data = log.read(offset, max_bytes)
-            found = [batch.header for batch in iter_batches(data.read())]
-            for header in found[:3]:  # Reads start at and within the batches.
+            batches = [batch.header for batch in iter_batches(data.read())]
+            for header in batches[:3]:  # Reads start at and within the batches.
                 for asked in range(header.base_offset, header.last_offset + 1):
-                    assert log.read(asked, max_bytes).position == data.position + found_before(found, header)
-            offset = found[-1].last_offset + 1
+                    assert log.read(asked, max_bytes).position == data.position + found_before(batches, header)
+            offset = batches[-1].last_offset + 1
 
 
-def found_before(found: list[BatchHeader], header: BatchHeader) -> int:
+def found_before(headers: list[BatchHeader], header: BatchHeader) -> int:
     """Return the size of the batches before `header`."""
-    return sum(each.size_in_bytes for each in found if each.base_offset < header.base_offset)
+    return sum(item.size_in_bytes for item in headers if item.base_offset < header.base_offset)
 
 
 def test_the_end_offset_hides_its_batch_and_what_follows(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_the_end_offset_hides_its_batch_and_what_follows(tmp_path: Path) -> None
         segment = max(base for base in (segment.base_offset for segment in log.segments) if base <= start)
         end_of_segment = min([base for base in (s.base_offset for s in log.segments) if base > start] + [180])
         for end, until in ((start, start), (start + 3, start + 3), (start + 4, start + 3), (start + 30, start + 30)):
-            found = log.read(start, 1 << 20, end_offset=end)
-            assert found.size == (min(until, end_of_segment) - start) // 3 * size, (start, end, segment)
+            data = log.read(start, 1 << 20, end_offset=end)
+            assert data.size == (min(until, end_of_segment) - start) // 3 * size, (start, end, segment)
     assert log.read(0, 1 << 20, end_offset=10**9).size == log.segments[0].size
     assert second > 0
 

@@ -35,11 +35,11 @@ DENSE = LogConfig(index_interval_bytes=0, segment_index_bytes=1200)
 def test_a_tail_torn_at_any_byte_is_cut_and_the_log_goes_on(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", DENSE)
     home.append(*(a_batch(2, timestamps=[NOW + number, NOW]) for number in range(3)))
-    whole = home.file(LOG).read_bytes()
-    size = len(whole) // 3
+    original = home.file(LOG).read_bytes()
+    size = len(original) // 3
     home.crash()
-    for length in range(len(whole) + 1):
-        home.file(LOG).write_bytes(whole[:length])
+    for length in range(len(original) + 1):
+        home.file(LOG).write_bytes(original[:length])
         log = home.open(last_stop=LastStop.CRASHED)
         batches = length // size
         assert log.log_end_offset == log.high_watermark == 2 * batches
@@ -63,9 +63,9 @@ def test_a_flipped_bit_in_the_last_batch_cuts_it(tmp_path: Path, byte: int) -> N
     size = len(data) // 2
     data[size + byte % size] ^= 0x40
     home.file(LOG).write_bytes(data)
-    kept = offsets_of(home.open(last_stop=LastStop.CRASHED))
+    offsets = offsets_of(home.open(last_stop=LastStop.CRASHED))
     # The checksum does not cover base offset and leader epoch. As in Kafka, a larger value there is not detected.
-    assert kept == [0] or (byte < 16 and len(kept) == 2)
+    assert offsets == [0] or (byte < 16 and len(offsets) == 2)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_a_damaged_index_of_an_older_segment_is_rebuilt(
         path.write_bytes(b"\xff" * 48)
     log = home.open(last_stop=last_stop)
     assert offsets_of(log) == list(range(0, 46, 2))
-    found = find_by_timestamp(log, NOW + 15)
-    assert found is not None
-    assert found.offset == 30
+    record = find_by_timestamp(log, NOW + 15)
+    assert record is not None
+    assert record.offset == 30
     log.close()
     after = contents(home.path)
     for name_of_index in home.names("index"):
@@ -225,13 +225,13 @@ def test_an_index_that_ends_too_early_or_tells_lies_is_noticed_after_an_unclean_
 ) -> None:
     home = three_segments(tmp_path)
     home.crash()
-    whole = home.file(INDEX).read_bytes()
-    lie = whole[: 8 * entries] + struct.pack(">ii", 2 * entries + 5, 100 * entries + 61)
-    for content in (whole[: 8 * entries], lie):
+    original = home.file(INDEX).read_bytes()
+    lie = original[: 8 * entries] + struct.pack(">ii", 2 * entries + 5, 100 * entries + 61)
+    for content in (original[: 8 * entries], lie):
         home.file(INDEX).write_bytes(content)
         log = home.open(last_stop=LastStop.CRASHED)
         assert offsets_of(log) == list(range(0, 46, 2))
-        assert home.file(INDEX).read_bytes() == whole
+        assert home.file(INDEX).read_bytes() == original
         home.crash()
 
 
@@ -322,16 +322,16 @@ def test_an_index_that_was_never_trimmed_opens_cleanly(tmp_path: Path) -> None:
 
 def test_producers_come_back_from_snapshot_and_log(tmp_path: Path) -> None:
     home = three_segments(tmp_path)
-    known = dict(home.log.producers.active)
+    producers = dict(home.log.producers.active)
     home.crash()
     assert home.names(".snapshot") == ["00000000000000000022.snapshot", "00000000000000000044.snapshot"]
     log = home.open(last_stop=LastStop.CRASHED)
-    assert log.producers.active[7].batches[-1] == known[7].batches[-1]
+    assert log.producers.active[7].batches[-1] == producers[7].batches[-1]
     assert log.producers.check(sequenced(46, 2).header) is None
     home.crash()
     for name in home.names(".snapshot"):
         home.file(name).unlink()
-    assert dict(home.open(last_stop=LastStop.CRASHED).producers.active) == known
+    assert dict(home.open(last_stop=LastStop.CRASHED).producers.active) == producers
     assert home.names(".snapshot") == []
 
 

@@ -60,8 +60,8 @@ def test_after_a_kill_closed_segments_are_looked_at_in_a_few_places_only(tmp_pat
         log = home.open(last_stop=LastStop.KILLED, recovery_point=home.log.segments[-1].base_offset)
     assert len(log.segments) == 10
     closed = {name: size for name, size in reads.of.items() if int(name[:20]) < log.segments[-1].base_offset}
-    *others, newest = (size for name, size in sorted(closed.items()) if name.endswith(".log"))
-    assert max(others) < 11_000 < log.segments[0].size // 8
+    *older, newest = (size for name, size in sorted(closed.items()) if name.endswith(".log"))
+    assert max(older) < 11_000 < log.segments[0].size // 8
     assert newest < 11_000 + 2 * RECALL_WINDOW_BYTES  # Recovery also reads the batches before the producers' last ones.
     assert max(size for name, size in closed.items() if name.endswith("index")) < 5000
 
@@ -81,7 +81,7 @@ If the offsets are large, Kafka empties such a segment because it cannot index t
 
 @pytest.mark.parametrize("name", DISORDERS)
 def test_a_batch_out_of_order_cuts_the_log_after_a_kill(tmp_path: Path, name: str) -> None:
-    order, kept = DISORDERS[name]
+    order, intact = DISORDERS[name]
     home = Home(tmp_path / "orders-0", LogConfig())
     for number in range(6):
         home.append(a_batch(value=bytes([number]) * 5000))
@@ -90,8 +90,8 @@ def test_a_batch_out_of_order_cuts_the_log_after_a_kill(tmp_path: Path, name: st
     size = len(data) // 6
     home.file(LOG).write_bytes(b"".join(data[number * size : (number + 1) * size] for number in order))
     log = home.open(last_stop=LastStop.KILLED)
-    assert log.log_end_offset == order[kept - 1] + 1
-    assert offsets_of(log) == order[:kept]
+    assert log.log_end_offset == order[intact - 1] + 1
+    assert offsets_of(log) == order[:intact]
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -115,15 +115,15 @@ def test_an_end_that_a_kill_tore_is_cut_and_indexed_as_if_nothing_had_been(tmp_p
     name = home.names(".log")[-1]
     os.truncate(home.file(name), home.file(name).stat().st_size - lost)
     log = home.open(last_stop=LastStop.KILLED)
-    kept = 130 - -(-lost // SIZE)
-    assert log.log_end_offset == kept
-    assert log.producers.active[7].last_sequence == kept - 1
+    intact = 130 - -(-lost // SIZE)
+    assert log.log_end_offset == intact
+    assert log.producers.active[7].last_sequence == intact - 1
     log.close()
-    whole = large(tmp_path / "whole", kept)
-    whole.log.close()
-    ours, theirs = contents(home.path), contents(whole.path)
+    expected_home = large(tmp_path / "whole", intact)
+    expected_home.log.close()
+    ours, expected = contents(home.path), contents(expected_home.path)
     for name in home.names("index"):
-        assert ours[name] == theirs[name]
+        assert ours[name] == expected[name]
 
 
 def test_index_entries_without_batches_or_of_other_batches_are_not_believed(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_time_index_that_knows_more_or_less_than_the_offset_index_is_put_right
     times = home.file(TIME_INDEX).read_bytes()
     count = len(times) // 12
     damages = [
-        *(times[: 12 * kept] for kept in range(count)),
+        *(times[: 12 * entries_left] for entries_left in range(count)),
         times[:-4] + b"\0\0\0\0",  # This write was torn at the end of a page.
         times[:-8] + bytes(8),
         times + struct.pack(">qi", NOW + 10**6, 60),
@@ -170,9 +170,9 @@ def test_a_time_index_that_knows_more_or_less_than_the_offset_index_is_put_right
         log = home.open(last_stop=LastStop.KILLED)
         assert home.file(TIME_INDEX).read_bytes().rstrip(b"\0") == times
         for number in range(60):
-            found = find_by_timestamp(log, NOW + 10 * number - 5)
-            assert found is not None
-            assert found.offset == number
+            record = find_by_timestamp(log, NOW + 10 * number - 5)
+            assert record is not None
+            assert record.offset == number
         assert find_max_timestamp(log) == (NOW + 590, 59, 0)
         home.crash()
 
@@ -252,21 +252,21 @@ def test_the_last_five_batches_of_each_producer_are_known_again(tmp_path: Path, 
                 home.append(sequenced(number, producer_id=producer_id))
     home.append(sequenced(0, producer_id=3, epoch=1), sequenced(1, producer_id=3, epoch=1))
     home.log.take_producer_snapshot()
-    known = {producer_id: entry.batches for producer_id, entry in home.log.producers.active.items()}
-    assert {producer_id: len(batches) for producer_id, batches in known.items()} == {1: 3, 2: 5, 3: 2, 4: 5}
+    producers = {producer_id: entry.batches for producer_id, entry in home.log.producers.active.items()}
+    assert {producer_id: len(batches) for producer_id, batches in producers.items()} == {1: 3, 2: 5, 3: 2, 4: 5}
     if last_stop is LastStop.CLEAN:
         home.log.close()
     else:
         home.crash()
     log = home.open(last_stop=last_stop)
-    assert {producer_id: entry.batches for producer_id, entry in log.producers.active.items()} == known
+    assert {producer_id: entry.batches for producer_id, entry in log.producers.active.items()} == producers
     repeated = log.producers.check(sequenced(86, producer_id=4).header)
     assert repeated is not None
-    assert repeated == known[4][1]
+    assert repeated == producers[4][1]
 
 
 def test_the_search_for_them_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "RECALLED_BATCHES", 50)
+    monkeypatch.setattr(recovery, "MAX_RECALLED_BATCHES", 50)
     monkeypatch.setattr(recovery, "RECALL_WINDOW_BYTES", 1000)
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=0))
     home.append(sequenced(0), sequenced(1))
@@ -324,13 +324,13 @@ def test_what_was_not_flushed_may_be_anything(tmp_path: Path, recovery_point: in
         path.write_bytes(data[:unflushed_from] + bytes(len(data) - unflushed_from))
         for suffix, size in ((".index", 8), (".timeindex", 12)):
             index = home.file(f"{base:020d}{suffix}")
-            whole = index.read_bytes()
-            kept = sum(
-                0 <= struct.unpack_from(">i", whole, at + size - (8 if size == 8 else 4))[0] + base < recovery_point
-                and any(whole[at : at + size])
-                for at in range(0, len(whole), size)
+            original = index.read_bytes()
+            intact = sum(
+                0 <= struct.unpack_from(">i", original, at + size - (8 if size == 8 else 4))[0] + base < recovery_point
+                and any(original[at : at + size])
+                for at in range(0, len(original), size)
             )
-            index.write_bytes(whole[: kept * size] + b"\x55" * size * 3)
+            index.write_bytes(original[: intact * size] + b"\x55" * size * 3)
     log = home.open(last_stop=LastStop.CRASHED, recovery_point=recovery_point)
     assert log.log_end_offset == recovery_point
     assert offsets_of(log) == list(range(recovery_point))
@@ -341,10 +341,10 @@ def test_what_was_not_flushed_may_be_anything(tmp_path: Path, recovery_point: in
     log.close()
     whole_log = large(tmp_path / "whole", recovery_point + 1)
     whole_log.log.close()
-    ours, theirs = contents(home.path), contents(whole_log.path)
-    assert {name for name in ours if name.endswith(".log")} == {name for name in theirs if name.endswith(".log")}
+    ours, expected = contents(home.path), contents(whole_log.path)
+    assert {name for name in ours if name.endswith(".log")} == {name for name in expected if name.endswith(".log")}
     for name in home.names(".log"):
-        assert ours[name] == theirs[name]
+        assert ours[name] == expected[name]
 
 
 def test_a_recovery_point_behind_the_end_is_taken_back(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_a_damaged_index_of_a_closed_segment_is_noticed(
     home = large(tmp_path, 250)
     home.log.close()
     path = home.file(f"{100:020d}{suffix}")
-    whole = path.read_bytes()
+    original = path.read_bytes()
     size = 8 if suffix == ".index" else 12
     if damage == "missing":
         path.unlink()
@@ -378,22 +378,22 @@ def test_a_damaged_index_of_a_closed_segment_is_noticed(
         path.write_bytes(
             {
                 "empty": b"",
-                "halved": whole[: len(whole) // size // 2 * size],
-                "torn": whole[:-3],
-                "zeros": bytes(len(whole)),
-                "ones": b"\xff" * len(whole),
-                "garbage behind": whole + b"\x33" * 2 * size,
-                "one entry less": whole[:-size],
+                "halved": original[: len(original) // size // 2 * size],
+                "torn": original[:-3],
+                "zeros": bytes(len(original)),
+                "ones": b"\xff" * len(original),
+                "garbage behind": original + b"\x33" * 2 * size,
+                "one entry less": original[:-size],
             }[damage]
         )
     log = home.open(last_stop=last_stop)
     if (suffix, damage) != (".index", "one entry less"):  # A missing entry only makes searches a little longer.
-        assert path.read_bytes() == whole
+        assert path.read_bytes() == original
     assert offsets_of(log) == list(range(250))
     for number in range(250):
-        found = find_by_timestamp(log, NOW + 10 * number)
-        assert found is not None
-        assert found.offset == number
+        record = find_by_timestamp(log, NOW + 10 * number)
+        assert record is not None
+        assert record.offset == number
 
 
 def test_a_rebuilt_index_that_finds_a_bad_batch_costs_its_segment_only(tmp_path: Path) -> None:
@@ -414,13 +414,13 @@ def test_a_directory_of_many_segments_is_opened_the_same_by_all_ways(tmp_path: P
     home = large(tmp_path, 450)
     home.log.close()
     copy = tmp_path / "copies" / "orders-0"
-    found = []
+    results = []
     for last_stop in LastStop:
         shutil.copytree(home.path, copy)
         log = Log.open(str(copy), config=SEGMENTS, files=home.files, last_stop=last_stop, now_ms=NOW)
-        found.append((dict(log.producers.active), [(s.base_offset, s.size, s.max_timestamp) for s in log.segments]))
+        results.append((dict(log.producers.active), [(s.base_offset, s.size, s.max_timestamp) for s in log.segments]))
         log.close()
         assert contents(copy) == contents(home.path)
         shutil.rmtree(copy)
-    assert [segments for _, segments in found] == [found[0][1]] * 3
-    assert [producers[7].last_sequence for producers, _ in found] == [449] * 3
+    assert [segments for _, segments in results] == [results[0][1]] * 3
+    assert [producers[7].last_sequence for producers, _ in results] == [449] * 3

@@ -36,8 +36,8 @@ def cleaned(
     scratch = home.path.parent / "scratch"
     scratch.mkdir()
     base_offsets = set(keep) & set(range(bases[0], home.log.segments[numbers[-1] + 1].base_offset))
-    kept = [bytes(batch.buffer) for batch in batches_of(home.log) if batch.header.base_offset in base_offsets]
-    (scratch / f"{bases[0]:020d}.log").write_bytes(b"".join(kept))
+    batches = [bytes(batch.buffer) for batch in batches_of(home.log) if batch.header.base_offset in base_offsets]
+    (scratch / f"{bases[0]:020d}.log").write_bytes(b"".join(batches))
     segment = LogSegment.load(str(scratch), bases[0], home.config, FilePool(5), NOW)
     recover_segment(segment)
     segment.become_inactive()
@@ -58,9 +58,9 @@ def test_readers_see_the_cleaned_segment_at_once(tmp_path: Path) -> None:
     expected = [offset for offset in OLD if not bases[0] <= offset < end or offset in {45, 48, 120}]
     assert offsets_of(home.log) == expected
     assert [segment.base_offset for segment in home.log.segments][:3] == [0, bases[0], end]
-    found = find_by_timestamp(home.log, NOW + 10 * 17)
-    assert found is not None
-    assert found.offset == expected[expected.index(48) + 1]
+    record = find_by_timestamp(home.log, NOW + 10 * 17)
+    assert record is not None
+    assert record.offset == expected[expected.index(48) + 1]
     home.append(a_batch(3))
     home.log.close()
     home.open(last_stop=LastStop.CLEAN)
@@ -70,13 +70,13 @@ def test_readers_see_the_cleaned_segment_at_once(tmp_path: Path) -> None:
 def test_what_was_replaced_is_left_to_be_unlinked_and_pinned_readers_read_on(tmp_path: Path) -> None:
     home = filled(tmp_path, COUNT)
     bases = cleaned(home, [0, 1], [0])
-    part = home.log.read(0, 1 << 20)
-    expected = part.read()
-    with part.handle as fd:
+    data = home.log.read(0, 1 << 20)
+    expected = data.read()
+    with data.handle as fd:
         home.log.replace_segments(0, bases)
-        assert os.pread(fd, part.size, part.position) == expected
+        assert os.pread(fd, data.size, data.position) == expected
     with pytest.raises(LogClosedError):
-        part.read()
+        data.read()
     deleted = home.log.take_deleted_files()
     assert sorted(Path(path).name for path in deleted) == sorted(
         f"{base:020d}{suffix}.deleted" for base in bases for suffix in (".log", ".index", ".timeindex")
@@ -228,7 +228,7 @@ def test_a_crash_at_any_rename_leaves_the_old_segments_or_the_cleaned_one(
             assert offsets_of(log) == outcomes[-1]
             assert is_tidy(second)
             leave(log)
-    changes = sum(one != other for one, other in pairwise(outcomes))
+    changes = sum(earlier != later for earlier, later in pairwise(outcomes))
     assert (outcomes[0], changes, outcomes[-1]) == (OLD, 1, new)
 
 
@@ -239,18 +239,18 @@ def test_old_segments_behind_the_cleaned_records_come_back_together_or_not_at_al
     end = home.log.segments[4].base_offset
     with Moments(home.path, tmp_path / "copies") as copies:
         home.log.replace_segments(0, bases)
-    seen = set()
+    outcomes = set()
     for copy in copies:
         log = open_copy(copy, LastStop.KILLED)
-        found = [offset for offset in offsets_of(log, 0) if offset < end]
-        if found != [offset for offset in OLD if offset < end]:
-            assert found[0] == 6
-            left = found[1] if len(found) > 1 else end
-            assert found[1:] == [offset for offset in OLD if left <= offset < end]
-            assert left in {*bases, end}
-            seen.add(left)
+        offsets = [offset for offset in offsets_of(log, 0) if offset < end]
+        if offsets != [offset for offset in OLD if offset < end]:
+            assert offsets[0] == 6
+            first_old = offsets[1] if len(offsets) > 1 else end
+            assert offsets[1:] == [offset for offset in OLD if first_old <= offset < end]
+            assert first_old in {*bases, end}
+            outcomes.add(first_old)
         leave(log)
-    assert len(seen) > 2
+    assert len(outcomes) > 2
 
 
 def test_two_cleaned_segments_are_swapped_in_one_after_the_other(tmp_path: Path) -> None:
@@ -261,15 +261,15 @@ def test_two_cleaned_segments_are_swapped_in_one_after_the_other(tmp_path: Path)
     with Moments(home.path, tmp_path / "copies") as copies:
         home.log.replace_segments(first[0], first)
         home.log.replace_segments(second[0], second)
-    rest = [offset for offset in OLD if offset >= end]
+    remaining = [offset for offset in OLD if offset >= end]
     half = [0, 60, *(offset for offset in OLD if offset >= middle)]
-    kept = [0, 60, 90, 150]
-    assert middle <= kept[2] < kept[3] < end
+    offsets = [0, 60, 90, 150]
+    assert middle <= offsets[2] < offsets[3] < end
     for copy in copies:
         log = open_copy(copy, LastStop.KILLED)
-        assert offsets_of(log) in (OLD, half, [*kept, *rest])
+        assert offsets_of(log) in (OLD, half, [*offsets, *remaining])
         leave(log)
-    assert offsets_of(home.log) == [*kept, *rest]
+    assert offsets_of(home.log) == [*offsets, *remaining]
 
 
 def test_a_log_that_is_gone_with_its_directory_leaves_nothing_to_do(tmp_path: Path) -> None:

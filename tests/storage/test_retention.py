@@ -140,9 +140,9 @@ def test_what_is_staged_counts(tmp_path: Path) -> None:
 
 def test_the_files_are_renamed_at_once_and_unlinked_by_the_owner(tmp_path: Path) -> None:
     home = segments_of_two(tmp_path, by_time(DAY))
-    part = home.log.read(0, 1 << 20)
-    expected = part.read()
-    with part.handle as fd:
+    data = home.log.read(0, 1 << 20)
+    expected = data.read()
+    with data.handle as fd:
         home.log.delete_old_segments(NOW + 4 * DAY)
         paths = home.log.take_deleted_files()
         assert sorted(Path(path).name for path in paths) == home.names(".deleted")
@@ -153,7 +153,7 @@ def test_the_files_are_renamed_at_once_and_unlinked_by_the_owner(tmp_path: Path)
         }
         for path in paths:
             os.unlink(path)
-        assert os.pread(fd, part.size, part.position) == expected
+        assert os.pread(fd, data.size, data.position) == expected
     assert home.log.take_deleted_files() == []
 
 

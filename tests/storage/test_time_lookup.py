@@ -122,22 +122,22 @@ def lying(batch: Batch, time: int) -> Batch:
 
 def steps_of(search: Steps[TimestampOffset | None]) -> tuple[TimestampOffset | None, int]:
     """Return the result of a search and the number of its steps."""
-    taken = 0
+    step_count = 0
     while True:
         try:
             next(search)
         except StopIteration as end:
-            return end.value, taken
-        taken += 1
+            return end.value, step_count
+        step_count += 1
 
 
 def test_headers_are_walked_in_steps(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=1 << 30))
     for number in range(1_000):
         home.append(a_batch(timestamps=[NOW + number]))
-    found, taken = steps_of(search_by_timestamp(home.log.segments, NOW + 999, home.log.log_start_offset))
-    assert found == (NOW + 999, 999, 0)
-    assert taken >= 3
+    record, step_count = steps_of(search_by_timestamp(home.log.segments, NOW + 999, home.log.log_start_offset))
+    assert record == (NOW + 999, 999, 0)
+    assert step_count >= 3
 
 
 @pytest.mark.parametrize("steps", [0, 1, 5, 60])

@@ -29,9 +29,9 @@ class Producer:
         self.sequence = 0
 
     def batch(self, count: int = 1) -> Batch:
-        made = sequenced(self.sequence, count, producer_id=self.id, is_transactional=True)
+        batch = sequenced(self.sequence, count, producer_id=self.id, is_transactional=True)
         self.sequence += count
-        return made
+        return batch
 
     def commit(self) -> Batch:
         return marker(producer_id=self.id)
@@ -110,8 +110,8 @@ def test_it_is_never_below_the_log_start_offset(home: Home, one: Producer) -> No
 def test_reading_committed_records_ends_there(home: Home, one: Producer) -> None:
     home.append(a_batch(), one.batch(), a_batch())
     assert offsets_of(home.log) == [0, 1, 2]
-    found = home.log.read(0, 1000, end_offset=home.log.last_stable_offset)
-    assert found.size == a_batch().size
+    data = home.log.read(0, 1000, end_offset=home.log.last_stable_offset)
+    assert data.size == a_batch().size
     assert home.log.read(1, 1000, end_offset=home.log.last_stable_offset).size == 0
 
 
@@ -238,12 +238,12 @@ def test_entries_from_an_offset_on_are_those_that_a_search_through_all_finds(
     index = an_index(path, *entries)
     assert list(index.since(offset)) == [entry for entry in entries if entry.last_offset >= offset]
     index.truncate_to(cut)
-    kept = [entry for entry in entries if entry.last_offset < cut]
-    assert list(index.since(0)) == kept
-    assert decode_all((path / "index").read_bytes()) == kept
+    expected = [entry for entry in entries if entry.last_offset < cut]
+    assert list(index.since(0)) == expected
+    assert decode_all((path / "index").read_bytes()) == expected
     again = TransactionIndex(FilePool(2).handle(str(path / "index"), os.O_RDWR | os.O_CREAT), 0)
     again.load(None)
-    assert (again.entries, again.last_offset) == (len(kept), kept[-1].last_offset if kept else -1)
+    assert (again.entries, again.last_offset) == (len(expected), expected[-1].last_offset if expected else -1)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def with_history(path: Path) -> tuple[Home, list[AbortedTxn]]:
 @pytest.mark.parametrize("last_stop", LastStop)
 @pytest.mark.parametrize("lost", [".snapshot", ".index", ".timeindex"])
 def test_they_are_the_same_after_a_stop(tmp_path: Path, last_stop: LastStop, lost: str) -> None:
-    home, found = with_history(tmp_path / "orders-0")
+    home, aborted = with_history(tmp_path / "orders-0")
     stable = home.log.last_stable_offset
     files = {name: home.file(name).read_bytes() for name in home.names(".txnindex")}
     home.log.close()
@@ -310,7 +310,7 @@ def test_they_are_the_same_after_a_stop(tmp_path: Path, last_stop: LastStop, los
         if last_stop is not LastStop.CLEAN or lost != ".snapshot":  # For Kafka this means no producers.
             home.file(name).unlink()
     log = home.open(last_stop=last_stop)
-    assert log.aborted_transactions(0, 10**6) == found
+    assert log.aborted_transactions(0, 10**6) == aborted
     assert log.last_stable_offset == stable
     assert {name: home.file(name).read_bytes() for name in home.names(".txnindex")} == files
 
@@ -318,7 +318,7 @@ def test_they_are_the_same_after_a_stop(tmp_path: Path, last_stop: LastStop, los
 @pytest.mark.parametrize("recovery_point", [0, 50, 100, 170, 10**6])
 @pytest.mark.parametrize("damage", ["lost", "torn", "garbage"])
 def test_what_was_not_flushed_of_the_index_is_found_again(tmp_path: Path, recovery_point: int, damage: str) -> None:
-    home, found = with_history(tmp_path / "orders-0")
+    home, aborted = with_history(tmp_path / "orders-0")
     stable = home.log.last_stable_offset
     home.crash()
     ends = [*(segment.base_offset for segment in home.log.segments[1:]), 10**6]
@@ -330,25 +330,25 @@ def test_what_was_not_flushed_of_the_index_is_found_again(tmp_path: Path, recove
             behind = {"lost": b"", "torn": data[flushed:][:17], "garbage": b"\1" * 68}
             path.write_bytes(data[:flushed] + behind[damage])
     log = home.open(last_stop=LastStop.CRASHED, recovery_point=recovery_point)
-    assert log.aborted_transactions(0, 10**6) == found
+    assert log.aborted_transactions(0, 10**6) == aborted
     assert log.last_stable_offset == stable
 
 
 @pytest.mark.parametrize("last_stop", LastStop)
 @pytest.mark.parametrize("number", [0, 2, -1])
 def test_an_index_that_is_no_index_is_made_anew(tmp_path: Path, last_stop: LastStop, number: int) -> None:
-    home, found = with_history(tmp_path / "orders-0")
+    home, aborted = with_history(tmp_path / "orders-0")
     home.log.close()
     name = home.names(".txnindex")[number]
     before = home.file(name).read_bytes()
     home.file(name).write_bytes(b"\x7f" * 340)
     log = home.open(last_stop=last_stop)
-    assert log.aborted_transactions(0, 10**6) == found
+    assert log.aborted_transactions(0, 10**6) == aborted
     assert home.file(name).read_bytes() == before
 
 
 def test_after_a_kill_between_marker_and_index_entry_the_entry_is_written(tmp_path: Path) -> None:
-    home, found = with_history(tmp_path / "orders-0")
+    home, aborted = with_history(tmp_path / "orders-0")
     home.crash()
     copy = tmp_path / "copy"
     name = home.names(".txnindex")[-1]
@@ -357,7 +357,7 @@ def test_after_a_kill_between_marker_and_index_entry_the_entry_is_written(tmp_pa
         shutil.copytree(home.path, copy)
         os.truncate(copy / name, size - torn)
         log = Log.open(str(copy), config=home.config, files=FilePool(50), last_stop=LastStop.KILLED, now_ms=NOW)
-        assert log.aborted_transactions(0, 10**6) == found
+        assert log.aborted_transactions(0, 10**6) == aborted
         for segment in log.segments:
             segment.close_files()
         shutil.rmtree(copy)
@@ -376,11 +376,11 @@ def test_an_abortion_whose_marker_is_cut_off_is_forgotten(home: Home, one: Produ
 
 
 def test_retention_and_deletion_take_the_index_with_them(tmp_path: Path) -> None:
-    home, found = with_history(tmp_path / "orders-0")
+    home, aborted = with_history(tmp_path / "orders-0")
     end = home.log.segments[3].base_offset
     home.log.advance_log_start_offset(end)
     home.log.delete_old_segments(NOW)
-    assert home.log.aborted_transactions(0, 10**6) == [entry for entry in found if entry.last_offset >= end]
+    assert home.log.aborted_transactions(0, 10**6) == [entry for entry in aborted if entry.last_offset >= end]
     assert all(int(name.split(".")[0]) >= end for name in home.names(".txnindex"))
     assert any(".txnindex.deleted" in path for path in home.log.take_deleted_files())
     home.log.truncate_fully_and_start_at(0, NOW)

@@ -400,7 +400,7 @@ class MachineCrashes:
 
     def _release(self) -> None:
         """Let go of what the kernel takes from a process that is gone."""
-        for descriptor in list(directory_lock._held):
+        for descriptor in list(directory_lock._held_locks):
             lock = directory_lock.DirectoryLock.__new__(directory_lock.DirectoryLock)
             lock.fd = descriptor
             lock.release()

@@ -52,12 +52,12 @@ def _read_lists(seeds: Seeds, data: object) -> None:
     if data is None:
         raise SeedError(f"{seeds.source}: it is empty; there may be topics and records")
     document = _fields(data, _DOCUMENT, seeds.source)
-    for number, each in enumerate(_list(document, "topics", seeds.source), 1):
-        _add_topic(seeds, each, f"{seeds.source}: topic {number}")
-    for number, each in enumerate(_list(document, "records", seeds.source), 1):
-        _add_record(seeds, each, f"{seeds.source}: record {number}")
-    for number, each in enumerate(_list(document, "racks", seeds.source), 1):
-        seeds.racks.append(None if each is None else _checked(_text, each, place=f"{seeds.source}: rack {number}"))
+    for number, entry in enumerate(_list(document, "topics", seeds.source), 1):
+        _add_topic(seeds, entry, f"{seeds.source}: topic {number}")
+    for number, entry in enumerate(_list(document, "records", seeds.source), 1):
+        _add_record(seeds, entry, f"{seeds.source}: record {number}")
+    for number, entry in enumerate(_list(document, "racks", seeds.source), 1):
+        seeds.racks.append(None if entry is None else _checked(_text, entry, place=f"{seeds.source}: rack {number}"))
 
 
 def _read_lines(seeds: Seeds, text: str) -> None:
@@ -86,8 +86,8 @@ def _add_topic(seeds: Seeds, data: object, place: str) -> None:
     if topic.name in seeds.topics:
         raise SeedError(f"{place}: name: there is a topic {topic.name!r} already")
     seeds.topics[topic.name] = topic
-    for number, each in enumerate(listed, 1):
-        _add_record(seeds, each, f"{place}: record {number}", topic)
+    for number, entry in enumerate(listed, 1):
+        _add_record(seeds, entry, f"{place}: record {number}", topic)
 
 
 def _short_topic(text: str, place: str) -> SeededTopic:
@@ -206,7 +206,7 @@ def _integer(value: Any) -> int:
 def _configs(value: Any) -> dict[str, str | float | bool]:
     if not isinstance(value, Mapping):
         raise ValueError(f"{_shown(value)} has no names with values")  # noqa: TRY004 - as above
-    return {str(name): _config(str(name), each) for name, each in cast("Mapping[object, Any]", value).items()}
+    return {str(name): _config(str(name), config) for name, config in cast("Mapping[object, Any]", value).items()}
 
 
 def _config(name: str, value: Any) -> str | float | bool:
@@ -220,12 +220,12 @@ def _config(name: str, value: Any) -> str | float | bool:
 
 def _headers(value: Any) -> tuple[tuple[str, bytes | None], ...]:
     """Parse headers given as `{name: value}`, or as a list of `[name, value]`, which can repeat a name."""
-    return tuple((name, _bytes(each, f"header {name!r}")) for name, each in _pairs(value))
+    return tuple((name, _bytes(content, f"header {name!r}")) for name, content in _pairs(value))
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
-        yield from ((str(name), each) for name, each in cast("Mapping[object, Any]", value).items())
+        yield from ((str(name), content) for name, content in cast("Mapping[object, Any]", value).items())
         return
     pairs: Sequence[object] = cast("Sequence[object]", value) if isinstance(value, list) else [value]
     for pair in pairs:

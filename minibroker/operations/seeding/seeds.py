@@ -55,13 +55,17 @@ def load_seeds(services: Services, seeds: Seeds) -> None:
         OSError: the disk fails.
     """
     topics = services.core.topics
-    there = {name: topic for name in seeds.records if (topic := topics.get(name)) is not None}
-    empty = [name for name, topic in there.items() if not any(each.log.log_end_offset for each in topic.partitions)]
-    with topics.seeding([there[name] for name in empty]):
+    existing = {name: topic for name in seeds.records if (topic := topics.get(name)) is not None}
+    empty = [
+        name
+        for name, topic in existing.items()
+        if not any(partition.log.log_end_offset for partition in topic.partitions)
+    ]
+    with topics.seeding([existing[name] for name in empty]):
         for seed in seeds.topics.values():
             if topics.get(seed.name) is None:
                 _create(services, seed)
-        _fill(services, seeds, [name for name in seeds.records if name not in there or name in empty])
+        _fill(services, seeds, [name for name in seeds.records if name not in existing or name in empty])
 
 
 def _fill(services: Services, seeds: Seeds, names: list[str]) -> None:

@@ -10,8 +10,8 @@ from minibroker.operations.views.slicing import in_slices
 from minibroker.server.node_listener import NodeListener
 from minibroker.server.services import Services
 
-MOST: Final = 1_000
-_MOST_PARTITIONS: Final = 200
+MAX_ELEMENTS: Final = 1_000
+_MAX_PARTITIONS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +78,29 @@ async def fetch_sessions(services: Services) -> tuple[FetchSessionView, ...]:
 
 
 def _sessions(services: Services) -> Steps[tuple[FetchSessionView, ...]]:
-    shown: list[FetchSessionView] = []
+    views: list[FetchSessionView] = []
     for node in list(services.core.cluster.nodes.values()):
         for session in node.fetch_sessions:
-            if len(shown) == MOST:
-                return tuple(shown)
-            shown.append(_session_view(services, node, session))
+            if len(views) == MAX_ELEMENTS:
+                return tuple(views)
+            views.append(_session_view(services, node, session))
             yield
-    return tuple(shown)
+    return tuple(views)
 
 
 def _session_view(services: Services, node: Node, session: FetchSession) -> FetchSessionView:
     partitions: list[CachedPartitionView] = []
     for (named, index), cached in session.partitions.items():
-        if len(partitions) == _MOST_PARTITIONS:
+        if len(partitions) == _MAX_PARTITIONS:
             break
         topic = named if isinstance(named, str) else _name_of(services, named)
-        asked = cached.request
+        fetch = cached.request
         partitions.append(
             CachedPartitionView(
                 topic,
                 index,
-                asked.fetch_offset,
-                asked.partition_max_bytes,
+                fetch.fetch_offset,
+                fetch.partition_max_bytes,
                 cached.high_watermark,
                 cached.log_start_offset,
             )
@@ -124,17 +124,17 @@ def _name_of(services: Services, topic_id: bytes) -> str | None:
 
 async def delayed_requests(services: Services) -> tuple[DelayedView, ...]:
     """Return at most 1,000 delayed requests of all brokers."""
-    shown: list[DelayedView] = []
+    views: list[DelayedView] = []
     for node in services.core.cluster.nodes.values():
         listener = node.listener
         if not isinstance(listener, NodeListener):
             continue
         for connection in listener.connections:
             waiting = connection.waiting
-            if waiting is None or len(shown) == MOST:
+            if waiting is None or len(views) == MAX_ELEMENTS:
                 continue
             answer, call = waiting.answer, waiting.answer.call
-            shown.append(
+            views.append(
                 DelayedView(
                     node=node.id,
                     client=connection.client,
@@ -145,4 +145,4 @@ async def delayed_requests(services: Services) -> tuple[DelayedView, ...]:
                     waits_for=waiting.delayed.waits_for(),
                 )
             )
-    return tuple(shown)
+    return tuple(views)

@@ -25,9 +25,9 @@ from minibroker_protocol.records.header import MAGIC_V1, MAGIC_V2, control_type
 from minibroker_storage.errors import StorageError
 from minibroker_storage.views.record_view import batches_from
 
-MOST: Final = 500
+MAX_ELEMENTS: Final = 500
 """Maximum number of groups."""
-_MOST_BYTES: Final = 1 << 26
+_MAX_BYTES: Final = 1 << 26
 """Maximum number of bytes read from the logs."""
 
 
@@ -92,26 +92,26 @@ def _commits(services: Services, topic: str, partition: int, offset: int) -> Ste
     if coordinators is None:
         return CommitsView((), is_whole=True)
     services.core.writes.commit()
-    reader = _Reader(topic, partition, offset, services.groups.store.partition_of)
-    left = _MOST_BYTES
-    for each in coordinators.partitions:
-        log = each.log
-        if log.log_end_offset == log.log_start_offset or left <= 0:
+    reader = _CommitReader(topic, partition, offset, services.groups.store.partition_of)
+    bytes_left = _MAX_BYTES
+    for offsets_partition in coordinators.partitions:
+        log = offsets_partition.log
+        if log.log_end_offset == log.log_start_offset or bytes_left <= 0:
             continue
         try:
             for _, _, batch in batches_from(log, log.log_start_offset):
-                left -= batch.header.size_in_bytes
-                if left <= 0:
+                bytes_left -= batch.header.size_in_bytes
+                if bytes_left <= 0:
                     break
-                reader.take(batch, each.index)
+                reader.take(batch, offsets_partition.index)
                 yield
         except DecodeError as error:
-            raise StorageError(f"{CONSUMER_OFFSETS}-{each.index}: {error}") from None
+            raise StorageError(f"{CONSUMER_OFFSETS}-{offsets_partition.index}: {error}") from None
         reader.end()
-    return CommitsView(tuple(reader.groups.values()), is_whole=left > 0)
+    return CommitsView(tuple(reader.groups.values()), is_whole=bytes_left > 0)
 
 
-class _Reader:
+class _CommitReader:
     """Collects commits while the logs are read.
 
     Attributes:
@@ -130,8 +130,8 @@ class _Reader:
     def end(self) -> None:
         """Record the transactions that are still open at the end of a partition's log."""
         for pending in self._open.values():
-            for each in pending:
-                self._note(replace(each, state="open"))
+            for record in pending:
+                self._note(replace(record, state="open"))
         self._open = {}
 
     def take(self, batch: Batch, index: int) -> None:
@@ -140,17 +140,17 @@ class _Reader:
         if header.magic > MAGIC_V1 and header.is_control:
             record = next(iter(batch), None)
             is_commit = record is not None and control_type(record.key)[0] == "COMMIT"
-            for each in self._open.pop(header.producer_id, ()):
+            for pending in self._open.pop(header.producer_id, ()):
                 state = "committed" if is_commit else "aborted"
-                self._note(replace(each, state=state, marker=header.base_offset))
+                self._note(replace(pending, state=state, marker=header.base_offset))
             return
-        for found in self._of_partition(batch, index):
+        for commit in self._of_partition(batch, index):
             if header.magic == MAGIC_V2 and header.is_transactional:
                 waiting = self._open.setdefault(header.producer_id, [])
-                waiting[:] = waiting[-MOST:]
-                waiting.append(replace(found, producer_id=header.producer_id))
+                waiting[:] = waiting[-MAX_ELEMENTS:]
+                waiting.append(replace(commit, producer_id=header.producer_id))
             else:
-                self._note(found)
+                self._note(commit)
 
     def _of_partition(self, batch: Batch, index: int) -> Iterator[CommitRecord]:
         for record in batch:
@@ -160,35 +160,35 @@ class _Reader:
                 key = read_group_key(record.key)
                 if not isinstance(key, OffsetCommitKey) or (key.topic, key.partition) != (self._topic, self._partition):
                     continue
-                place = key.group, index, record.offset
+                position = key.group, index, record.offset
                 if record.value is None:
-                    yield CommitRecord(*place, None, "", record.timestamp)
+                    yield CommitRecord(*position, None, "", record.timestamp)
                     continue
                 value = decode_versioned(OffsetCommitValue, record.value)
             except DecodeError:
                 continue  # Skip a damaged record.
-            yield CommitRecord(*place, value.offset, value.metadata, value.commit_timestamp)
+            yield CommitRecord(*position, value.offset, value.metadata, value.commit_timestamp)
 
-    def _note(self, found: CommitRecord) -> None:
-        known = self.groups.get(found.group)
-        if known is None:
-            if len(self.groups) >= MOST:
+    def _note(self, commit: CommitRecord) -> None:
+        commits = self.groups.get(commit.group)
+        if commits is None:
+            if len(self.groups) >= MAX_ELEMENTS:
                 return
-            known = GroupCommits(found.group, None, None, 0)
-        passed = known.passed
-        passes = found.offset is not None and found.offset > self._offset
-        if passes and (passed is None or (passed.state != "committed" and found.state == "committed")):
-            passed = found
-        latest = known.latest
-        if found.state == "committed":
+            commits = GroupCommits(commit.group, None, None, 0)
+        passed = commits.passed
+        passes = commit.offset is not None and commit.offset > self._offset
+        if passes and (passed is None or (passed.state != "committed" and commit.state == "committed")):
+            passed = commit
+        latest = commits.latest
+        if commit.state == "committed":
             # Version 1.0 stored some groups in other partitions; see `coordinators.misplaced`.
-            home = self._home_of(found.group)
-            if latest is None or latest.partition != home or found.partition == home:
-                latest = found
-        self.groups[found.group] = GroupCommits(found.group, passed, latest, known.count + 1)
+            home = self._home_of(commit.group)
+            if latest is None or latest.partition != home or commit.partition == home:
+                latest = commit
+        self.groups[commit.group] = GroupCommits(commit.group, passed, latest, commits.count + 1)
 
 
-_MOST_LISTED: Final = 200
+_MAX_LISTED: Final = 200
 """Maximum number of groups, and of members and offsets of each group."""
 _KINDS: Final = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
 """Group types by the prefix of their key classes' names."""
@@ -247,26 +247,26 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
         return PastGroups((), is_whole=True)
     services.core.writes.commit()
     partition_of = services.groups.store.partition_of
-    found: dict[str, PastGroup] = {}
-    left = _MOST_BYTES
-    for each in topic.partitions:
-        log = each.log
-        if log.log_end_offset > log.log_start_offset and left > 0:
-            replay = Replay(f"{CONSUMER_OFFSETS}-{each.index}")
+    groups: dict[str, PastGroup] = {}
+    bytes_left = _MAX_BYTES
+    for partition in topic.partitions:
+        log = partition.log
+        if log.log_end_offset > log.log_start_offset and bytes_left > 0:
+            replay = Replay(f"{CONSUMER_OFFSETS}-{partition.index}")
             # The coordinator stamps its records when it writes them, so a timestamp marks the end.
             for _, _, batch in batches_from(log, log.log_start_offset):
-                left -= batch.header.size_in_bytes
-                if batch.header.max_timestamp > time_ms or left <= 0:
+                bytes_left -= batch.header.size_in_bytes
+                if batch.header.max_timestamp > time_ms or bytes_left <= 0:
                     break
                 replay.read([batch])
                 yield
             yield from steps_of(replay.finish())
             for group_id in replay.groups:
                 # Version 1.0 stored some groups in other partitions; see `coordinators.misplaced`.
-                if group_id not in found or partition_of(group_id) == each.index:
-                    found[group_id] = _group(replay, group_id)
+                if group_id not in groups or partition_of(group_id) == partition.index:
+                    groups[group_id] = _group(replay, group_id)
         yield
-    return PastGroups(tuple(found[group_id] for group_id in sorted(found)[:_MOST_LISTED]), is_whole=left > 0)
+    return PastGroups(tuple(groups[group_id] for group_id in sorted(groups)[:_MAX_LISTED]), is_whole=bytes_left > 0)
 
 
 def _group(replay: Replay, group_id: str) -> PastGroup:
@@ -278,26 +278,24 @@ def _group(replay: Replay, group_id: str) -> PastGroup:
         for topic, partitions in sorted(offsets.committed.items())
         for partition, committed in sorted(partitions.items())
     ]
-    return PastGroup(
-        group_id, kind, generation, tuple(members[:_MOST_LISTED]), len(listed), tuple(listed[:_MOST_LISTED])
-    )
+    return PastGroup(group_id, kind, generation, tuple(members[:_MAX_LISTED]), len(listed), tuple(listed[:_MAX_LISTED]))
 
 
 def _classic(metadata: GroupMetadataValue | None) -> tuple[str, int | None, list[str]]:
     if metadata is None:
         return "classic", None, []
-    return "classic", metadata.generation, sorted(each.client_id for each in metadata.members)
+    return "classic", metadata.generation, sorted(member.client_id for member in metadata.members)
 
 
 def _modern(changes: Sequence[Any]) -> tuple[str, int | None, list[str]]:
     kind, epoch = "consumer", None
     members: list[str] = []
-    for each in changes:
-        name = type(each.key).__name__
+    for record in changes:
+        name = type(record.key).__name__
         of_type = next((prefix for prefix in _KINDS if name.startswith(prefix)), "")
         kind = _KINDS.get(of_type, kind)
         if name == f"{of_type}MetadataKey":
-            epoch = each.value.epoch
+            epoch = record.value.epoch
         elif name == f"{of_type}MemberMetadataKey":
-            members.append(each.value.client_id)
+            members.append(record.value.client_id)
     return kind, epoch, sorted(members)

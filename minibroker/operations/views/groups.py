@@ -30,9 +30,9 @@ from minibroker.operations.groups import (
     describe_group,
     find_group,
     group_ids,
-    group_loaded,
     missing_group,
     named_partitions,
+    wait_for_group,
 )
 from minibroker.operations.topics import page_of
 from minibroker.server.services import Services
@@ -40,10 +40,10 @@ from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.data_directory.names import TopicPartition
 
-MOST: Final = 1_000
+MAX_ELEMENTS: Final = 1_000
 """Maximum number of groups on a page, and of members and offsets of a group."""
 
-Machine: TypeAlias = Mapping[str, tuple[str, ...]]
+StateMachine: TypeAlias = Mapping[str, tuple[str, ...]]
 """The names of all states in life cycle order, each with the names of its possible successors."""
 
 # Classic groups and transactions use the tables `validPreviousStates` of Kafka 4.3's `ClassicGroupState` and
@@ -67,27 +67,29 @@ _BEFORE_TRANSACTION: Final = {
 }
 
 
-def _computed(*states: str) -> Machine:
+def _any_to_any(*states: str) -> StateMachine:
     """Return a state machine in which any state can follow any other, except that only an empty group becomes dead."""
     empty, *living, dead = states
-    following = {state: (empty, *(each for each in living if each != state)) for state in living}
+    following = {state: (empty, *(other for other in living if other != state)) for state in living}
     return {empty: (*living, dead), **following, dead: ()}
 
 
-TRANSACTION: Final[Machine] = {
-    state.wire_name: tuple(each.wire_name for each, before in _BEFORE_TRANSACTION.items() if state in before)
+TRANSACTION: Final[StateMachine] = {
+    state.wire_name: tuple(following.wire_name for following, before in _BEFORE_TRANSACTION.items() if state in before)
     for state in _BEFORE_TRANSACTION
 }
-GROUPS: Final[Mapping[str, Machine]] = {
+GROUPS: Final[Mapping[str, StateMachine]] = {
     Group.kind: {
         state.value: tuple(
-            each.value for each in GroupState if state in VALID_PREVIOUS_STATES[each] and each is not state
+            following.value
+            for following in GroupState
+            if state in VALID_PREVIOUS_STATES[following] and following is not state
         )
         for state in GroupState
     },
-    ConsumerGroup.kind: _computed(*(each.value for each in ConsumerGroupState)),
-    ShareGroup.kind: _computed(*(each.value for each in ShareGroupState)),
-    StreamsGroup.kind: _computed(*(each.value for each in StreamsGroupState)),
+    ConsumerGroup.kind: _any_to_any(*(state.value for state in ConsumerGroupState)),
+    ShareGroup.kind: _any_to_any(*(state.value for state in ShareGroupState)),
+    StreamsGroup.kind: _any_to_any(*(state.value for state in StreamsGroupState)),
 }
 """The state machine of each group type."""
 
@@ -114,7 +116,7 @@ class GroupPage:
 
     groups: tuple[GroupRow, ...]
     next_after: str | None
-    machines: Mapping[str, Machine]
+    machines: Mapping[str, StateMachine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +183,7 @@ class GroupView(GroupDescription):
     """
 
     members: tuple[MemberView, ...]
-    states: Machine
+    states: StateMachine
     state_since_ms: int | None
     assignment_epoch: int | None
     protocol_type: str | None
@@ -194,7 +196,7 @@ class GroupView(GroupDescription):
 
 async def group_page(services: Services, after: str = "") -> GroupPage:
     """Return at most 1,000 groups with ids after `after`."""
-    ids, next_after = page_of(await group_ids(services), after, MOST)
+    ids, next_after = page_of(await group_ids(services), after, MAX_ELEMENTS)
     rows = [
         GroupRow(group_id, group.kind, group.state.value, _generation(group), len(group.members))
         for group_id in ids
@@ -209,7 +211,7 @@ async def group_view(services: Services, group_id: str) -> GroupView:
     Raises:
         NotFoundError: the group does not exist.
     """
-    await group_loaded(services, group_id)
+    await wait_for_group(services, group_id)
     services.core.writes.commit()
     group = find_group(services, group_id)
     if group is None:
@@ -226,7 +228,7 @@ def _view(services: Services, group: AnyGroup) -> GroupView:
     offsets, count = _offsets(services, group)
     classic = group if isinstance(group, Group) else None
     values = _values(described)
-    values["members"] = tuple(_member(services, group, each) for each in described.members[:MOST])
+    values["members"] = tuple(_member(services, group, member) for member in described.members[:MAX_ELEMENTS])
     return GroupView(
         **values,
         states=GROUPS[group.kind],
@@ -242,7 +244,7 @@ def _view(services: Services, group: AnyGroup) -> GroupView:
 
 
 def _values(described: GroupDescription | MemberDescription) -> dict[str, Any]:
-    return {each.name: getattr(described, each.name) for each in fields(described)}
+    return {field.name: getattr(described, field.name) for field in fields(described)}
 
 
 def _member(services: Services, group: AnyGroup, described: MemberDescription) -> MemberView:
@@ -254,7 +256,7 @@ def _member(services: Services, group: AnyGroup, described: MemberDescription) -
             is_leader=member.member_id == group.leader,
             session_timeout_ms=member.session_timeout_ms,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            protocols=tuple(each.name for each in member.protocols),
+            protocols=tuple(protocol.name for protocol in member.protocols),
             subscribed_topics=_subscribed(member) if group.protocol_type == CONSUMER else (),
             waits_in="JoinGroup" if _waits(member.join) else "SyncGroup" if _waits(member.sync) else None,
         )
@@ -306,16 +308,16 @@ def _subscribed(member: Member) -> tuple[str, ...]:
 
 
 def _offsets(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView, ...], int]:
-    pending = {place: each.offset for offsets in group.offsets.pending.values() for place, each in offsets.items()}
+    pending = {key: offset.offset for offsets in group.offsets.pending.values() for key, offset in offsets.items()}
     places: Sequence[tuple[str, int]] = sorted({*group.offsets, *pending})
-    shown: list[OffsetView] = []
-    for name, index in places[:MOST]:
+    views: list[OffsetView] = []
+    for name, index in places[:MAX_ELEMENTS]:
         committed = group.offsets.get(name, index)
         topic = services.core.topics.get(name)
         partition = None if topic is None else topic.partition(index)
         log = None if partition is None else partition.log
         offset = None if committed is None else committed.offset
-        shown.append(
+        views.append(
             OffsetView(
                 topic=name,
                 partition=index,
@@ -331,4 +333,4 @@ def _offsets(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView, ...
                 else max(0, log.high_watermark - (log.log_start_offset if offset is None else offset)),
             )
         )
-    return tuple(shown), len(places)
+    return tuple(views), len(places)

@@ -5,7 +5,7 @@ from typing import Final
 
 from minibroker.server.services import Services
 
-MOST: Final = 200
+MAX_ELEMENTS: Final = 200
 """Maximum number of partitions."""
 
 
@@ -46,22 +46,28 @@ class ReplicasView:
 async def replicas_view(services: Services) -> ReplicasView:
     """Return the brokers and their partitions."""
     leads: dict[int, int] = {}
-    whole: list[ReplicasRow] = []
-    broken: list[ReplicasRow] = []
+    in_sync: list[ReplicasRow] = []
+    out_of_sync: list[ReplicasRow] = []
     count = 0
-    for topic in [each for each in services.core.topics if not each.is_internal]:
-        for each in topic.partitions:
-            leader = None if each.leader is None else each.leader.id
+    for topic in [topic for topic in services.core.topics if not topic.is_internal]:
+        for partition in topic.partitions:
+            leader = None if partition.leader is None else partition.leader.id
             count += 1
             if leader is not None:
                 leads[leader] = leads.get(leader, 0) + 1
-            rows = whole if leader is not None and len(each.isr) == len(each.replicas) else broken
-            if len(rows) < MOST:
-                replicas, isr = tuple(each.replicas), tuple(each.isr)
+            rows = in_sync if leader is not None and len(partition.isr) == len(partition.replicas) else out_of_sync
+            if len(rows) < MAX_ELEMENTS:
+                replicas, isr = tuple(partition.replicas), tuple(partition.isr)
                 row = ReplicasRow(
-                    topic.name, each.index, leader, each.leader_epoch, replicas, isr, each.is_under_min_isr
+                    topic.name,
+                    partition.index,
+                    leader,
+                    partition.leader_epoch,
+                    replicas,
+                    isr,
+                    partition.is_under_min_isr,
                 )
                 rows.append(row)
     nodes = sorted(services.core.cluster.nodes.values(), key=lambda node: node.id)
     brokers = tuple(BrokerRow(node.id, node.is_up, leads.get(node.id, 0)) for node in nodes)
-    return ReplicasView(brokers, count, tuple([*broken, *whole][:MOST]))
+    return ReplicasView(brokers, count, tuple([*out_of_sync, *in_sync][:MAX_ELEMENTS]))

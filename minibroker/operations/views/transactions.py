@@ -5,12 +5,12 @@ from heapq import nsmallest
 from typing import Final
 
 from minibroker.coordinators.transactions.transaction import Transaction
-from minibroker.operations.views.groups import TRANSACTION, Machine
+from minibroker.operations.views.groups import TRANSACTION, StateMachine
 from minibroker.server.services import Services
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
 from minibroker_storage.data_directory.names import TopicPartition
 
-MOST: Final = 1_000
+MAX_ELEMENTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TransactionPage:
     """
 
     transactions: tuple[TransactionView, ...]
-    states: Machine
+    states: StateMachine
     is_loading: bool
 
 
@@ -56,21 +56,21 @@ async def transaction_page(services: Services) -> TransactionPage:
         return TransactionPage((), TRANSACTION, is_loading=False)
     services.transactions.store.load_all()
     store = services.transactions.store
-    lowest = nsmallest(MOST, store.all(), key=lambda each: each.transactional_id)
+    lowest = nsmallest(MAX_ELEMENTS, store.all(), key=lambda transaction: transaction.transactional_id)
     return TransactionPage(tuple(map(_view, lowest)), TRANSACTION, is_loading=store.is_loading)
 
 
-def _view(each: Transaction) -> TransactionView:
+def _view(transaction: Transaction) -> TransactionView:
     return TransactionView(
-        transactional_id=each.transactional_id,
-        state=each.state.wire_name,
-        producer_id=each.producer_id,
-        producer_epoch=each.producer_epoch,
-        last_producer_id=each.last_producer_id,
-        last_producer_epoch=each.last_producer_epoch,
-        timeout_ms=each.timeout_ms,
-        started_ms=each.start_ms if each.start_ms >= 0 else None,
-        updated_ms=each.updated_ms,
-        partition_count=len(each.partitions),
-        partitions=tuple(nsmallest(MOST, each.partitions)),
+        transactional_id=transaction.transactional_id,
+        state=transaction.state.wire_name,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        last_producer_id=transaction.last_producer_id,
+        last_producer_epoch=transaction.last_producer_epoch,
+        timeout_ms=transaction.timeout_ms,
+        started_ms=transaction.start_ms if transaction.start_ms >= 0 else None,
+        updated_ms=transaction.updated_ms,
+        partition_count=len(transaction.partitions),
+        partitions=tuple(nsmallest(MAX_ELEMENTS, transaction.partitions)),
     )

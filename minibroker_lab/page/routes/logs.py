@@ -139,8 +139,8 @@ async def producers(topic: Topic, index: Number, on_broker: OnBroker) -> dict[st
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         log = _partition(broker, topic, index).log
         return {
-            "producers": _dicts(snapshot.producers(log, most=100)),
-            "aborted": _dicts(snapshot.aborted_transactions(log, most=100)),
+            "producers": _dicts(snapshot.producers(log, limit=100)),
+            "aborted": _dicts(snapshot.aborted_transactions(log, limit=100)),
         }
 
     return await on_broker(work)

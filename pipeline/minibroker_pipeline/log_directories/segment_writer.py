@@ -136,7 +136,7 @@ class PartitionWriter:
     ) -> None:
         self._directory = directory
         self._settings = settings or LogFileSettings()
-        self._producers = ProducerStateManager(directory, INT64_MAX, known=producers)
+        self._producers = ProducerStateManager(directory, INT64_MAX, initial=producers)
         self._track_transactions = track_transactions
         self._epochs = LeaderEpochCheckpoint("")
         self._open: _OpenSegment | None = None
@@ -373,7 +373,7 @@ class _OpenSegment(BufferedIndexWriter):
         self._last_offset = int(headers["last_offset"][-1])
 
     def _note_all(self, headers: NDArray[Any], sizes: NDArray[np.int64]) -> None:
-        """Call `note` for entries at the end of the segment, skipping those that get no index entry."""
+        """Call `add_batch` for entries at the end of the segment, skipping those that get no index entry."""
         last_offsets = headers["last_offset"]
         latest = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self.max_timestamp))
         is_later = np.diff(latest, prepend=self.max_timestamp) > 0
@@ -384,9 +384,9 @@ class _OpenSegment(BufferedIndexWriter):
         while line < len(starts):
             # Unused if no entry up to this line has a later timestamp.
             brought_by = int(last_offsets[latest_line[line]])
-            self.note(int(sizes[line]), int(last_offsets[line]), int(latest[line]), brought_by)
+            self.add_batch(int(sizes[line]), int(last_offsets[line]), int(latest[line]), brought_by)
             line = bisect_right(starts, self.index_due_after, line + 1)
-            self.pass_over((starts[line] if line < len(starts) else end) - self.end)
+            self.skip_batches((starts[line] if line < len(starts) else end) - self.end)
         if latest[-1] > self.max_timestamp:
             self.max_timestamp = int(latest[-1])
             self.offset_of_max_timestamp = int(last_offsets[latest_line[-1]])

@@ -31,11 +31,11 @@ from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.cleaner.transactions import CleanedTransactions
 
-KEPT_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+RETAINED_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 """Attributes that a batch keeps when it loses records. The delete horizon is decided anew by each cleaning."""
 
 
-class KeptEntry(NamedTuple):
+class RetainedEntry(NamedTuple):
     """An entry after cleaning: its bytes, and the values needed for the indexes."""
 
     data: bytes | bytearray
@@ -89,7 +89,7 @@ class BatchFilter:
         self.messages_written = 0
         self.invalid_messages_read = 0
 
-    def filter(self, entry: bytes, header: BatchHeader) -> KeptEntry | None:
+    def filter(self, entry: bytes, header: BatchHeader) -> RetainedEntry | None:
         """Return an entry without its removed records, or None if nothing remains.
 
         Args:
@@ -104,15 +104,15 @@ class BatchFilter:
         """
         if header.magic == MAGIC_V2:
             if header.attributes & CONTROL_FLAG:
-                kept = self._filter_control_batch(entry, header)
+                retained = self._filter_control_batch(entry, header)
             else:
-                kept = self._filter_batch(entry, header)
+                retained = self._filter_batch(entry, header)
             # Without this batch, producer state rebuilt from the log would not contain the producer, and its repeated
             # batch would be accepted as new.
-            if kept is None and header.producer_id >= 0 and self._is_last_of_producer(header):
+            if retained is None and header.producer_id >= 0 and self._is_last_of_producer(header):
                 emptied = empty_batch(header) if header.record_count else entry
-                return KeptEntry(emptied, header.last_offset, header.max_timestamp)
-            return kept
+                return RetainedEntry(emptied, header.last_offset, header.max_timestamp)
+            return retained
         self._transactions.on_batch(header)
         return self._filter_legacy(entry, header)
 
@@ -126,23 +126,23 @@ class BatchFilter:
             return producer.last_data_offset == header.last_offset
         return header.is_control and producer.producer_epoch == header.producer_epoch
 
-    def _filter_control_batch(self, batch: bytes, header: BatchHeader) -> KeptEntry | None:
-        needless = self._transactions.on_control_batch(header, batch)
+    def _filter_control_batch(self, batch: bytes, header: BatchHeader) -> RetainedEntry | None:
+        is_removable = self._transactions.on_control_batch(header, batch)
         count = header.record_count
         self.messages_read += count
         horizon = header.delete_horizon_ms
         # A marker is removed in two passes (KIP-534). The first pass that finds no records of the transaction sets a
         # delete horizon. Until then, a lagging consumer can still read the marker.
-        if not count or (needless and horizon is not None and horizon <= self._now_ms):
+        if not count or (is_removable and horizon is not None and horizon <= self._now_ms):
             return None
         self.messages_written += count
-        if not needless or horizon is not None:
-            return KeptEntry(batch, header.last_offset, header.max_timestamp)
+        if not is_removable or horizon is not None:
+            return RetainedEntry(batch, header.last_offset, header.max_timestamp)
         data, position = v2_data(batch, header)
         bounds = v2_keys(data, position, header).bounds
         return rebuild_batch(data, header, bounds, range(count), self._delete_horizon_ms)
 
-    def _filter_batch(self, batch: bytes, header: BatchHeader) -> KeptEntry | None:
+    def _filter_batch(self, batch: bytes, header: BatchHeader) -> RetainedEntry | None:
         # Readers of committed records never see records of an aborted transaction.
         if self._transactions.on_batch(header):
             return None
@@ -153,21 +153,21 @@ class BatchFilter:
             return None
         self.messages_read += count
         data, position = v2_data(batch, header)
-        found = v2_keys(data, position, header)
+        keys = v2_keys(data, position, header)
         horizon = header.delete_horizon_ms
-        kept, any_tombstone = self._retained(found, retain_deletes=horizon is None or self._now_ms < horizon)
-        if not kept:
+        retained, any_tombstone = self._select_retained(keys, retain_deletes=horizon is None or self._now_ms < horizon)
+        if not retained:
             return None
-        self.messages_written += len(kept)
+        self.messages_written += len(retained)
         # The horizon counts from the first cleaning that keeps the tombstone (KIP-534), not from the record's
         # timestamp. Otherwise a rarely cleaned topic would lose tombstones before consumers could read them.
         if any_tombstone and horizon is None:
             horizon = self._delete_horizon_ms
-        elif len(kept) == count:
-            return KeptEntry(batch, header.last_offset, header.max_timestamp)
-        return rebuild_batch(data, header, found.bounds, kept, horizon)
+        elif len(retained) == count:
+            return RetainedEntry(batch, header.last_offset, header.max_timestamp)
+        return rebuild_batch(data, header, keys.bounds, retained, horizon)
 
-    def _retained(self, found: Keys, *, retain_deletes: bool) -> tuple[Sequence[int], bool]:
+    def _select_retained(self, found: Keys, *, retain_deletes: bool) -> tuple[Sequence[int], bool]:
         """Return the indexes of the retained records, and whether any of them is a tombstone."""
         offsets, keys, tombstones, _ = found
         newest = self._map.newest_of(keys)
@@ -175,7 +175,7 @@ class BatchFilter:
         # Fast path for the common case of a compacted topic: a list comprehension is much faster than the loop below.
         if offsets[-1] <= latest and None not in keys and True not in tombstones:
             return [index for index, offset in enumerate(offsets) if newest[index] <= offset], False
-        kept: list[int] = []
+        retained: list[int] = []
         any_tombstone = False
         for index, offset in enumerate(offsets):
             tombstone = tombstones[index]
@@ -187,23 +187,23 @@ class BatchFilter:
                 if newest[index] > offset or (tombstone and not retain_deletes):
                     continue
             any_tombstone |= tombstone
-            kept.append(index)
-        return kept, any_tombstone
+            retained.append(index)
+        return retained, any_tombstone
 
-    def _filter_legacy(self, entry: bytes, header: BatchHeader) -> KeptEntry | None:
+    def _filter_legacy(self, entry: bytes, header: BatchHeader) -> RetainedEntry | None:
         records = list(LegacyRecordBatch(memoryview(entry)))
-        found = legacy_keys(records)
-        kept, _ = self._retained(found, retain_deletes=self.retain_legacy_deletes)
+        keys = legacy_keys(records)
+        retained, _ = self._select_retained(keys, retain_deletes=self.retain_legacy_deletes)
         self.messages_read += len(records)
-        self.messages_written += len(kept)
-        if not kept:
+        self.messages_written += len(retained)
+        if not retained:
             return None
-        if len(kept) == len(records):
-            return KeptEntry(entry, header.base_offset, header.max_timestamp)
-        return rebuild_message_set(header, [records[index] for index in kept])
+        if len(retained) == len(records):
+            return RetainedEntry(entry, header.base_offset, header.max_timestamp)
+        return rebuild_message_set(header, [records[index] for index in retained])
 
 
-def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> KeptEntry:
+def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> RetainedEntry:
     """Build a v0 or v1 wrapper that contains only the retained records, of which there is at least one."""
     # Under log append time only the wrapper's timestamp counts, not those of its records.
     by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -217,19 +217,19 @@ def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> Kept
         timestamp_type=TimestampType.LOG_APPEND_TIME if by_broker else TimestampType.CREATE_TIME,
         log_append_time=timestamp if by_broker else None,
     )
-    return KeptEntry(data, retained[-1].offset, timestamp)
+    return RetainedEntry(data, retained[-1].offset, timestamp)
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
     """Return a batch without records that preserves the producer's sequence numbers (Kafka's `writeEmptyHeader`)."""
-    attributes = header.attributes & KEPT_ATTRIBUTES & ~CODEC_MASK
+    attributes = header.attributes & RETAINED_ATTRIBUTES & ~CODEC_MASK
     return _batch(header, b"", attributes, NO_TIMESTAMP, header.max_timestamp, 0)
 
 
 def rebuild_batch(
-    data: bytes, header: BatchHeader, bounds: Sequence[int], kept: Sequence[int], delete_horizon_ms: int | None
-) -> KeptEntry:
-    """Build a batch from the records whose indexes are in `kept` (Kafka's `buildRetainedRecordsInto`).
+    data: bytes, header: BatchHeader, bounds: Sequence[int], retained: Sequence[int], delete_horizon_ms: int | None
+) -> RetainedEntry:
+    """Build a batch from the `retained` records (Kafka's `buildRetainedRecordsInto`).
 
     Timestamp deltas are relative to the delete horizon or, without one, to the first retained record. A record is
     copied unchanged unless its timestamp delta changes.
@@ -238,7 +238,7 @@ def rebuild_batch(
         data: the uncompressed records.
         header: the header of the original batch.
         bounds: the start of each record in `data`, and the end of the last record.
-        kept: the indexes of the retained records, at least one.
+        retained: the indexes of the retained records, at least one.
         delete_horizon_ms: the delete horizon, or None.
     """
     log_append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
@@ -246,7 +246,7 @@ def rebuild_batch(
     base_timestamp = delete_horizon_ms
     max_timestamp = NO_TIMESTAMP
     parts: list[bytes] = []
-    for index in kept:
+    for index in retained:
         start, end = bounds[index], bounds[index + 1]
         body = start
         while data[body] >= CONTINUES:
@@ -254,9 +254,9 @@ def rebuild_batch(
         body += 1  # The length field ends here.
         delta_at = body + 1  # The attributes take one byte.
         raw = data[delta_at]
-        rest = delta_at + 1
+        after_delta = delta_at + 1
         if raw >= CONTINUES:
-            raw, rest = finish_varlong(data, rest, raw)
+            raw, after_delta = finish_varlong(data, after_delta, raw)
         delta = (raw >> 1) ^ -(raw & 1)
         timestamp = wrap_int64(header.base_timestamp + delta) if log_append_time is None else log_append_time
         if base_timestamp is None:
@@ -267,16 +267,21 @@ def rebuild_batch(
             parts.append(data[start:end])
         else:
             encoded = encode_varlong(new_delta)
-            parts += (encode_varint(end - rest + len(encoded) + 1), data[body:delta_at], encoded, data[rest:end])
+            parts += (
+                encode_varint(end - after_delta + len(encoded) + 1),
+                data[body:delta_at],
+                encoded,
+                data[after_delta:end],
+            )
     records = b"".join(parts)
-    attributes = header.attributes & KEPT_ATTRIBUTES
+    attributes = header.attributes & RETAINED_ATTRIBUTES
     if attributes & CODEC_MASK:
         # Like Kafka's cleaner, this one does not know the topic's compression level, so it uses the codec's default.
         records = compress(CompressionCodec(attributes & CODEC_MASK), records)
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_FLAG
-    batch = _batch(header, records, attributes, base_timestamp or 0, max_timestamp, len(kept))
-    return KeptEntry(batch, header.last_offset, max_timestamp)
+    batch = _batch(header, records, attributes, base_timestamp or 0, max_timestamp, len(retained))
+    return RetainedEntry(batch, header.last_offset, max_timestamp)
 
 
 def _batch(

@@ -126,7 +126,7 @@ class _Cleaner:
     def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
         """Add the keys of a segment, and return False if the map became full."""
         start, offset_map = self._plan.first_dirty_offset, self._map
-        for entry, header in read_entries(self._directory_fd, segment, self._pace):
+        for entry, header in read_entries(self._directory_fd, segment, self._on_progress):
             last_offset = header.last_offset
             self._map_bytes_read += len(entry)
             if header.magic == MAGIC_V2 and header.attributes & CONTROL_FLAG:
@@ -135,9 +135,9 @@ class _Cleaner:
             elif transactions.on_batch(header):
                 self._map_messages_read += header.record_count
             elif last_offset >= start:
-                found = keys_of(entry, header)
-                self._map_messages_read += len(found.keys)
-                if not offset_map.put_all(found.keys, found.offsets, start):
+                keys = keys_of(entry, header)
+                self._map_messages_read += len(keys.keys)
+                if not offset_map.put_all(keys.keys, keys.offsets, start):
                     return False
             if last_offset >= start:
                 offset_map.latest_offset = last_offset
@@ -151,16 +151,16 @@ class _Cleaner:
         """
         plan = self._plan
         bases = [*(segment.base_offset for segment in plan.segments), *plan.later_segments]
-        found: list[AbortedTxn] = []
+        transactions: list[AbortedTxn] = []
         for base_offset, next_base_offset in zip(bases, [*bases[1:], None], strict=True):
             if next_base_offset is not None and next_base_offset <= first_offset:
                 continue
-            found += (
+            transactions += (
                 transaction
                 for transaction in read_transaction_index(self._directory_fd, base_offset)
                 if transaction.first_offset < plan.first_uncleanable_offset
             )
-        return found
+        return transactions
 
     # The segments
 
@@ -174,20 +174,20 @@ class _Cleaner:
             sources[0].base_offset,
             index_interval_bytes=plan.index_interval_bytes,
             segment_index_bytes=plan.segment_index_bytes,
-            pace=self._pace,
+            on_progress=self._on_progress,
         )
         changed = len(sources) > 1
         try:
             for source in sources:
                 batch_filter.retain_legacy_deletes = source.modified_ns // NS_PER_MS > plan.legacy_delete_horizon_ms
-                for entry, header in read_entries(self._directory_fd, source, self._pace):
+                for entry, header in read_entries(self._directory_fd, source, self._on_progress):
                     self._bytes_read += len(entry)
-                    kept = batch_filter.filter(entry, header)
-                    if kept is None:
+                    retained = batch_filter.filter(entry, header)
+                    if retained is None:
                         changed = True
                         continue
-                    changed |= kept.data is not entry
-                    cleaned.append(kept)
+                    changed |= retained.data is not entry
+                    cleaned.append(retained)
             self._bytes_written += cleaned.end
             aborted = transactions.take_retained()
             if not changed:
@@ -197,7 +197,7 @@ class _Cleaner:
         finally:
             cleaned.close()
 
-    def _pace(self, size: int) -> None:
+    def _on_progress(self, size: int) -> None:
         """Check for the end of the cleaning and throttle it. Called about once per megabyte read or written."""
         self._check_done()
         self._throttle.count(size)
@@ -232,13 +232,15 @@ def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> li
         size += segment.size
         offset_index_size += segment.offset_index_size
         time_index_size += segment.time_index_size
-        behind = segments[number + 1].base_offset if number + 1 < len(segments) else plan.first_uncleanable_offset
+        next_base_offset = (
+            segments[number + 1].base_offset if number + 1 < len(segments) else plan.first_uncleanable_offset
+        )
         if (
             groups
             and size <= plan.segment_bytes
             and offset_index_size <= plan.segment_index_bytes
             and time_index_size <= plan.segment_index_bytes
-            and (not segment.size or behind - 1 - groups[-1][0].base_offset <= INT32_MAX)
+            and (not segment.size or next_base_offset - 1 - groups[-1][0].base_offset <= INT32_MAX)
         ):
             groups[-1].append(segment)
         else:

@@ -7,7 +7,7 @@ from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records.header import BatchHeader, make_header
-from minibroker_storage.cleaner.batch_filter import KeptEntry
+from minibroker_storage.cleaner.batch_filter import RetainedEntry
 from minibroker_storage.cleaner.plan import CleaningAbortedError, SegmentToClean
 from minibroker_storage.entries import scan
 from minibroker_storage.files import pwritev_all
@@ -23,9 +23,9 @@ from minibroker_storage.layout import (
 )
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 
-PACE_BYTES: Final = 1024 * 1024
+PROGRESS_BYTES: Final = 1024 * 1024
 WRITE_BYTES: Final = 1024 * 1024
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def _open_source(directory_fd: int, segment: SegmentToClean) -> int:
@@ -47,7 +47,7 @@ def _open_source(directory_fd: int, segment: SegmentToClean) -> int:
 
 
 def read_entries(
-    directory_fd: int, segment: SegmentToClean, pace: Callable[[int], None]
+    directory_fd: int, segment: SegmentToClean, on_progress: Callable[[int], None]
 ) -> Iterator[tuple[bytes, BatchHeader]]:
     """Yield the bytes and header of each entry in a segment's log, in any format.
 
@@ -56,7 +56,7 @@ def read_entries(
     Args:
         directory_fd: the partition's directory.
         segment: the segment to read.
-        pace: called about once per megabyte with the number of bytes read.
+        on_progress: called about once per megabyte with the number of bytes read.
 
     Raises:
         CleaningAbortedError: the file was removed or replaced after the plan was made.
@@ -64,17 +64,17 @@ def read_entries(
         OSError: the file cannot be read.
     """
     fd = _open_source(directory_fd, segment)
-    position = paced = 0
+    position = reported = 0
     try:
         for entry, fields in scan(fd, segment.size):
             yield bytes(entry), make_header(fields)
             position += len(entry)
-            if position - paced >= PACE_BYTES:
-                pace(position - paced)
-                paced = position
+            if position - reported >= PROGRESS_BYTES:
+                on_progress(position - reported)
+                reported = position
     finally:
         os.close(fd)
-    pace(position - paced)
+    on_progress(position - reported)
     if position < segment.size:
         raise CorruptRecordError(f"byte {position} of {segment.size}: no entry with a right checksum")
 
@@ -92,38 +92,38 @@ class CleanedSegment(BufferedIndexWriter):
         *,
         index_interval_bytes: int,
         segment_index_bytes: int,
-        pace: Callable[[int], None],
+        on_progress: Callable[[int], None],
     ) -> None:
         super().__init__(
             base_offset, index_interval_bytes=index_interval_bytes, segment_index_bytes=segment_index_bytes
         )
-        self._pace = pace
+        self._on_progress = on_progress
         self._directory_fd = directory_fd
         self._written = 0
-        self._waiting: list[bytes | bytearray] = []
-        self._fd = os.open(self._name(LOG_SUFFIX), _NEW, 0o644, dir_fd=directory_fd)
+        self._unwritten: list[bytes | bytearray] = []
+        self._fd = os.open(self._name(LOG_SUFFIX), _CREATE_FLAGS, 0o644, dir_fd=directory_fd)
         self._complete = False
 
     def _name(self, suffix: str) -> str:
         return file_name(self.base_offset, suffix + CLEANED_SUFFIX)
 
-    def append(self, entry: KeptEntry) -> None:
+    def append(self, entry: RetainedEntry) -> None:
         """Add an entry. Entries are buffered and written about a megabyte at a time.
 
         Raises:
             OSError: buffered entries cannot be written.
         """
         data, last_offset, max_timestamp = entry
-        self.note(len(data), last_offset, max_timestamp, last_offset)
-        self._waiting.append(data)
+        self.add_batch(len(data), last_offset, max_timestamp, last_offset)
+        self._unwritten.append(data)
         if self.end - self._written >= WRITE_BYTES:
             self._write()
 
     def _write(self) -> None:
-        if self._waiting:
-            self._pace(self.end - self._written)
-            pwritev_all(self._fd, self._waiting, self._written)
-            self._waiting.clear()
+        if self._unwritten:
+            self._on_progress(self.end - self._written)
+            pwritev_all(self._fd, self._unwritten, self._written)
+            self._unwritten.clear()
             self._written = self.end
 
     def finish(self, transactions: Sequence[AbortedTxn], modified_ns: int) -> None:
@@ -147,7 +147,7 @@ class CleanedSegment(BufferedIndexWriter):
         self._complete = True
 
     def _write_index(self, suffix: str, data: bytes | bytearray, modified_ns: int) -> None:
-        fd = os.open(self._name(suffix), _NEW, 0o644, dir_fd=self._directory_fd)
+        fd = os.open(self._name(suffix), _CREATE_FLAGS, 0o644, dir_fd=self._directory_fd)
         try:
             pwritev_all(fd, [data], 0)
             os.utime(fd, ns=(modified_ns, modified_ns))

@@ -86,14 +86,14 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     if is_wrong:
         first_dirty = start
     config = log.config
-    dirty = _closed_from(log, first_dirty)
+    dirty = _closed_segments_from(log, first_dirty)
     active_base = log.segments[-1].base_offset
     # Until an open transaction ends, it is unknown whether its records are the newest of their keys.
     limit = min(log.last_stable_offset, active_base)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
         limit = min(limit, next((s.base_offset for s in dirty if _largest_timestamp(s) > youngest), limit))
-    uncleanable = _closed_from(log, max(first_dirty, limit))
+    uncleanable = _closed_segments_from(log, max(first_dirty, limit))
     first_uncleanable = uncleanable[0].base_offset if uncleanable else active_base
     must_clean = False
     if config.max_compaction_lag_ms < INT64_MAX:
@@ -110,7 +110,7 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     )
 
 
-def _closed_from(log: "Log", offset: int) -> "list[LogSegment]":
+def _closed_segments_from(log: "Log", offset: int) -> "list[LogSegment]":
     """Return the closed segments from the one that contains `offset` on (Kafka's `nonActiveLogSegmentsFrom`)."""
     segments = log.segments
     if offset >= segments[-1].base_offset:
@@ -161,17 +161,17 @@ def plan_cleaning(
     if limit < 1:
         # Such a cleaner would clean nothing and still report success each time.
         raise ValueError(f"log.cleaner.dedupe.buffer.size: {dedupe_buffer_bytes} bytes do not hold a single key")
-    found = find_cleanable(log, first_dirty_offset, now_ms)
-    if not found.cleanable_bytes or not (force or found.is_due(log.config.min_cleanable_dirty_ratio)):
+    cleanable = find_cleanable(log, first_dirty_offset, now_ms)
+    if not cleanable.cleanable_bytes or not (force or cleanable.is_due(log.config.min_cleanable_dirty_ratio)):
         return None
     config = log.config
-    end = found.first_uncleanable_offset
-    segments = tuple(_to_clean(segment) for segment in log.segments if segment.base_offset < end)
-    clean = [segment for segment in segments if segment.base_offset < found.first_dirty_offset]
+    end = cleanable.first_uncleanable_offset
+    segments = tuple(_describe_segment(segment) for segment in log.segments if segment.base_offset < end)
+    clean = [segment for segment in segments if segment.base_offset < cleanable.first_dirty_offset]
     return CleaningPlan(
         directory=log.directory,
         now_ms=now_ms,
-        first_dirty_offset=found.first_dirty_offset,
+        first_dirty_offset=cleanable.first_dirty_offset,
         first_uncleanable_offset=end,
         segments=segments,
         later_segments=tuple(segment.base_offset for segment in log.segments if segment.base_offset >= end),
@@ -195,7 +195,7 @@ def plan_cleaning(
     )
 
 
-def _to_clean(segment: "LogSegment") -> SegmentToClean:
+def _describe_segment(segment: "LogSegment") -> SegmentToClean:
     status = os.stat(segment.log.path)
     return SegmentToClean(
         segment.base_offset,
@@ -225,7 +225,7 @@ def finish_cleaning(log: "Log", result: CleaningResult) -> int:
     complete = True
     try:
         for group in result.groups:
-            if _is_there(log, group):
+            if _has_all_sources(log, group):
                 log.replace_segments(group.base_offset, group.source_base_offsets)
             else:
                 remove_cleaned_files(log.directory, only=group.base_offset)
@@ -240,7 +240,7 @@ def finish_cleaning(log: "Log", result: CleaningResult) -> int:
     return min(result.next_dirty_offset if complete else result.first_dirty_offset, log.log_end_offset)
 
 
-def _is_there(log: "Log", group: CleanedGroup) -> bool:
+def _has_all_sources(log: "Log", group: CleanedGroup) -> bool:
     """Return whether the log still has all source segments of the group, unchanged."""
     sizes = {segment.base_offset: segment.size for segment in log.segments[:-1]}
     # Sizes are compared because a truncated and refilled segment has the same base offset but other records.

@@ -64,7 +64,7 @@ class OffsetMap:
             False if the map was full before a key was reached (even a key in the map, as in Kafka). `latest_offset` is
             then the last offset that was added.
         """
-        tags, known, mask, salt = self._tags, self._offsets, self._mask, self._salt
+        tags, slot_offsets, mask, salt = self._tags, self._offsets, self._mask, self._salt
         room = self.limit - self.entries
         last = self.latest_offset
         full = False
@@ -76,13 +76,13 @@ class OffsetMap:
                 break
             tag = hash(salt + key) or 1
             slot = hash(key) & mask
-            while (found := tags[slot]) != tag:
-                if not found:
+            while (stored_tag := tags[slot]) != tag:
+                if not stored_tag:
                     tags[slot] = tag
                     room -= 1
                     break
                 slot = (slot + 1) & mask
-            known[slot] = last = offset
+            slot_offsets[slot] = last = offset
         self.entries = self.limit - room
         if full:
             self.latest_offset = last
@@ -90,7 +90,7 @@ class OffsetMap:
 
     def newest_of(self, keys: Iterable[bytes | None]) -> list[int]:
         """Return the offset of each key's newest record, or `NOT_FOUND` for None and for keys not in the map."""
-        tags, known, mask, salt = self._tags, self._offsets, self._mask, self._salt
+        tags, slot_offsets, mask, salt = self._tags, self._offsets, self._mask, self._salt
         newest: list[int] = []
         append = newest.append
         for key in keys:
@@ -99,11 +99,11 @@ class OffsetMap:
                 continue
             tag = hash(salt + key) or 1
             slot = hash(key) & mask
-            while (found := tags[slot]) != tag:
-                if not found:
+            while (stored_tag := tags[slot]) != tag:
+                if not stored_tag:
                     append(NOT_FOUND)
                     break
                 slot = (slot + 1) & mask
             else:
-                append(known[slot])
+                append(slot_offsets[slot])
         return newest

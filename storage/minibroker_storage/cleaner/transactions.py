@@ -22,14 +22,14 @@ class CleanedTransactions:
     the cleaned transaction index.
     """
 
-    __slots__ = ("_aborted", "_next", "_ongoing_aborted", "_ongoing_committed", "_seen", "retained")
+    __slots__ = ("_aborted", "_next", "_ongoing_aborted", "_ongoing_committed", "_with_batches", "retained")
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._aborted = sorted(aborted, key=lambda transaction: transaction.first_offset)
         self._next = 0
         self._ongoing_aborted: dict[int, AbortedTxn] = {}
         self._ongoing_committed: set[int] = set()
-        self._seen: set[int] = set()
+        self._with_batches: set[int] = set()
         self.retained: list[AbortedTxn] = []
 
     def take_retained(self) -> list[AbortedTxn]:
@@ -44,7 +44,7 @@ class CleanedTransactions:
             return False
         producer_id = header.producer_id
         if producer_id in self._ongoing_aborted:
-            self._seen.add(producer_id)
+            self._with_batches.add(producer_id)
             return True
         self._ongoing_committed.add(producer_id)
         return False
@@ -63,9 +63,9 @@ class CleanedTransactions:
     def _on_marker(self, marker_type: int, producer_id: int) -> bool:
         if marker_type == _ABORT:
             transaction = self._ongoing_aborted.pop(producer_id, None)
-            if transaction is None or producer_id not in self._seen:
+            if transaction is None or producer_id not in self._with_batches:
                 return True
-            self._seen.remove(producer_id)
+            self._with_batches.remove(producer_id)
             self.retained.append(transaction)
             return False
         if marker_type == _COMMIT:

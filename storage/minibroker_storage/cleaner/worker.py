@@ -24,7 +24,7 @@ from minibroker_storage.errors import StorageError
 NICENESS: Final = 19
 """The lowest priority."""
 _STDIN: Final = 0
-_GONE: Final = 2
+_STATUS_WITHOUT_BROKER: Final = 2
 
 
 def main() -> int:
@@ -32,8 +32,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which ends this process.
     os.nice(NICENESS)
     plan = _read(plan_size(_read(plan_size())))
-    _say(BEGUN)
-    threading.Thread(target=_leave_with_the_broker, daemon=True).start()
+    _write_output(BEGUN)
+    threading.Thread(target=_exit_with_broker, daemon=True).start()
     try:
         output = clean(CleaningPlan.from_json(plan)).to_json()
     except (OSError, ProtocolError, StorageError) as error:
@@ -41,11 +41,11 @@ def main() -> int:
         status = 1
     else:
         status = 0
-    _say(output)
+    _write_output(output)
     return status
 
 
-def _say(output: bytes) -> None:
+def _write_output(output: bytes) -> None:
     with contextlib.suppress(BrokenPipeError):  # The parent has exited.
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
@@ -55,16 +55,16 @@ def _read(size: int) -> bytes:
     """Read `size` bytes from standard input, or exit if the broker has closed it."""
     data = b""
     while len(data) < size:
-        piece = os.read(_STDIN, size - len(data))
-        if not piece:
-            os._exit(_GONE)
-        data += piece
+        chunk = os.read(_STDIN, size - len(data))
+        if not chunk:
+            os._exit(_STATUS_WITHOUT_BROKER)
+        data += chunk
     return data
 
 
-def _leave_with_the_broker() -> None:
+def _exit_with_broker() -> None:
     os.read(_STDIN, 1)  # This blocks until the broker closes the pipe.
-    os._exit(_GONE)
+    os._exit(_STATUS_WITHOUT_BROKER)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Final
 
 from minibroker_storage.data_directory.names import LOCK_FILE
 
-_TAKEN: Final = frozenset({errno.EAGAIN, errno.EACCES})
+_LOCKED_ERRNOS: Final = frozenset({errno.EAGAIN, errno.EACCES})
 
 
 class DirectoryLockedError(OSError):
@@ -26,10 +26,10 @@ class DirectoryLockedError(OSError):
         is_as_java: whether only the POSIX lock is held, as by Apache Kafka.
     """
 
-    def __init__(self, path: str, *, is_as_java: bool = False) -> None:
-        super().__init__(f"{path} is locked{' as Java does it' if is_as_java else ''}")
+    def __init__(self, path: str, *, is_locked_by_java: bool = False) -> None:
+        super().__init__(f"{path} is locked{' as Java does it' if is_locked_by_java else ''}")
         self.path = path
-        self.is_as_java = is_as_java
+        self.is_locked_by_java = is_locked_by_java
 
 
 class DirectoryLock:
@@ -50,19 +50,19 @@ class DirectoryLock:
                 raise DirectoryLockedError(path)
             self.fd = _open_locked(path)
             status = os.fstat(self.fd)
-            _held[self.fd] = os.getpid(), status.st_dev, status.st_ino
+            _held_locks[self.fd] = os.getpid(), status.st_dev, status.st_ino
 
     def release(self) -> None:
         """Release the lock. A second call has no effect."""
         with _guard:
             if self.fd >= 0:
-                _held.pop(self.fd, None)
+                _held_locks.pop(self.fd, None)
                 os.close(self.fd)
                 self.fd = -1
 
 
 _guard: Final = threading.Lock()
-_held: Final[dict[int, tuple[int, int, int]]] = {}
+_held_locks: Final[dict[int, tuple[int, int, int]]] = {}
 """Process id, device and inode of each lock file held by this process, by descriptor."""
 
 
@@ -76,8 +76,8 @@ def _open_locked(path: str) -> int:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(fd)
-        if error.errno in _TAKEN:
-            raise DirectoryLockedError(path, is_as_java=is_flocked) from None
+        if error.errno in _LOCKED_ERRNOS:
+            raise DirectoryLockedError(path, is_locked_by_java=is_flocked) from None
         raise
     return fd
 
@@ -87,4 +87,4 @@ def _is_held_here(path: str) -> bool:
         status = os.stat(path)
     except FileNotFoundError:
         return False
-    return (os.getpid(), status.st_dev, status.st_ino) in _held.values()
+    return (os.getpid(), status.st_dev, status.st_ino) in _held_locks.values()

@@ -43,7 +43,7 @@ MAX_TOPIC_NAME: Final = 249
 LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
 PARTITION_DIRECTORY: Final = re.compile(rf"(?P<topic>{LEGAL_TOPIC.pattern})-(?P<partition>[0-9]+)")
 """Matches every partition directory and some other names; `parse_partition_directory` decides."""
-PASSING_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-(?P<state>delete|future|stray)")
+TEMPORARY_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-(?P<state>delete|future|stray)")
 """Matches a partition directory that Kafka is deleting or filling, or has set aside."""
 
 _MAX_PARTITION: Final = 2**31 - 1

@@ -125,7 +125,7 @@ class OffsetCheckpoint:
         Raises:
             OSError: the file cannot be written.
         """
-        kept = {key: offset for key, offset in self.offsets.items() if key[0] not in topics}
-        if len(kept) < len(self.offsets) or any(topic in topics for topic, _ in self._written):
-            self.offsets = kept
+        remaining = {key: offset for key, offset in self.offsets.items() if key[0] not in topics}
+        if len(remaining) < len(self.offsets) or any(topic in topics for topic, _ in self._written):
+            self.offsets = remaining
             self.save(sync=True)

@@ -19,7 +19,7 @@ from typing import Final
 from minibroker_storage.data_directory.names import SNAPSHOT_FILE
 from minibroker_storage.errors import StorageError
 from minibroker_storage.files import fsync_directory, read_file, write_atomically
-from minibroker_storage.layout import delete_directory_name, purge, rename_if_there
+from minibroker_storage.layout import delete_directory_name, purge, rename_if_exists
 
 UNFINISHED: Final = "minibroker-unfinished-write"
 STAGING_PREFIX: Final = "minibroker-write-0."
@@ -102,12 +102,12 @@ def undo(data_dir: str) -> None:
     unfinished = f"{data_dir}/{UNFINISHED}"
     if not os.path.isdir(unfinished):
         return
-    write = _read(unfinished)
+    write = _read_steps(unfinished)
     for name in (*write.directories, *write.files):
         if not os.path.lexists(f"{unfinished}/{NEW}/{name}"):
             os.rename(f"{data_dir}/{name}", f"{unfinished}/{NEW}/{name}")
     for name in write.set_aside:
-        rename_if_there(f"{unfinished}/{_OLD}/{name}", f"{data_dir}/{name}")
+        rename_if_exists(f"{unfinished}/{_OLD}/{name}", f"{data_dir}/{name}")
     os.rename(unfinished, staging_name(data_dir))
 
 
@@ -121,7 +121,7 @@ def finish(data_dir: str, *, sync: bool = True, remove: Callable[[str], object] 
     unfinished = f"{data_dir}/{UNFINISHED}"
     if not os.path.isdir(unfinished):
         return False
-    write = _read(unfinished)
+    write = _read_steps(unfinished)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(f"{data_dir}/{SNAPSHOT_FILE}")  # The snapshot no longer describes this directory.
     _set_aside(data_dir, unfinished, write)
@@ -133,21 +133,21 @@ def finish(data_dir: str, *, sync: bool = True, remove: Callable[[str], object] 
             os.replace(f"{unfinished}/{NEW}/{name}", f"{data_dir}/{name}")
     for directory in sorted({os.path.dirname(name) for name in write.files} | {""}) if sync else ():
         fsync_directory(f"{data_dir}/{directory}")
-    done = staging_name(data_dir)
-    os.rename(unfinished, done)
+    leftovers = staging_name(data_dir)
+    os.rename(unfinished, leftovers)
     with contextlib.suppress(OSError):  # A machine crash can bring `unfinished` back, and it must be complete then.
         if sync:
             fsync_directory(data_dir)
-        remove(done)
+        remove(leftovers)
     return True
 
 
-def _read(unfinished: str) -> StagedWrite:
+def _read_steps(unfinished: str) -> StagedWrite:
     try:
-        found = json.loads(read_file(f"{unfinished}/{STEPS}"))
-        if found.pop("version") != _VERSION:
+        content = json.loads(read_file(f"{unfinished}/{STEPS}"))
+        if content.pop("version") != _VERSION:
             raise StagedWriteError(f"{unfinished}: of a newer version; finish it with that one")
-        return StagedWrite(**found)
+        return StagedWrite(**content)
     except (ValueError, TypeError, KeyError, AttributeError, FileNotFoundError) as error:
         raise StagedWriteError(f"{unfinished}: {STEPS} cannot be read: {error}") from None
 

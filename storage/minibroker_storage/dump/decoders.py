@@ -37,14 +37,14 @@ _CONSUMER: Final = "consumer"
 _DELETE: Final = "<DELETE>"
 _VERSION_SIZE: Final = 2
 _Kinds = tuple[tuple[type[Any], type[Any]], ...]
-_OF_GROUPS: Final[_Kinds] = (
+_GROUP_RECORDS: Final[_Kinds] = (
     (OffsetCommitKey, OffsetCommitValue),
     (GroupMetadataKey, GroupMetadataValue),
     *CONSUMER_GROUP_RECORDS,
     *SHARE_GROUP_RECORDS,
     *STREAMS_GROUP_RECORDS,
 )
-_OF_SHARE_STATES: Final[_Kinds] = ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue))
+_SHARE_STATE_RECORDS: Final[_Kinds] = ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue))
 _TRANSACTION_STATES: Final = (
     "Empty",
     "Ongoing",
@@ -105,26 +105,26 @@ def decode_group_record(record: Record) -> Decoded:
     definition. In consumer groups, the members' subscriptions and assignments are decoded too. A tombstone is shown as
     `<DELETE>`.
     """
-    return _as_json(record, _OF_GROUPS)
+    return _as_json(record, _GROUP_RECORDS)
 
 
 def decode_share_state_record(record: Record) -> Decoded:
     """Decode a record of `__share_group_state`, in the format of decode_group_record()."""
-    return _as_json(record, _OF_SHARE_STATES)
+    return _as_json(record, _SHARE_STATE_RECORDS)
 
 
 def _as_json(record: Record, kinds: _Kinds) -> Decoded:
     try:
         key = _key(record)
         version = _version(key, "key")
-        classes = next((each for each in kinds if has_version(each[0], version)), None)
+        classes = next((pair for pair in kinds if has_version(pair[0], version)), None)
         if classes is None:
             problem = f"Unknown record type {version} at offset {record.offset}, skipping."
             return Decoded(problem, None, problem=problem)
         key_json = {"type": str(version), "data": fields_by_name(_read(classes[0], key, "key"), version)}
         value_json = None if record.value is None else _group_value(classes[1], record.value)
     except _UndecodableError as error:
-        return _skipped(record, error)
+        return _undecoded(record, error)
     return Decoded(
         _json_text(key_json), _DELETE if value_json is None else _json_text(value_json), key_json, value_json
     )
@@ -148,10 +148,10 @@ def decode_transaction_record(record: Record) -> Decoded:
         value_json = {"version": str(version), "data": fields_by_name(value, version)}
         return Decoded(key_text, _transaction_text(value), key_json, value_json)
     except _UndecodableError as error:
-        return _skipped(record, error)
+        return _undecoded(record, error)
 
 
-def _skipped(record: Record, error: _UndecodableError) -> Decoded:
+def _undecoded(record: Record, error: _UndecodableError) -> Decoded:
     problem = f"Error at offset {record.offset}, skipping. {error}"
     return Decoded(problem, None, problem=problem, is_fault=True)
 
@@ -212,9 +212,9 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if is_array(value):
-        return [plain_json(each) for each in value]
+        return [plain_json(item) for item in value]
     if isinstance(value, dict):
-        return {name: plain_json(each) for name, each in cast("dict[str, Any]", value).items()}
+        return {name: plain_json(item) for name, item in cast("dict[str, Any]", value).items()}
     return value
 
 
@@ -223,7 +223,7 @@ def _json_text(value: Any) -> str:
         return "null"
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value).items()
-        return "{" + ",".join(f'"{name}":{_json_text(each)}' for name, each in fields) + "}"
+        return "{" + ",".join(f'"{name}":{_json_text(item)}' for name, item in fields) + "}"
     if is_array(value):
         return "[" + ",".join(map(_json_text, value)) + "]"
     if isinstance(value, bytes):
@@ -241,9 +241,9 @@ def _transaction_text(value: TransactionLogValue) -> str:
     partitions: list[list[tuple[str, int]]] = []
     if status:  # Kafka ignores the partitions of an empty transaction.
         partitions = [
-            [(each.topic, index) for index in each.partition_ids] for each in value.transaction_partitions or ()
+            [(topic.topic, index) for index in topic.partition_ids] for topic in value.transaction_partitions or ()
         ]
-    listed = ",".join(f"{topic}-{index}" for topic, index in _in_order_of_scala(partitions))
+    listed = ",".join(f"{topic}-{index}" for topic, index in _sort_like_scala(partitions))
     return (
         f"producerId:{value.producer_id},producerEpoch:{value.producer_epoch},state={_TRANSACTION_STATES[status]},"
         f"partitions=[{listed}],txnLastUpdateTimestamp={value.transaction_last_update_timestamp_ms},"
@@ -251,38 +251,38 @@ def _transaction_text(value: TransactionLogValue) -> str:
     )
 
 
-_SMALLEST_TABLE: Final = 16
+_MIN_TABLE_SIZE: Final = 16
 _LOAD_FACTOR: Final = 0.75
 _SIGN: Final = 1 << 31
 _INT32: Final = (1 << 32) - 1
 
 
-def _in_order_of_scala(groups: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[str, int]]:
+def _sort_like_scala(groups: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[str, int]]:
     """Sort partitions in the iteration order of a `scala.collection.mutable.HashSet`, as Kafka prints them.
 
     The set is filled topic by topic, and its table grows with it. Iteration goes slot by slot, and by hash within a
     slot.
     """
-    table = _SMALLEST_TABLE
-    known: dict[tuple[str, int], int] = {}
+    table = _MIN_TABLE_SIZE
+    hashes: dict[tuple[str, int], int] = {}
     for group in groups:
         distinct = dict.fromkeys(group)
         expected = _power_of_two(int((len(distinct) + 1) / _LOAD_FACTOR))
         table = max(table, expected)
         for place in distinct:
-            if len(known) + 1 >= table * _LOAD_FACTOR:
+            if len(hashes) + 1 >= table * _LOAD_FACTOR:
                 table *= 2
-            known.setdefault(place, _hash(place))
-    return sorted(known, key=lambda place: (known[place] & (table - 1), (known[place] ^ _SIGN)))
+            hashes.setdefault(place, _hash(place))
+    return sorted(hashes, key=lambda partition: (hashes[partition] & (table - 1), (hashes[partition] ^ _SIGN)))
 
 
 def _power_of_two(number: int) -> int:
     return max(1 << (number - 1).bit_length(), 4)
 
 
-def _hash(place: tuple[str, int]) -> int:
+def _hash(topic_partition: tuple[str, int]) -> int:
     """Return Java's hash of a `TopicPartition`, as improved by Scala."""
-    topic, partition = place
+    topic, partition = topic_partition
     hashed = 0
     for letter in topic.encode("latin-1", "replace"):  # Topic names are ASCII.
         hashed = (31 * hashed + letter) & _INT32

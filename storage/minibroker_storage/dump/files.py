@@ -56,7 +56,7 @@ class DumpFile(NamedTuple):
         """Return the path of another file of the same segment, which may be a cleaned, swapped or deleted one."""
         directory, name = os.path.split(self.path)
         stem, state = os.path.splitext(name)
-        return os.path.join(directory, stem.partition(".")[0] + suffix + (state if state in _ON_THEIR_WAY else ""))
+        return os.path.join(directory, stem.partition(".")[0] + suffix + (state if state in _STATE_SUFFIXES else ""))
 
 
 _BY_SUFFIX: Final = {
@@ -72,7 +72,7 @@ _BY_NAME: Final = {
     PARTITION_METADATA: FileKind.PARTITION_METADATA,
     **dict.fromkeys(OFFSET_CHECKPOINTS, FileKind.OFFSET_CHECKPOINT),
 }
-_ON_THEIR_WAY: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
+_STATE_SUFFIXES: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 _ORDER: Final = list(FileKind)
 
 
@@ -83,7 +83,7 @@ def dump_file(path: str, *, listed: bool = False) -> DumpFile:
     name = os.path.basename(path)
     if name in _BY_NAME:
         return DumpFile(path, _BY_NAME[name], None, listed)
-    for suffix in _ON_THEIR_WAY:
+    for suffix in _STATE_SUFFIXES:
         name = name.removesuffix(suffix)
     digits = name.partition(".")[0]
     base_offset = int(digits) if digits.isdecimal() and digits.isascii() else None
@@ -91,7 +91,7 @@ def dump_file(path: str, *, listed: bool = False) -> DumpFile:
 
 
 def expand(paths: Iterable[str]) -> Iterator[DumpFile]:
-    """Yield the files in `paths`, in order, replacing directories by their content.
+    """Yield the files in `paths`, in order, replacing directories with their content.
 
     For a partition these are the files of each segment, then the checkpoint and metadata. For a data directory these
     are its checkpoints, then its partitions. Files of unknown kinds in directories are skipped.
@@ -108,20 +108,22 @@ def expand(paths: Iterable[str]) -> Iterator[DumpFile]:
 
 def _directory(path: str, *, deep: bool) -> list[DumpFile]:
     with os.scandir(path) as entries:
-        found = [(entry.path, entry.is_dir()) for entry in entries]
-    files = [dump_file(name, listed=True) for name, is_directory in found if not is_directory]
-    files = sorted((file for file in files if file.kind is not FileKind.UNKNOWN), key=_place)
-    for directory in sorted((name for name, is_directory in found if is_directory and deep), key=_partition_place):
+        children = [(entry.path, entry.is_dir()) for entry in entries]
+    files = [dump_file(name, listed=True) for name, is_directory in children if not is_directory]
+    files = sorted((file for file in files if file.kind is not FileKind.UNKNOWN), key=_sort_key)
+    for directory in sorted(
+        (name for name, is_directory in children if is_directory and deep), key=_partition_sort_key
+    ):
         with contextlib.suppress(FileNotFoundError):  # The directory was deleted in the meantime.
             files += _directory(directory, deep=False)
     return files
 
 
-def _place(file: DumpFile) -> tuple[bool, int, int, str]:
+def _sort_key(file: DumpFile) -> tuple[bool, int, int, str]:
     return file.base_offset is None, file.base_offset or 0, _ORDER.index(file.kind), file.path
 
 
-def _partition_place(directory: str) -> tuple[str, int, str]:
+def _partition_sort_key(directory: str) -> tuple[str, int, str]:
     name = os.path.basename(directory)
     topic, partition = parse_partition_directory(name) or (name, -1)
     return topic, partition, directory

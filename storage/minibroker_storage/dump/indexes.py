@@ -41,12 +41,12 @@ from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
 from minibroker_storage.transaction_index import AbortedTxn, decode_all, encode_aborted_txn
 
-_PIECE: Final = 1 << 16
+_READ_BYTES: Final = 1 << 16
 _ABORTED_TXN_BYTES: Final = len(encode_aborted_txn(AbortedTxn(0, 0, 0, 0)))
-_FEW_FILES: Final = 4
+_MAX_OPEN_FILES: Final = 4
 
 
-class LogUnderIndex:
+class IndexedLog:
     """The log file of an index, for random reads.
 
     `size` is updated when a read needs more of a growing file.
@@ -118,7 +118,7 @@ def offset_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]
         size = os.fstat(index.fileno()).st_size
         entries = _entries(index.read, OffsetIndex.ENTRY, size)
         first = next(entries, None)
-        log = LogUnderIndex(file)
+        log = IndexedLog(file)
         try:
             if first is None:
                 yield IndexEmpty(file)
@@ -135,7 +135,7 @@ def offset_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]
 
 
 def _offset_entry(
-    file: DumpFile, slot: int, entry: tuple[int, ...], log: LogUnderIndex, options: DumpOptions
+    file: DumpFile, slot: int, entry: tuple[int, ...], log: IndexedLog, options: DumpOptions
 ) -> list[Event]:
     relative, position = entry
     offset = relative + (file.base_offset or 0)
@@ -152,8 +152,8 @@ def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
     """Yield a `TimeEntryFound` for each entry, and events for entries that contradict the log."""
     with open(file.path, "rb", buffering=0) as index:
         size = os.fstat(index.fileno()).st_size
-        log = LogUnderIndex(file)
-        handle = FilePool(_FEW_FILES).handle(file.sibling(INDEX_SUFFIX), os.O_RDONLY)
+        log = IndexedLog(file)
+        handle = FilePool(_MAX_OPEN_FILES).handle(file.sibling(INDEX_SUFFIX), os.O_RDONLY)
         try:
             if options.index_sanity_check:
                 yield _sanity(file, TimeIndex, log.size)
@@ -172,12 +172,12 @@ def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
             handle.close()
 
 
-def _time_entry(file: DumpFile, entry: TimeEntryFound, previous: int, log: LogUnderIndex, position: int) -> list[Event]:
+def _time_entry(file: DumpFile, entry: TimeEntryFound, previous: int, log: IndexedLog, position: int) -> list[Event]:
     timestamp, offset = entry
-    found = log.find(position, offset)
-    if found is None:
+    batch = log.find(position, offset)
+    if batch is None:
         return [IndexedOffsetNotFound(file, offset, -1)]
-    start, header = found
+    start, header = batch
     if header.last_offset != offset:
         return [IndexedOffsetNotFound(file, offset, header.last_offset)]
     try:
@@ -208,7 +208,7 @@ def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
 
 def _sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
     """Check an index like a starting broker does, and return the result."""
-    handle = FilePool(_FEW_FILES).handle(file.path, os.O_RDONLY)
+    handle = FilePool(_MAX_OPEN_FILES).handle(file.path, os.O_RDONLY)
     try:
         index = kind(handle, file.base_offset or 0, 0)
         index.load()
@@ -221,24 +221,26 @@ def _sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
 
 
 def _part_of_entry(file: DumpFile, layout: Struct, size: int) -> list[Event]:
-    left = size % layout.size
-    return [Problem(file, size - left, f"{left} of an entry's {layout.size} bytes")] if left else []
+    extra_bytes = size % layout.size
+    return (
+        [Problem(file, size - extra_bytes, f"{extra_bytes} of an entry's {layout.size} bytes")] if extra_bytes else []
+    )
 
 
 def _entries(read: Callable[[int], bytes | None], layout: Struct, size: int) -> Iterator[tuple[int, ...]]:
     """Yield the entries of an index file of `size` bytes, up to the zeros of a preallocated file."""
     is_first = True
-    rest = b""
-    while piece := read(_PIECE):
-        rest += piece
-        whole = len(rest) - len(rest) % layout.size
-        for entry in layout.iter_unpack(rest[:whole]):
+    buffered = b""
+    while chunk := read(_READ_BYTES):
+        buffered += chunk
+        complete_bytes = len(buffered) - len(buffered) % layout.size
+        for entry in layout.iter_unpack(buffered[:complete_bytes]):
             relative = entry[0] if layout is OffsetIndex.ENTRY else entry[1]
             if not relative and (not is_first or (size > layout.size and not any(entry))):
                 return
             yield entry
             is_first = False
-        rest = rest[whole:]
+        buffered = buffered[complete_bytes:]
 
 
 def txn_index_events(file: DumpFile, _options: DumpOptions) -> list[Event]:

@@ -213,7 +213,7 @@ def _file(event: events.FileBegins) -> Json:
     return {"type": "file", "path": path, "kind": kind.value, "baseOffset": base_offset}
 
 
-def _of(kind: str, *names: str) -> Callable[[Any], Json]:
+def _line_maker(kind: str, *names: str) -> Callable[[Any], Json]:
     """Return a function that makes a line of this type from an event's fields, under these names, in order.
 
     A file is represented by its path.
@@ -228,24 +228,24 @@ def _of(kind: str, *names: str) -> Callable[[Any], Json]:
 
 _LINES: Final[dict[type, Callable[[Any], Json]]] = {
     events.FileBegins: _file,
-    events.LogBegins: _of("log-start", "offset"),
+    events.LogBegins: _line_maker("log-start", "offset"),
     events.BatchFound: _batch,
     events.Message07Found: _message_07,
-    events.TrailingBytes: _of("trailing-bytes", "path", "size"),
-    events.IndexEmpty: _of("index-empty", "path"),
-    events.IndexSane: _of("index-sane", "path"),
-    events.OffsetEntryFound: _of("offset-index-entry", "offset", "position"),
-    events.TimeEntryFound: _of("time-index-entry", "timestamp", "offset"),
+    events.TrailingBytes: _line_maker("trailing-bytes", "path", "size"),
+    events.IndexEmpty: _line_maker("index-empty", "path"),
+    events.IndexSane: _line_maker("index-sane", "path"),
+    events.OffsetEntryFound: _line_maker("offset-index-entry", "offset", "position"),
+    events.TimeEntryFound: _line_maker("time-index-entry", "timestamp", "offset"),
     events.AbortedTxnFound: _aborted_txn,
     events.ProducerFound: _producer,
-    events.EpochFound: _of("leader-epoch", "epoch", "startOffset"),
-    events.CheckpointFound: _of("checkpoint", "topic", "partition", "offset"),
-    events.MetadataFound: _of("partition-metadata", "version", "topicId"),
-    events.UnknownFile: _of("unknown-file", "path"),
-    events.OffsetMismatch: _of("offset-mismatch", "path", "indexOffset", "logOffset"),
-    events.TimestampMismatch: _of("timestamp-mismatch", "path", "indexTimestamp", "logTimestamp"),
-    events.TimestampOutOfOrder: _of("timestamp-out-of-order", "path", "indexTimestamp", "previousTimestamp"),
-    events.IndexedOffsetNotFound: _of("indexed-offset-not-found", "path", "indexOffset", "logOffset"),
-    events.OffsetGap: _of("offset-gap", "path", "first", "second"),
-    events.Problem: _of("problem", "path", "position", "message"),
+    events.EpochFound: _line_maker("leader-epoch", "epoch", "startOffset"),
+    events.CheckpointFound: _line_maker("checkpoint", "topic", "partition", "offset"),
+    events.MetadataFound: _line_maker("partition-metadata", "version", "topicId"),
+    events.UnknownFile: _line_maker("unknown-file", "path"),
+    events.OffsetMismatch: _line_maker("offset-mismatch", "path", "indexOffset", "logOffset"),
+    events.TimestampMismatch: _line_maker("timestamp-mismatch", "path", "indexTimestamp", "logTimestamp"),
+    events.TimestampOutOfOrder: _line_maker("timestamp-out-of-order", "path", "indexTimestamp", "previousTimestamp"),
+    events.IndexedOffsetNotFound: _line_maker("indexed-offset-not-found", "path", "indexOffset", "logOffset"),
+    events.OffsetGap: _line_maker("offset-gap", "path", "first", "second"),
+    events.Problem: _line_maker("problem", "path", "position", "message"),
 }

@@ -32,10 +32,10 @@ from minibroker_storage.dump.events import (
 )
 from minibroker_storage.dump.files import STANDARD_INPUT, DumpFile, DumpOptions, FileKind
 
-_PIECE: Final = 1 << 20
+_READ_BYTES: Final = 1 << 20
 _SIZE_07: Final = 4
 _MIN_MESSAGE_07: Final = 5
-_SHAPES: Final = {False: (LENGTH_AT, LOG_OVERHEAD, MIN_MESSAGE_LENGTH), True: (0, _SIZE_07, _MIN_MESSAGE_07)}
+_SIZE_FIELDS: Final = {False: (LENGTH_AT, LOG_OVERHEAD, MIN_MESSAGE_LENGTH), True: (0, _SIZE_07, _MIN_MESSAGE_07)}
 """Start and end of the size field in an entry, and its smallest valid value: since Kafka 0.8, and in 0.7."""
 
 
@@ -84,11 +84,11 @@ class LogFile:
         if options.max_bytes is not None:
             self._left = options.max_bytes if self._left is None else min(options.max_bytes, self._left)
         self._window = b""
-        self._fill(_PIECE)
+        self._fill(_READ_BYTES)
         self.is_07 = is_07 or options.is_07 or looks_like_07(self._window)
 
     def __iter__(self) -> Iterator[Entry | Tail]:
-        size_at, size_end, least = _SHAPES[self.is_07]
+        size_at, size_end, min_length = _SIZE_FIELDS[self.is_07]
         start = at = 0
         while True:
             window = self._window
@@ -96,7 +96,7 @@ class LogFile:
             need = size_end
             while len(window) - at >= size_end:
                 length = int.from_bytes(window[at + size_at : at + size_end], "big", signed=True)
-                if length < least:
+                if length < min_length:
                     reason = f"size: {length}, less than the smallest message takes"
                     yield Tail(start + at, self._count_rest(at), reason)
                     return
@@ -106,16 +106,16 @@ class LogFile:
                 yield Entry(start + at, view[at : at + need])
                 at += need
                 need = size_end
-            rest = len(window) - at
-            if self._lacks(need - rest) or not self._fill(max(need - rest, _PIECE), at):
-                rest = self._count_rest(at)
-                if rest:
-                    yield Tail(start + at, rest, None)
+            remaining = len(window) - at
+            if self._is_known_to_lack(need - remaining) or not self._fill(max(need - remaining, _READ_BYTES), at):
+                remaining = self._count_rest(at)
+                if remaining:
+                    yield Tail(start + at, remaining, None)
                 return
             start += at
             at = 0
 
-    def _lacks(self, count: int) -> bool:
+    def _is_known_to_lack(self, count: int) -> bool:
         """Return whether fewer than `count` more bytes can be read, as far as is known."""
         if self._left is not None and count > self._left and self._size_now and not self._is_limited:
             size = self._size_now()
@@ -125,28 +125,28 @@ class LogFile:
 
     def _fill(self, count: int, at: int = 0) -> bool:
         """Drop the window's bytes before `at`, read `count` more, and return whether any were read."""
-        pieces = [self._window[at:]]
+        chunks = [self._window[at:]]
         missing = count if self._left is None else min(count, self._left)
         while missing:
-            piece = self._read(missing)
-            if not piece:
+            chunk = self._read(missing)
+            if not chunk:
                 self._left = 0
                 break
-            missing -= len(piece)
+            missing -= len(chunk)
             if self._left is not None:
-                self._left -= len(piece)
-            pieces.append(piece)
-        self._window = b"".join(pieces)
-        return len(pieces) > 1
+                self._left -= len(chunk)
+            chunks.append(chunk)
+        self._window = b"".join(chunks)
+        return len(chunks) > 1
 
     def _count_rest(self, at: int) -> int:
         """Return the number of remaining bytes, counted from `at` in the window."""
-        rest = len(self._window) - at
+        remaining = len(self._window) - at
         if self._size_now:
-            return rest + (self._left or 0)
-        while self._fill(_PIECE, len(self._window)):
-            rest += len(self._window)
-        return rest
+            return remaining + (self._left or 0)
+        while self._fill(_READ_BYTES, len(self._window)):
+            remaining += len(self._window)
+        return remaining
 
 
 @contextmanager

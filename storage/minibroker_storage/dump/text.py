@@ -20,7 +20,7 @@ from minibroker_protocol.records.record import Headers
 from minibroker_storage.dump import events
 from minibroker_storage.dump.decoders import Decoder
 
-KEPT: Final = 100_000
+MAX_FINDINGS: Final = 100_000
 """Maximum number of findings of each kind kept for the end, which bounds memory."""
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
@@ -165,12 +165,12 @@ class TextWriter:
 
     def _problem(self, event: events.Problem) -> None:
         where = "" if event.position is None else f"byte {event.position}: "
-        self._complain(f"{event.file.path}: {where}{event.message}\n")
+        self._write_error(f"{event.file.path}: {where}{event.message}\n")
 
     def _unknown(self, event: events.UnknownFile) -> None:
-        self._complain(f"Ignoring unknown file {event.file.path}\n")
+        self._write_error(f"Ignoring unknown file {event.file.path}\n")
 
-    def _complain(self, line: str) -> None:
+    def _write_error(self, line: str) -> None:
         self._out.flush()  # Keeps the order on a terminal.
         self._errors.write(line)
 
@@ -187,8 +187,8 @@ class _Findings:
 
     def add(self, event: events.Finding) -> None:
         file, first, second = event
-        pairs = self._pairs.setdefault(os.path.abspath(file.path), deque(maxlen=KEPT))
-        if len(pairs) == KEPT:
+        pairs = self._pairs.setdefault(os.path.abspath(file.path), deque(maxlen=MAX_FINDINGS))
+        if len(pairs) == MAX_FINDINGS:
             path = os.path.abspath(file.path)
             self._dropped[path] = self._dropped.get(path, 0) + 1
         pairs.append((first, second))
@@ -196,14 +196,14 @@ class _Findings:
     def write(self, errors: TextIO) -> None:
         for path, pairs in self._pairs.items():
             dropped = self._dropped.get(path)
-            more = f"  and {dropped} before these\n" if dropped else ""
+            dropped_note = f"  and {dropped} before these\n" if dropped else ""
             errors.write(self._heading.format(path) + "\n")
             if not self._newest_first:
-                errors.write(more)
+                errors.write(dropped_note)
             ordered = reversed(pairs) if self._newest_first else pairs
             errors.writelines(self._line.format(*pair) + "\n" for pair in ordered)
             if self._newest_first:
-                errors.write(more)
+                errors.write(dropped_note)
 
 
 def java_text(data: bytes) -> str:

@@ -31,7 +31,7 @@ def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
             if isinstance(entry, Tail):
                 if options.max_bytes is None:
                     page.gap()
-                    page.fault(f"{entry.size} bytes at byte {entry.position} are not a whole batch{_because(entry)}")
+                    page.fault(f"{entry.size} bytes at byte {entry.position} are not a whole batch{_reason(entry)}")
                 return
             try:
                 if log.is_07:
@@ -42,7 +42,7 @@ def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
                 page.fault(f"cannot be read on: {error}")
 
 
-def _because(tail: Tail) -> str:
+def _reason(tail: Tail) -> str:
     return f": {tail.reason}" if tail.reason else ": it is cut short"
 
 

@@ -24,7 +24,7 @@ _SHOWN_BYTES: Final = 8
 _HEX_WIDTH: Final = 3 * _SHOWN_BYTES - 1
 _POSITION_WIDTH: Final = 10
 _NAME_WIDTH: Final = 22
-_LEFT: Final = _POSITION_WIDTH + 2 + _HEX_WIDTH + 2 + _NAME_WIDTH + 2
+_VALUE_COLUMN: Final = _POSITION_WIDTH + 2 + _HEX_WIDTH + 2 + _NAME_WIDTH + 2
 _PREVIEW: Final = 60
 _SHOWN_CHARACTERS: Final = 2000
 
@@ -56,16 +56,18 @@ class Page:
 
     def row(self, position: str, raw: bytes, name: str, value: str, meaning: str = "") -> None:
         """Write one field."""
-        shown = raw.hex(" ") if len(raw) <= _SHOWN_BYTES else raw[: _SHOWN_BYTES - 1].hex(" ") + " .."
-        text = _cut(f"{value} ({meaning})" if meaning else value)
-        first, *more = [text] if len(text) <= WIDTH - _LEFT else textwrap.wrap(text, WIDTH - _LEFT)
-        line = f"{position:>{_POSITION_WIDTH}}  {shown:{_HEX_WIDTH}}  {_cut(name):{_NAME_WIDTH}}  {first}"
+        hex_bytes = raw.hex(" ") if len(raw) <= _SHOWN_BYTES else raw[: _SHOWN_BYTES - 1].hex(" ") + " .."
+        text = _shorten(f"{value} ({meaning})" if meaning else value)
+        first, *more_lines = (
+            [text] if len(text) <= WIDTH - _VALUE_COLUMN else textwrap.wrap(text, WIDTH - _VALUE_COLUMN)
+        )
+        line = f"{position:>{_POSITION_WIDTH}}  {hex_bytes:{_HEX_WIDTH}}  {_shorten(name):{_NAME_WIDTH}}  {first}"
         self._write(line.rstrip() + "\n")
-        for rest in more:
-            self._write(f"{'':{_LEFT}}{rest}\n")
+        for wrapped_line in more_lines:
+            self._write(f"{'':{_VALUE_COLUMN}}{wrapped_line}\n")
 
     def _lines(self, text: str, indent: str) -> None:
-        text = _cut(text)
+        text = _shorten(text)
         if len(indent + text) <= WIDTH:
             self._write(f"{indent}{text}\n")
             return
@@ -73,7 +75,7 @@ class Page:
             self._write(line + "\n")
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     """Shorten a long text, because `textwrap` takes quadratic time for a long word."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
@@ -180,15 +182,15 @@ class Rows:
         faults: list[str] = []
         for leaf in node.leaves():
             if leaf.type == ERROR:
-                self._tell(faults)
+                self._write_faults(faults)
                 raise DecodeError(leaf.value)
             if leaf.fault:
                 faults.append(leaf.fault)
             if leaf.start < leaf.end:
                 self._row(leaf)
-        self._tell(faults)
+        self._write_faults(faults)
 
-    def _tell(self, faults: list[str]) -> None:
+    def _write_faults(self, faults: list[str]) -> None:
         for fault in faults:
             self._page.fault(fault)
 

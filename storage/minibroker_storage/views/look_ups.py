@@ -13,10 +13,10 @@ from minibroker_protocol.steps import drain
 from minibroker_storage.log import Log
 from minibroker_storage.lookup import search_batch
 from minibroker_storage.segment import LogSegment
-from minibroker_storage.views.probes import Probe, WatchedOffsetIndex, WatchedTimeIndex
+from minibroker_storage.views.probes import Probe, RecordingOffsetIndex, RecordingTimeIndex
 from minibroker_storage.views.snapshot import file_of, segment_number
 
-_MOST_PASSED: Final = 20
+_MAX_SKIPPED_SEGMENTS: Final = 20
 """Maximum number of skipped segments that get a step of their own in a look-up by time."""
 
 
@@ -42,7 +42,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookUpResult:
     """The result of a look-up.
 
     Attributes:
@@ -65,7 +65,7 @@ class LookUp:
     """The steps of a look-up and its result, which is None if nothing was found."""
 
     steps: tuple[Step, ...]
-    found: Found | None
+    found: LookUpResult | None
 
 
 def find_offset(log: Log, offset: int) -> LookUp:
@@ -88,9 +88,9 @@ def find_offset(log: Log, offset: int) -> LookUp:
     for number in range(segment_number(log, offset), len(log.segments)):
         segment = log.segments[number]
         steps.append(_segment_step(log, number, offset))
-        found = _offset_in_segment(segment, offset, steps)
-        if found is not None:
-            return LookUp(tuple(steps), found)
+        batch = _offset_in_segment(segment, offset, steps)
+        if batch is not None:
+            return LookUp(tuple(steps), batch)
     steps.append(Step("none", f"No batch holds {offset} or a later offset."))
     return LookUp(tuple(steps), None)
 
@@ -107,27 +107,27 @@ def _segment_step(log: Log, number: int, offset: int) -> Step:
     return Step("segment", text, file_of(segment), 0, segment.size, numbers)
 
 
-def _offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> Found | None:
+def _offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> LookUpResult | None:
     remembered = segment.recent_position(offset)
     if remembered is not None:
         text = f"Memory has the positions of the newest batches, so {remembered} is known. The next steps find it, too."
         steps.append(Step("remembered", text, numbers={"position": remembered}))
-    position = _ask_offset_index(segment, offset, steps)
+    position = _search_offset_index(segment, offset, steps)
     passed, size = 0, segment.size
     if position < size:
         for at, header in segment.headers_from(position, end=size):
             if header.last_offset >= offset:
                 steps.append(_scan_step(segment, position, at, passed, f"ends below {offset}"))
                 steps.append(_batch_step(segment, at, header, f"ends with {header.last_offset}, so {offset} is in it"))
-                return Found(segment.base_offset, at, header.size_in_bytes, header.base_offset)
+                return LookUpResult(segment.base_offset, at, header.size_in_bytes, header.base_offset)
             passed += 1
     steps.append(_scan_step(segment, position, size, passed, f"ends below {offset}"))
     return None
 
 
-def _ask_offset_index(segment: LogSegment, offset: int, steps: list[Step]) -> int:
+def _search_offset_index(segment: LogSegment, offset: int, steps: list[Step]) -> int:
     """Return the position where the scan begins, and add the steps that find it."""
-    index = WatchedOffsetIndex(segment.offset_index)
+    index = RecordingOffsetIndex(segment.offset_index)
     entry = index.lookup(offset)
     name = index.file.path.rpartition("/")[2]
     size = index.ENTRY.size
@@ -199,27 +199,27 @@ def find_time(log: Log, timestamp: int) -> LookUp:
         )
         numbers = {"number": number, "base_offset": segment.base_offset, "largest_timestamp": largest}
         steps.append(Step("segment", text, file_of(segment), 0, segment.size, numbers))
-        found = _time_in_segment(segment, timestamp, start, steps)
-        if found is not None:
-            return LookUp(tuple(steps), found)
+        record = _time_in_segment(segment, timestamp, start, steps)
+        if record is not None:
+            return LookUp(tuple(steps), record)
     _add_passed(passed, timestamp, steps)
     steps.append(Step("none", f"No record has the time {timestamp} or a later one."))
     return LookUp(tuple(steps), None)
 
 
 def _add_passed(passed: Sequence[LogSegment], timestamp: int, steps: list[Step]) -> None:
-    for segment in passed[:_MOST_PASSED]:
+    for segment in passed[:_MAX_SKIPPED_SEGMENTS]:
         largest = segment.largest_timestamp.timestamp
         text = f"The segment from {segment.base_offset} on is passed over: its largest time, {largest}, is too early."
         numbers = {"base_offset": segment.base_offset, "largest_timestamp": largest, "timestamp": timestamp}
         steps.append(Step("passed over", text, numbers=numbers))
-    if len(passed) > _MOST_PASSED:
-        more = len(passed) - _MOST_PASSED
-        steps.append(Step("passed over", f"So are {more} more segments.", numbers={"segments": more}))
+    if len(passed) > _MAX_SKIPPED_SEGMENTS:
+        unlisted = len(passed) - _MAX_SKIPPED_SEGMENTS
+        steps.append(Step("passed over", f"So are {unlisted} more segments.", numbers={"segments": unlisted}))
 
 
-def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: list[Step]) -> Found | None:
-    index = WatchedTimeIndex(segment.time_index)
+def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: list[Step]) -> LookUpResult | None:
+    index = RecordingTimeIndex(segment.time_index)
     entry = index.lookup(timestamp)
     name = index.file.path.rpartition("/")[2]
     for probe in index.probes:
@@ -235,19 +235,19 @@ def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: lis
         else f"The last entry at or below {timestamp} is: time {entry.timestamp}, offset {entry.offset}."
     )
     steps.append(Step("index", text, name, numbers={"timestamp": entry.timestamp, "offset": entry.offset}))
-    position = _ask_offset_index(segment, max(entry.offset, start), steps)
+    position = _search_offset_index(segment, max(entry.offset, start), steps)
     begin, passed, size = position, 0, segment.size
     for at, header in segment.headers_from(position, end=size):
         if header.max_timestamp >= timestamp and header.last_offset >= start:
             steps.append(_scan_step(segment, begin, at, passed, f"has only times below {timestamp}"))
             why = f"has the largest time {header.max_timestamp}"
             steps.append(_batch_step(segment, at, header, why))
-            found = drain(search_batch(segment.batch_at(at), header, timestamp, start))
-            if found is not None:
-                text = f"Its first record with a time that late is {found.offset}, of {found.timestamp}."
-                numbers = {"offset": found.offset, "timestamp": found.timestamp}
+            record = drain(search_batch(segment.batch_at(at), header, timestamp, start))
+            if record is not None:
+                text = f"Its first record with a time that late is {record.offset}, of {record.timestamp}."
+                numbers = {"offset": record.offset, "timestamp": record.timestamp}
                 steps.append(Step("records", text, file_of(segment), at, at + header.size_in_bytes, numbers))
-                return Found(segment.base_offset, at, header.size_in_bytes, found.offset, found.timestamp)
+                return LookUpResult(segment.base_offset, at, header.size_in_bytes, record.offset, record.timestamp)
             steps.append(Step("records", "None of its records has a time that late.", file_of(segment), at))
             begin, passed = at + header.size_in_bytes, -1
         passed += 1

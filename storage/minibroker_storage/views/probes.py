@@ -22,7 +22,7 @@ class Probe(NamedTuple):
     at_or_below: int
 
 
-class _Watched(IndexFile[Any]):
+class _RecordingIndex(IndexFile[Any]):
     """A copy of an index in its current state. Its `lookup` records the probes and finds no window in the cache."""
 
     def __init__(self, index: IndexFile[Any]) -> None:
@@ -39,30 +39,30 @@ class _Watched(IndexFile[Any]):
             windows.append((memoryview(window).nbytes // size, count))
             return count
 
-        found = super()._search(key, guess, count_and_note)
+        result = super()._search(key, guess, count_and_note)
         # The slots can be derived from the counts.
         self.probes = _with_slots(windows, guess, self.entries, WINDOW_BYTES // size)
-        return found
+        return result
 
 
-class WatchedOffsetIndex(_Watched, OffsetIndex):
+class RecordingOffsetIndex(_RecordingIndex, OffsetIndex):
     """An offset index that records the probes of a look-up."""
 
 
-class WatchedTimeIndex(_Watched, TimeIndex):
+class RecordingTimeIndex(_RecordingIndex, TimeIndex):
     """A time index that records the probes of a look-up."""
 
 
 def _with_slots(windows: Sequence[tuple[int, int]], guess: int, entries: int, slots: int) -> list[Probe]:
     low, high = 0, (entries - 1) // slots
     number = min(max(guess, 0) // slots, high)
-    found: list[Probe] = []
+    probes: list[Probe] = []
     for size, count in windows:
         first = number * slots
-        found.append(Probe(first, first + size, count))
+        probes.append(Probe(first, first + size, count))
         if count:
             low = number + 1
         else:
             high = number - 1
         number = (low + high) // 2
-    return found
+    return probes

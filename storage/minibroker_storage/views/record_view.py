@@ -17,10 +17,10 @@ from minibroker_storage.segment import LogSegment
 from minibroker_storage.time_index import TimeIndex
 from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, segment_number, segment_with
 
-_MOST_HEADERS: Final = 50_000
+_MAX_HEADERS: Final = 50_000
 """Maximum number of batches skipped in search of a transaction marker."""
-_MOST_BYTES: Final = 1 << 23
-_MOST_RECORDS: Final = 30_000
+_MAX_BYTES: Final = 1 << 23
+_MAX_RECORDS: Final = 30_000
 """Maximum bytes and records read in search of a newer record with the same key, about 100 ms of work."""
 
 
@@ -109,7 +109,7 @@ def record_view(log: Log, offset: int) -> RecordView:
         OSError: a file cannot be read.
         StorageError, DecodeError: the log contains bytes that are not batches.
     """
-    found = RecordView(
+    view = RecordView(
         "ahead",
         log.log_start_offset,
         log.last_stable_offset,
@@ -119,16 +119,16 @@ def record_view(log: Log, offset: int) -> RecordView:
         log.config.index_interval_bytes,
     )
     if offset >= log.log_end_offset:
-        return found
+        return view
     page = batch_page(log, max(offset, log.log_start_offset), 1)
     batch = page.batches[0] if page.batches else None
     segment = None if batch is None else segment_with(log, batch.segment)
     if batch is None or segment is None:
-        return replace(found, state="below" if offset < log.log_start_offset else "gap")
+        return replace(view, state="below" if offset < log.log_start_offset else "gap")
     crc = segment.header_at(batch.position).crc
-    found = replace(found, state="below", batch=batch, crc=crc, file=file_of(segment))
+    view = replace(view, state="below", batch=batch, crc=crc, file=file_of(segment))
     if offset < log.log_start_offset:
-        return found
+        return view
     place, fault = None, ""
     if batch.last_offset >= offset:
         try:
@@ -136,7 +136,7 @@ def record_view(log: Log, offset: int) -> RecordView:
         except DecodeError as error:
             fault = str(error)
     if place is None and not fault:
-        return replace(found, state="gap")
+        return replace(view, state="gap")
     offset_entry = _index_entry(segment.offset_index, offset)
     scanned, scanned_bytes = _scanned(segment, offset_entry, batch)
     marker, is_open = _marker(log, batch)
@@ -146,7 +146,7 @@ def record_view(log: Log, offset: int) -> RecordView:
         else (None, True)
     )
     return replace(
-        found,
+        view,
         state="here",
         place=place,
         fault=fault,
@@ -192,7 +192,7 @@ def _marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
             kind = control_type(None if record is None else record.key)[0]
             if kind in MARKER_TYPES:
                 return MarkerView(header.base_offset, segment.base_offset, position, kind), False
-        if count == _MOST_HEADERS:
+        if count == _MAX_HEADERS:
             break
     return None, False
 
@@ -201,10 +201,10 @@ def _headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHead
     """Yield the batches from `offset` on. Segments removed in the meantime are skipped."""
     for segment in log.segments[segment_number(log, offset) :]:
         try:
-            found = segment.translate(offset) if segment.size else None
-            if found is None:
+            entry = segment.translate(offset) if segment.size else None
+            if entry is None:
                 continue
-            for position, header in segment.headers_from(found.position, end=segment.size):
+            for position, header in segment.headers_from(entry.position, end=segment.size):
                 yield segment, position, header
         except (LogClosedError, FileNotFoundError):
             if segment in log.segments:
@@ -231,6 +231,6 @@ def newest_with_key(log: Log, key: bytes, offset: int) -> tuple[int | None, bool
         for record in batch:
             if record.key == key and record.offset >= offset:
                 newest = record.offset
-        if read > _MOST_BYTES or count > _MOST_RECORDS:
+        if read > _MAX_BYTES or count > _MAX_RECORDS:
             return newest, False
     return newest, True

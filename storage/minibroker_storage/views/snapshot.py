@@ -23,9 +23,9 @@ from minibroker_protocol.records.header import (
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSegment
 
-MOST: Final = 1_000
+MAX_ELEMENTS: Final = 1_000
 """Maximum number of elements on a page."""
-MOST_BYTES: Final = 1 << 20
+MAX_BATCH_BYTES: Final = 1 << 20
 """Maximum number of bytes of a batch."""
 _WINDOW: Final = 1 << 16
 
@@ -195,14 +195,14 @@ class AbortedView:
     last_stable_offset: int
 
 
-def log_view(log: Log, first_segment: int = 0, most: int = MOST) -> LogView:
-    """Return a view of the log with at most `most` segments, starting with number `first_segment`.
+def log_view(log: Log, first_segment: int = 0, limit: int = MAX_ELEMENTS) -> LogView:
+    """Return a view of the log with at most `limit` segments, starting with number `first_segment`.
 
     Raises:
         OSError: a file cannot be read.
     """
     first = max(first_segment, 0)
-    shown = [_segment_view(log, number) for number in range(first, min(first + most, len(log.segments)))]
+    views = [_segment_view(log, number) for number in range(first, min(first + limit, len(log.segments)))]
     return LogView(
         directory=log.directory,
         log_start_offset=log.log_start_offset,
@@ -213,10 +213,10 @@ def log_view(log: Log, first_segment: int = 0, most: int = MOST) -> LogView:
         size=log.size,
         segment_count=len(log.segments),
         first_segment=first,
-        segments=tuple(shown),
-        leader_epochs=tuple(EpochView(each.epoch, each.start_offset) for each in log.epochs.entries[-MOST:]),
+        segments=tuple(views),
+        leader_epochs=tuple(EpochView(epoch.epoch, epoch.start_offset) for epoch in log.epochs.entries[-MAX_ELEMENTS:]),
         producers=len(log.producers.active),
-        producer_snapshots=tuple(log.producers.snapshots[-MOST:]),
+        producer_snapshots=tuple(log.producers.snapshots[-MAX_ELEMENTS:]),
         index_interval_bytes=log.config.index_interval_bytes,
         segment_bytes=log.config.segment_bytes,
     )
@@ -252,34 +252,34 @@ def file_of(segment: LogSegment) -> str:
 
 def segment_with(log: Log, base_offset: int) -> LogSegment | None:
     """Return the segment with this base offset, or None if it no longer exists."""
-    return next((each for each in log.segments if each.base_offset == base_offset), None)
+    return next((segment for segment in log.segments if segment.base_offset == base_offset), None)
 
 
-def batch_page(log: Log, offset: int, most: int = MOST) -> BatchPage:
+def batch_page(log: Log, offset: int, limit: int = MAX_ELEMENTS) -> BatchPage:
     """Return the batches from the one that contains `offset` on, or from the next one after a gap.
 
     Raises:
         OSError: a file cannot be read.
         StorageError: the log contains bytes that are not batches.
     """
-    shown: list[BatchView] = []
-    while offset < log.log_end_offset and len(shown) < most:
+    batches: list[BatchView] = []
+    while offset < log.log_end_offset and len(batches) < limit:
         number = segment_number(log, offset)
         segment = log.segments[number]
         end = segment.size
-        found = segment.translate(offset) if segment.size else None
-        if found is not None:
-            for position, header in segment.headers_from(found.position, _WINDOW, end=end):
-                shown.append(batch_view(segment, position, header))
+        entry = segment.translate(offset) if segment.size else None
+        if entry is not None:
+            for position, header in segment.headers_from(entry.position, _WINDOW, end=end):
+                batches.append(batch_view(segment, position, header))
                 offset = header.last_offset + 1
-                if len(shown) >= most:
+                if len(batches) >= limit:
                     break
-        if len(shown) < most:
-            following = _behind(log, segment)
+        if len(batches) < limit:
+            following = _next_base_offset(log, segment)
             if following is None:
-                return BatchPage(tuple(shown), None)
+                return BatchPage(tuple(batches), None)
             offset = max(following, offset)
-    return BatchPage(tuple(shown), offset if offset < log.log_end_offset else None)
+    return BatchPage(tuple(batches), offset if offset < log.log_end_offset else None)
 
 
 def segment_number(log: Log, offset: int) -> int:
@@ -287,9 +287,9 @@ def segment_number(log: Log, offset: int) -> int:
     return max(bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
 
-def _behind(log: Log, segment: LogSegment) -> int | None:
+def _next_base_offset(log: Log, segment: LogSegment) -> int | None:
     """Return the base offset of the next segment, or None."""
-    return next((each.base_offset for each in log.segments if each.base_offset > segment.base_offset), None)
+    return next((later.base_offset for later in log.segments if later.base_offset > segment.base_offset), None)
 
 
 def batch_view(segment: LogSegment, position: int, header: BatchHeader) -> BatchView:
@@ -324,8 +324,8 @@ def _control_type(segment: LogSegment, position: int) -> str:
     return control_type(None if record is None else record.key)[0]
 
 
-def read_batch(log: Log, base_offset: int, position: int, most: int = MOST_BYTES) -> bytes | None:
-    """Return at most `most` bytes of the batch at a position of a segment, or None without such a segment.
+def read_batch(log: Log, base_offset: int, position: int, limit: int = MAX_BATCH_BYTES) -> bytes | None:
+    """Return at most `limit` bytes of the batch at a position of a segment, or None without such a segment.
 
     There need not be a batch at the position, since `minibroker_protocol.fields.batches.record_set_tree` accepts any
     bytes.
@@ -341,44 +341,48 @@ def read_batch(log: Log, base_offset: int, position: int, most: int = MOST_BYTES
     with segment.log as fd:
         head = os.pread(fd, LOG_OVERHEAD, position)
         size = LOG_OVERHEAD + int.from_bytes(head[LENGTH_AT:], "big", signed=True)
-        return os.pread(fd, max(min(size, most, segment.size - position), 0), position)
+        return os.pread(fd, max(min(size, limit, segment.size - position), 0), position)
 
 
-def offset_entries(segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST) -> list[OffsetEntryView]:
-    """Return every `stride`-th entry of the offset index from slot `first` on, at most `most`.
+def offset_entries(
+    segment: LogSegment, first: int = 0, stride: int = 1, limit: int = MAX_ELEMENTS
+) -> list[OffsetEntryView]:
+    """Return every `stride`-th entry of the offset index from slot `first` on, at most `limit`.
 
     Raises:
         OSError: the file cannot be read.
     """
     index = segment.offset_index
-    slots = _slots(first, stride, most, index.entries)
+    slots = _slots(first, stride, limit, index.entries)
     return [OffsetEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
-def time_entries(segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST) -> list[TimeEntryView]:
-    """Return every `stride`-th entry of the time index from slot `first` on, at most `most`.
+def time_entries(
+    segment: LogSegment, first: int = 0, stride: int = 1, limit: int = MAX_ELEMENTS
+) -> list[TimeEntryView]:
+    """Return every `stride`-th entry of the time index from slot `first` on, at most `limit`.
 
     Raises:
         OSError: the file cannot be read.
     """
     index = segment.time_index
-    slots = _slots(first, stride, most, index.entries)
+    slots = _slots(first, stride, limit, index.entries)
     return [TimeEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
-def _slots(first: int, stride: int, most: int, entries: int) -> range:
+def _slots(first: int, stride: int, limit: int, entries: int) -> range:
     first, stride = max(first, 0), max(stride, 1)
-    return range(first, min(entries, first + stride * max(most, 0)), stride)
+    return range(first, min(entries, first + stride * max(limit, 0)), stride)
 
 
-def producers(log: Log, after: int = -1, most: int = MOST) -> list[ProducerView]:
-    """Return at most `most` producers with ids above `after`, ascending."""
+def producers(log: Log, after: int = -1, limit: int = MAX_ELEMENTS) -> list[ProducerView]:
+    """Return at most `limit` producers with ids above `after`, ascending."""
     active = log.producers.active
-    shown: list[ProducerView] = []
-    for producer_id in nsmallest(most, (producer_id for producer_id in active if producer_id > after)):
+    views: list[ProducerView] = []
+    for producer_id in nsmallest(limit, (producer_id for producer_id in active if producer_id > after)):
         entry = active[producer_id]
         begins = entry.current_txn_first_offset
-        shown.append(
+        views.append(
             ProducerView(
                 producer_id,
                 entry.producer_epoch,
@@ -387,28 +391,28 @@ def producers(log: Log, after: int = -1, most: int = MOST) -> list[ProducerView]
                 begins if begins >= 0 else None,
                 tuple(
                     SequenceView(
-                        each.first_sequence, each.last_sequence, each.base_offset, each.last_offset, each.timestamp
+                        batch.first_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.timestamp
                     )
-                    for each in entry.batches
+                    for batch in entry.batches
                 ),
             )
         )
-    return shown
+    return views
 
 
-def aborted_transactions(log: Log, offset: int = 0, most: int = MOST) -> list[AbortedView]:
-    """Return at most `most` aborted transactions whose markers are at or above `offset`.
+def aborted_transactions(log: Log, offset: int = 0, limit: int = MAX_ELEMENTS) -> list[AbortedView]:
+    """Return at most `limit` aborted transactions whose markers are at or above `offset`.
 
     Raises:
         OSError: an index cannot be read.
         CorruptIndexError: an index is invalid.
     """
-    shown: list[AbortedView] = []
+    views: list[AbortedView] = []
     for segment in log.segments[segment_number(log, offset) :]:
         if not segment.transaction_index.entries:
             continue
-        for each in segment.transaction_index.since(offset):
-            if len(shown) == most:
-                return shown
-            shown.append(AbortedView(segment.base_offset, *each))
-    return shown
+        for transaction in segment.transaction_index.since(offset):
+            if len(views) == limit:
+                return views
+            views.append(AbortedView(segment.base_offset, *transaction))
+    return views

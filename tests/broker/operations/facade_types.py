@@ -51,7 +51,7 @@ def of_handles(kafka: Broker) -> None:
     assert_type(kafka.clock.now_ms(), int)
     kafka.clock.advance(timedelta(days=1))
     assert_type(kafka.retention.run(), int)
-    assert_type([kafka.brokers[each] for each in kafka.brokers], list[BrokerNode])
+    assert_type([kafka.brokers[broker] for broker in kafka.brokers], list[BrokerNode])
     assert_type(kafka.brokers[0].is_up, bool)
     kafka.brokers[0].stop()
     assert_type(kafka.faults.add(api="Produce"), Fault)
@@ -81,12 +81,12 @@ def refused(kafka: Broker, names: Sequence[str]) -> None:
 
 def options(factory: KafkaFactory) -> None:
     """The options of a broker are typed everywhere."""
-    given: BrokerOptions = {
+    broker_options: BrokerOptions = {
         "topics": ["t"],
         "journal": 100,
         "config": {"num.partitions": 3, "log.cleaner.enable": True},
     }
-    assert_type(Broker(**given), Broker)
+    assert_type(Broker(**broker_options), Broker)
     assert_type(AsyncBroker(listen="127.0.0.1:0", brokers=3), AsyncBroker)
     assert_type(factory(timeout=1, clock=None), Broker)
     Broker(topic="t")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it is `topics`

@@ -84,11 +84,11 @@ def sharer(broker: Broker, topic: str = "jobs") -> Generator[ShareConsumer]:
 
 def polled(consumer: ShareConsumer, count: int) -> list[Message]:
     """Poll until `count` records have arrived, and return them."""
-    found: list[Message] = []
-    while len(found) < count:
-        found += consumer.poll(PATIENCE_S)
-    assert [each.error() for each in found] == [None] * count
-    return found
+    records: list[Message] = []
+    while len(records) < count:
+        records += consumer.poll(PATIENCE_S)
+    assert [item.error() for item in records] == [None] * count
+    return records
 
 
 def from_the_start(broker: Broker, **configs: str) -> None:

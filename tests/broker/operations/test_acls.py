@@ -50,11 +50,11 @@ def test_a_reset_brings_the_first_rules_back(guarded: Broker) -> None:
 
 def test_a_snapshot_has_the_rules_of_its_moment(guarded: Broker, tmp_path: Path) -> None:
     first = guarded.allow("User:ANONYMOUS", "write", topic="orders")
-    kept = guarded.snapshot(str(tmp_path / "kept"))
+    snapshot = guarded.snapshot(str(tmp_path / "kept"))
     guarded.remove_acls(first)
     guarded.deny("User:bob", "all", group="*")
     assert produced(guarded) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    guarded.restore(kept)
+    guarded.restore(snapshot)
     assert guarded.acls() == first
     assert produced(guarded) == 0
 
@@ -69,8 +69,8 @@ def test_a_snapshot_has_the_rules_of_its_moment(guarded: Broker, tmp_path: Path)
     ],
 )
 def test_a_rule_is_about_one_resource(resource: Resource, kind: ResourceType, name: str, guarded: Broker) -> None:
-    made = guarded.deny("User:alice", "DescribeConfigs", "describe_configs", "all", **resource)
-    assert [(each.resource_type, each.resource_name, each.permission_type) for each in made] == [
+    acls = guarded.deny("User:alice", "DescribeConfigs", "describe_configs", "all", **resource)
+    assert [(each.resource_type, each.resource_name, each.permission_type) for each in acls] == [
         (kind, name, PermissionType.DENY)
     ] * 3
     assert [each.operation for each in guarded.acls()] == [Operation.DESCRIBE_CONFIGS, Operation.ALL]

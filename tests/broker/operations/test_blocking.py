@@ -29,8 +29,8 @@ ENTERED = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 def blocking_class(cls: type) -> type:
     if cls is AsyncOperations:
         return Broker
-    found: type = getattr(blocking, cls.__name__.removeprefix("Async"))
-    return found
+    blocking_type: type = getattr(blocking, cls.__name__.removeprefix("Async"))
+    return blocking_type
 
 
 ASYNCHRONOUS = [
@@ -43,17 +43,17 @@ ASYNCHRONOUS = [
 
 @pytest.mark.parametrize("cls", ASYNCHRONOUS, ids=lambda each: each.__name__)
 def test_every_method_for_the_loop_has_a_blocking_form(cls: type) -> None:
-    own = {
+    methods = {
         name: each
         for name, each in vars(cls).items()
         if (inspect.isfunction(each) or isinstance(each, property))
         and name not in ON_THE_LOOP_ALONE
         and (name.startswith("__") or not name.startswith("_"))
     }
-    assert own
-    other = blocking_class(cls)
-    for name, each in own.items():
-        counterpart = inspect.getattr_static(other, ENTERED.get(name, name))
+    assert methods
+    blocking = blocking_class(cls)
+    for name, each in methods.items():
+        counterpart = inspect.getattr_static(blocking, ENTERED.get(name, name))
         if not inspect.iscoroutinefunction(each):
             assert type(counterpart) is type(each), name
             continue
@@ -64,9 +64,9 @@ def test_every_method_for_the_loop_has_a_blocking_form(cls: type) -> None:
 
 
 def test_help_shows_the_arguments_and_the_documentation_of_a_method() -> None:
-    shown = pydoc.plain(pydoc.render_doc(Broker.produce))
-    assert "\nproduce(self, topic: str, *values:" in shown
-    assert "Append records without a client; return the partition and offset of each." in shown
+    text = pydoc.plain(pydoc.render_doc(Broker.produce))
+    assert "\nproduce(self, topic: str, *values:" in text
+    assert "Append records without a client; return the partition and offset of each." in text
 
 
 def test_a_mistake_in_the_arguments_is_named_and_nothing_runs() -> None:
@@ -153,14 +153,14 @@ def test_an_async_broker_says_that_it_takes_async_with() -> None:
 
 
 async def test_a_call_that_holds_up_a_running_loop_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minibroker.broker, "_LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(minibroker.broker, "_CHECK_INTERVAL_S", 0.01)
     with Broker() as broker:
         with (
             pytest.warns(RuntimeWarning, match="this thread runs an event loop") as caught,
             pytest.raises(WaitTimeoutError, match=r"(?s)no topic 'orders'.*await asyncio\.to_thread\(kafka\.expect"),
         ):
             broker.expect("orders", timeout=1)  # This allows one check even on a busy machine.
-        assert [each.filename for each in caught] == [__file__]
+        assert [warning.filename for warning in caught] == [__file__]
         monkeypatch.undo()  # On a busy machine, a call that need not wait can take longer.
         broker.produce("orders", "x")
         assert broker.expect("orders", "x").offset == 0  # A call that need not wait issues no warning.
@@ -170,7 +170,7 @@ async def test_a_call_that_holds_up_a_running_loop_says_so(monkeypatch: pytest.M
 
 
 def test_a_loop_that_waits_on_a_stack_of_its_own_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minibroker.broker, "_LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(minibroker.broker, "_CHECK_INTERVAL_S", 0.01)
     loop = asyncio.new_event_loop()
     stack = greenlet.greenlet(loop.run_forever)  # Playwright's synchronous API does the same.
     loop.call_soon(greenlet.getcurrent().switch)

@@ -24,7 +24,7 @@ def test_leaders_move_and_producers_follow() -> None:
             assert broker.leader("t") == to
             producer.produce("t", b"%d" % to, partition=0)
             assert producer.flush(PATIENCE_S) == 0
-        assert [each.value for each in broker.records("t")] == [b"2", b"3", b"1"]
+        assert [record.value for record in broker.records("t")] == [b"2", b"3", b"1"]
 
 
 def test_racks_say_how_many_brokers_there_are(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_consumers_read_from_the_replica_in_their_rack() -> None:
             assert message is not None
             assert message.value() == b"x"
             consumer.close()
-            fetches = [each for each in broker.requests if each.api == "Fetch" and each.client_id == rack]
-            assert {each.node for each in fetches} == {leader, node_id}
+            fetches = [request for request in broker.requests if request.api == "Fetch" and request.client_id == rack]
+            assert {request.node for request in fetches} == {leader, node_id}
 
 
 def test_a_broker_is_taken_down_and_up_again() -> None:
@@ -97,7 +97,7 @@ def test_a_broker_is_taken_down_and_up_again() -> None:
         assert broker.brokers[led].is_up
         broker.brokers[led].stop()
         broker.reset()
-        assert all(broker.brokers[each].is_up for each in broker.brokers)
+        assert all(broker.brokers[node_id].is_up for node_id in broker.brokers)
 
 
 def accepts(port: int) -> bool:
@@ -137,7 +137,7 @@ def test_a_producer_finds_new_leaders_after_others_have_been_forgotten(begins_an
         for partition in range(3):
             producer.produce("t", b"y", partition=partition)
         assert producer.flush(PATIENCE_S) == 0
-        assert [each.value for each in broker.records("t")] == [b"y"] * 3
+        assert [record.value for record in broker.records("t")] == [b"y"] * 3
 
 
 def test_what_there_is_not_is_named() -> None:
@@ -156,14 +156,14 @@ def test_a_client_and_create_topic_get_the_same_number_of_replicas(
 ) -> None:
     with Broker(brokers=brokers) as broker:
         client: Any = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        asked = client.create_topics([NewTopic("asked", 1, replicas)])["asked"]
+        futures = client.create_topics([NewTopic("asked", 1, replicas)])["asked"]
         if made is None:
             with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
-                asked.result(PATIENCE_S)
+                futures.result(PATIENCE_S)
             with pytest.raises(OperationError, match=r"only 2 broker\(s\) are registered"):
                 broker.create_topic("given", replication_factor=replicas)
             return
-        asked.result(PATIENCE_S)
+        futures.result(PATIENCE_S)
         broker.create_topic("given", replication_factor=replicas)
         topics = client.list_topics(timeout=PATIENCE_S).topics
         assert [len(topics[name].partitions[0].replicas) for name in ("asked", "given")] == [made, made]

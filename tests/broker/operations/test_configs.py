@@ -23,11 +23,11 @@ def broker() -> Iterator[Broker]:
 def test_a_topics_configuration_is_altered_and_taken_back(broker: Broker) -> None:
     broker.configure_topic("t", {"retention.ms": 1_000, "cleanup.policy": "compact"})
     broker.configure_topic("t", {"cleanup.policy": None, "preallocate": True, "min.cleanable.dirty.ratio": 0.25})
-    found = broker.topic_config("t")
-    assert found["retention.ms"] == "1000"
-    assert found["cleanup.policy"] == "delete"
-    assert found["preallocate"] == "true"
-    assert found["min.cleanable.dirty.ratio"] == "0.25"
+    config = broker.topic_config("t")
+    assert config["retention.ms"] == "1000"
+    assert config["cleanup.policy"] == "delete"
+    assert config["preallocate"] == "true"
+    assert config["min.cleanable.dirty.ratio"] == "0.25"
     assert "cleanup.policy" not in broker.topics()["t"].configs
 
 

@@ -26,11 +26,16 @@ def test_waiting_until_a_group_is_stable(broker: Broker) -> None:
     with ExitStack() as members:
         for name in ("a", "b"):
             members.enter_context(member(broker, name, group_protocol="consumer"))
-        found = group.wait_until_stable(members=2)
-        assert (found.type, found.state, found.is_stable, found.protocol) == ("consumer", "Stable", True, "uniform")
-        assert sorted(each.client_id for each in found.members) == ["a", "b"]
-        assert {each.client_host for each in found.members} == {"127.0.0.1"}
-        assert sorted(place for each in found.members for place in each.partitions or ()) == [
+        description = group.wait_until_stable(members=2)
+        assert (description.type, description.state, description.is_stable, description.protocol) == (
+            "consumer",
+            "Stable",
+            True,
+            "uniform",
+        )
+        assert sorted(each.client_id for each in description.members) == ["a", "b"]
+        assert {each.client_host for each in description.members} == {"127.0.0.1"}
+        assert sorted(key for each in description.members for key in each.partitions or ()) == [
             ("orders", number) for number in range(4)
         ]
         assert group.lag() == dict.fromkeys((("orders", number) for number in range(4)), 0)

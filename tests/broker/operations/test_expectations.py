@@ -34,9 +34,9 @@ def test_it_waits_for_a_real_producer_and_for_the_topic(broker: Broker) -> None:
 
     thread = threading.Thread(target=produce)
     thread.start()
-    found = broker.wait_for("awaited", 3)
+    records = broker.wait_for("awaited", 3)
     thread.join()
-    assert [each.json() for each in found] == [0, 1, 2]
+    assert [item.json() for item in records] == [0, 1, 2]
 
 
 def test_only_what_matches_counts(broker: Broker) -> None:
@@ -215,7 +215,7 @@ def test_a_topic_without_records_that_seems_misspelt_is_a_warning_at_the_callers
             MinibrokerWarning, match=r"^expect_none: there is no topic 'ordres'; .*did you mean orders\?"
         ) as caught:
             broker.expect_none("ordres")
-        assert [(each.filename, each.category) for each in caught] == [(__file__, MinibrokerWarning)]
+        assert [(warning.filename, warning.category) for warning in caught] == [(__file__, MinibrokerWarning)]
         broker.expect_none("orders-2")  # This name resembles an existing one on purpose.
         broker.expect_none("invoices")
         broker.create_topic("ordres")
@@ -226,7 +226,7 @@ async def test_a_warning_of_a_misspelt_topic_has_the_line_that_awaits_it() -> No
     async with AsyncBroker(topics=["orders"]) as broker:
         with pytest.warns(MinibrokerWarning, match="no topic 'ordres'") as caught:
             await broker.expect_none("ordres")
-        assert [each.filename for each in caught] == [__file__]
+        assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_that_nothing_is_sent_can_be_held_for_some_time(broker: Broker) -> None:

@@ -23,11 +23,11 @@ def test_a_fault_within_a_block() -> None:
             produce(broker)
         assert fault.fired == 2
         assert broker.faults.list() == ()
-        asked = broker.requests.entries(api="Produce")
-        assert [sorted(code.name for code in each.error_codes) for each in asked] == [
+        entries = broker.requests.entries(api="Produce")
+        assert [sorted(code.name for code in request.error_codes) for request in entries] == [
             ["NOT_LEADER_OR_FOLLOWER"], ["NOT_LEADER_OR_FOLLOWER"], [],
         ]  # fmt: skip
-        assert [each.fault for each in asked] == [fault, fault, None]
+        assert [request.fault for request in entries] == [fault, fault, None]
 
 
 def test_faults_are_added_listed_and_removed() -> None:
@@ -90,13 +90,13 @@ def test_a_fault_without_a_block_is_a_warning_with_its_line() -> None:
         line = line_here() + 2
         with pytest.warns(MinibrokerWarning, match=r"'Produce', drop='before'\) was made and never") as caught:
             broker.fault(api="Produce", drop="before")
-        assert [(each.filename, each.lineno) for each in caught] == [(__file__, line)]
+        assert [(warning.filename, warning.lineno) for warning in caught] == [(__file__, line)]
         assert broker.faults.list() == ()
         line = line_here() + 1
-        kept = [broker.fault(api="Fetch", drop="after")]
+        contexts = [broker.fault(api="Fetch", drop="after")]
         with pytest.warns(MinibrokerWarning, match=r"broker\.faults\.add") as caught:
-            kept.clear()
-        assert [each.lineno for each in caught] == [line]
+            contexts.clear()
+        assert [warning.lineno for warning in caught] == [line]
         later = broker.fault(api="Fetch", drop="after")
         with pytest.warns(MinibrokerWarning, match="has hit no request"), later:
             assert len(broker.faults.list()) == 1
@@ -108,7 +108,7 @@ async def test_a_fault_of_an_async_broker_takes_async_with() -> None:
     async with AsyncBroker() as broker:
         with pytest.warns(MinibrokerWarning, match="with an AsyncBroker `async with`") as caught:
             broker.fault(api="Produce", drop="before")
-        assert [each.filename for each in caught] == [__file__]
+        assert [warning.filename for warning in caught] == [__file__]
         with pytest.raises(TypeError, match=r"`async with broker\.fault"), broker.fault(api="Produce", drop="before"):
             raise AssertionError("it was entered")
         with pytest.warns(MinibrokerWarning, match="has hit no request"):

@@ -30,11 +30,11 @@ def test_waiting_until_a_group_is_stable(broker: Broker) -> None:
     with ExitStack() as members:
         for name in ("a", "b"):
             members.enter_context(member(broker, name))
-        found = group.wait_until_stable(members=2)
-        assert (found.state, found.is_stable, found.protocol) == ("Stable", True, "range")
-        assert sorted(each.client_id for each in found.members) == ["a", "b"]
-        assert {each.client_host for each in found.members} == {"127.0.0.1"}
-        assert sorted(place for each in found.members for place in each.partitions or ()) == [
+        description = group.wait_until_stable(members=2)
+        assert (description.state, description.is_stable, description.protocol) == ("Stable", True, "range")
+        assert sorted(each.client_id for each in description.members) == ["a", "b"]
+        assert {each.client_host for each in description.members} == {"127.0.0.1"}
+        assert sorted(key for each in description.members for key in each.partitions or ()) == [
             ("orders", index) for index in range(4)
         ]
         assert broker.groups() == ["g"]
@@ -55,7 +55,7 @@ def test_what_a_group_has_committed_and_how_far_it_is_behind(broker: Broker) -> 
 
 
 def test_a_wait_for_records_ends_with_the_append(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_PAUSE_BETWEEN_APPENDS", 2 * PATIENCE_S)
+    monkeypatch.setattr(waiting, "_PAUSE_BETWEEN_APPENDS_S", 2 * PATIENCE_S)
     looked = threading.Event()
 
     def is_awaited(record: ConsumerRecord) -> bool:
@@ -71,7 +71,7 @@ def test_a_wait_for_records_ends_with_the_append(broker: Broker, monkeypatch: py
 
 
 def test_a_wait_for_a_group_that_reads_ends_with_its_commit(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_PAUSE_BETWEEN_APPENDS", 2 * PATIENCE_S)
+    monkeypatch.setattr(waiting, "_PAUSE_BETWEEN_APPENDS_S", 2 * PATIENCE_S)
     looked = threading.Event()
     has_read = _Progress.has_read
 
@@ -97,7 +97,7 @@ def test_a_wait_leaves_no_listener_at_a_log(broker: Broker) -> None:
         broker.wait_for("orders", 2, timeout=0.01)
     topic = broker.services.core.topics.get("orders")
     assert topic is not None
-    assert [each.log._listeners for each in topic.partitions] == [{}] * 4
+    assert [partition.log._listeners for partition in topic.partitions] == [{}] * 4
 
 
 def test_a_rebalance_can_be_forced(broker: Broker) -> None:

@@ -23,14 +23,16 @@ def values(broker: Broker, topic: str, **options: object) -> list[bytes | None]:
 
 def test_what_is_produced_is_read_back(broker: Broker) -> None:
     places = broker.produce("plain", b"\x00\xff", "text", {"id": 1, "name": "Ä"}, 7, None)
-    assert [(place.topic, place.partition, place.offset) for place in places] == [("plain", 0, n) for n in range(5)]
-    found = broker.records("plain")
-    assert [record.value for record in found] == [
+    assert [(position.topic, position.partition, position.offset) for position in places] == [
+        ("plain", 0, n) for n in range(5)
+    ]
+    records = broker.records("plain")
+    assert [record.value for record in records] == [
         b"\x00\xff", b"text", '{"id":1,"name":"Ä"}'.encode(), b"7", None,
     ]  # fmt: skip
-    assert (found[1].text(), found[2].json(), found[4].json()) == ("text", {"id": 1, "name": "Ä"}, None)
+    assert (records[1].text(), records[2].json(), records[4].json()) == ("text", {"id": 1, "name": "Ä"}, None)
     assert values(broker, "plain", start=3) == [b"7", None]
-    assert (found[0].timestamp_type, found[0].message_format, found[0].codec) == ("CreateTime", 2, "none")
+    assert (records[0].timestamp_type, records[0].message_format, records[0].codec) == ("CreateTime", 2, "none")
 
 
 def test_keys_headers_and_timestamps(broker: Broker) -> None:
@@ -50,14 +52,14 @@ def test_keys_go_where_clients_send_them(broker: Broker) -> None:
     for key in keys:
         producer.produce("orders", key, key)
     producer.flush(PATIENCE_S)
-    theirs = {r.key_text(): r.partition for r in broker.records("orders") if r.value == r.key}
-    assert [place.partition for place in ours] == [theirs[key] for key in keys]
+    expected = {r.key_text(): r.partition for r in broker.records("orders") if r.value == r.key}
+    assert [place.partition for place in ours] == [expected[key] for key in keys]
 
 
 def test_records_without_a_key_take_turns(broker: Broker) -> None:
     broker.create_topic("turns", 3)
     places = [*broker.produce("turns", 1, 2, 3, 4), *broker.produce("turns", 5, 6)]
-    assert [place.partition for place in places] == [0, 1, 2, 0, 1, 2]
+    assert [position.partition for position in places] == [0, 1, 2, 0, 1, 2]
     assert values(broker, "turns", partition=1) == [b"2", b"5"]
 
 
@@ -67,14 +69,14 @@ def test_old_formats_are_stored_and_consumed(broker: Broker, message_format: str
     topic = f"old-{message_format}-{codec}"
     broker.produce(topic, "a", "b", key="k", message_format=message_format, codec=codec)  # type: ignore[arg-type]  # literals
     broker.produce(topic, "c")
-    found = broker.records(topic)
-    assert [(record.offset, record.value, record.message_format) for record in found] == [
+    records = broker.records(topic)
+    assert [(record.offset, record.value, record.message_format) for record in records] == [
         (0, b"a", int(message_format[1])),
         (1, b"b", int(message_format[1])),
         (2, b"c", 2),
     ]
-    assert found[0].codec == codec
-    assert found[0].timestamp_type == ("NoTimestampType" if message_format == "v0" else "CreateTime")
+    assert records[0].codec == codec
+    assert records[0].timestamp_type == ("NoTimestampType" if message_format == "v0" else "CreateTime")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "old"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     assert [message.value() for message in consumer.consume(3, PATIENCE_S)] == [b"a", b"b", b"c"]
@@ -85,9 +87,9 @@ def test_old_formats_are_stored_and_consumed(broker: Broker, message_format: str
 def test_codecs_of_the_newest_format(broker: Broker, codec: str) -> None:
     topic = f"new-{codec}"
     broker.produce(topic, *range(1000), codec=codec)  # type: ignore[arg-type]  # literals
-    found = broker.records(topic)
-    assert [record.json() for record in found] == list(range(1000))
-    assert {record.codec for record in found} == {codec}
+    records = broker.records(topic)
+    assert [record.json() for record in records] == list(range(1000))
+    assert {record.codec for record in records} == {codec}
 
 
 def test_many_records_are_batches_of_a_size_that_the_topic_allows(broker: Broker) -> None:
@@ -158,10 +160,10 @@ def test_fresh_topics_have_names_of_their_own(broker: Broker) -> None:
 
 
 def test_topics_are_created_described_and_deleted(broker: Broker) -> None:
-    made = broker.create_topic("made", 2, configs={"retention.ms": 60_000, "preallocate": False})
-    assert (made.name, made.partitions, made.is_internal) == ("made", 2, False)
-    assert made.configs == {"retention.ms": "60000", "preallocate": "false"}
-    assert broker.topics()["made"] == made
+    description = broker.create_topic("made", 2, configs={"retention.ms": 60_000, "preallocate": False})
+    assert (description.name, description.partitions, description.is_internal) == ("made", 2, False)
+    assert description.configs == {"retention.ms": "60000", "preallocate": "false"}
+    assert broker.topics()["made"] == description
     with pytest.raises(OperationError, match="topic 'made': Topic 'made' already exists"):
         broker.create_topic("made")
     broker.delete_topic("made")

@@ -59,7 +59,7 @@ def test_topics_that_are_kept_go_on_where_they_were() -> None:
         }
         assert broker.records("made") == broker.records("given") == []
         assert broker.groups() == []
-        assert [place.offset for place in broker.produce("given", "z")] == [2]
+        assert [position.offset for position in broker.produce("given", "z")] == [2]
         assert consumed(broker, "given", 1) == [b"z"]
 
 
@@ -118,14 +118,14 @@ def test_a_snapshot_brings_everything_back(tmp_path: Path) -> None:
                 broker.restore(snapshot)
                 assert broker.topics() == topics
                 assert broker.records("made", isolation="read_uncommitted") == records
-                assert [each.text() for each in broker.records("given")] == ["x", "y"]
+                assert [record.text() for record in broker.records("given")] == ["x", "y"]
                 assert broker.group("g").committed() == {("given", 0): 2}
                 broker.produce("given", "other")
                 assert consumed(broker, "given", 1) == [b"other"]
             directory = snapshot.directory
         assert not os.path.exists(directory)
         transactional.commit_transaction(PATIENCE_S)
-        assert [each.text() for each in broker.records("made", partition=1)] == ["pending"]
+        assert [record.text() for record in broker.records("made", partition=1)] == ["pending"]
 
 
 def test_a_snapshot_is_a_data_directory(tmp_path: Path) -> None:
@@ -136,13 +136,13 @@ def test_a_snapshot_is_a_data_directory(tmp_path: Path) -> None:
         with pytest.raises(OperationError, match=r"snapshot: .*/snapshot is there already"):
             broker.snapshot(directory)
     with Broker(data_dir=directory) as again:
-        assert [each.text() for each in again.records("given")] == ["x", "y"]
+        assert [record.text() for record in again.records("given")] == ["x", "y"]
         assert again.group("g").committed() == {("given", 0): 2}
-    with Broker() as other:
-        other.restore(directory)
-        assert [each.text() for each in other.records("made")] == ["a", "b", "c"]
+    with Broker() as second:
+        second.restore(directory)
+        assert [record.text() for record in second.records("made")] == ["a", "b", "c"]
         with pytest.raises(OperationError, match="is not a snapshot: it has no minibroker-topics"):
-            other.restore(str(tmp_path))
+            second.restore(str(tmp_path))
 
 
 def test_a_snapshot_takes_no_more_room_than_there_is_in_it(tmp_path: Path) -> None:

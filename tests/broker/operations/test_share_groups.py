@@ -27,14 +27,14 @@ def test_what_a_group_has_in_flight(broker: Broker) -> None:
     assert group.share_partitions() == {}
     broker.produce("jobs", "a", "b", "c", "d")
     with sharer(broker) as consumer:
-        found = group.wait_until_stable(members=1)
-        assert (found.type, found.state, found.protocol) == ("share", "Stable", "simple")
-        (only,) = found.members
+        description = group.wait_until_stable(members=1)
+        assert (description.type, description.state, description.protocol) == ("share", "Stable", "simple")
+        (only,) = description.members
         assert (only.client_id, only.partitions) == ("sharer", (PLACE,))
         records = polled(consumer, 4)
         (described,) = group.share_partitions().values()
-        taken = InFlightRecords(0, 3, "ACQUIRED", 1, only.member_id)
-        assert described == SharePartitionDescription(start_offset=0, lag=4, in_flight=(taken,))
+        acquired = InFlightRecords(0, 3, "ACQUIRED", 1, only.member_id)
+        assert described == SharePartitionDescription(start_offset=0, lag=4, in_flight=(acquired,))
         assert (described.acquired, described.delivery_counts) == (4, dict.fromkeys(range(4), 1))
         assert (group.committed(), group.lag()) == ({PLACE: 0}, {PLACE: 4})
         kinds = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.ACCEPT, AcknowledgeType.REJECT

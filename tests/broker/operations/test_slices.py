@@ -16,7 +16,7 @@ Operation = Callable[[AsyncBroker], Awaitable[object]]
 
 
 async def records(broker: AsyncBroker) -> None:
-    assert [each.json() for each in await broker.records("large")] == [*range(SIZE // 2)] * 2
+    assert [record.json() for record in await broker.records("large")] == [*range(SIZE // 2)] * 2
 
 
 async def wait_for(broker: AsyncBroker) -> None:
@@ -103,6 +103,6 @@ async def test_records_that_are_deleted_while_they_are_read_are_passed_over(larg
     await asyncio.sleep(0)
     await large.reset(keep_topics=True)
     await large.produce("large", "after", partition=0)
-    found = [each.offset for each in await reading]
-    assert found == sorted(set(found))
-    assert all(offset < SIZE // 2 for offset in found)
+    offsets = [record.offset for record in await reading]
+    assert offsets == sorted(set(offsets))
+    assert all(offset < SIZE // 2 for offset in offsets)

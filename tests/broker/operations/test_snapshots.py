@@ -43,13 +43,13 @@ def end(harness: Harness, topic: str = "t") -> int:
 
 def records(harness: Harness, topic: str) -> list[tuple[int, bytes | None]]:
     """Return all records of a topic with their offsets."""
-    found: dict[int, bytes | None] = {}
+    values: dict[int, bytes | None] = {}
     log_end = end(harness, topic)
     offset = 0
     while offset < log_end:
-        found |= values_in(bytes_in(harness.fetch_one(offset, topic)))
-        offset = max(found) + 1
-    return list(found.items())
+        values |= values_in(bytes_in(harness.fetch_one(offset, topic)))
+        offset = max(values) + 1
+    return list(values.items())
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -166,12 +166,12 @@ def test_a_damaged_snapshot_is_refused_and_changes_nothing(
 
 
 def test_the_directory_of_a_broker_that_runs_is_refused(harness: Harness, tmp_path: Path) -> None:
-    other = Harness(str(tmp_path / "other"))
+    second = Harness(str(tmp_path / "other"))
     with pytest.raises(ConflictError, match="is in use: stop its broker first"):
         restore_snapshot(harness.services, tmp_path / "other")
-    other.create("o")
-    other.produce(batch(b"of another"), "o")
-    other.close()
+    second.create("o")
+    second.produce(batch(b"of another"), "o")
+    second.close()
     restore_snapshot(harness.services, tmp_path / "other")
     assert end(harness, "o") == 1
     lock = DirectoryLock(str(tmp_path / "other"))
@@ -194,9 +194,9 @@ def test_a_directory_of_kafka_has_no_topics_file_and_is_restored(harness: Harnes
 
 
 def test_a_snapshot_that_a_broker_has_run_on_is_a_data_directory(harness: Harness, tmp_path: Path) -> None:
-    other = Harness(str(tmp_path / "snapshot"))
-    other.produce(batch(b"more"), "t")
-    other.close()
+    second = Harness(str(tmp_path / "snapshot"))
+    second.produce(batch(b"more"), "t")
+    second.close()
     assert not (tmp_path / "snapshot" / MARK).exists()
     restore_snapshot(harness.services, tmp_path / "snapshot")
     assert end(harness) == 2
@@ -326,7 +326,7 @@ def test_what_was_given_out_is_not_given_out_again_after_a_restore_and_a_kill(ha
     take_snapshot(harness.services, tmp_path / "later")
     for _ in range(3):
         transactional.init()
-    given = {(transactional.id, transactional.epoch), (init_producer_id(harness, None).producer_id, 0)}
+    used_ids = {(transactional.id, transactional.epoch), (init_producer_id(harness, None).producer_id, 0)}
     features = harness.core.features
     before = epoch(harness)
     for source in ("later", "snapshot", "later"):
@@ -339,8 +339,8 @@ def test_what_was_given_out_is_not_given_out_again_after_a_restore_and_a_kill(ha
             assert harness.core.features.epoch > feature_epoch
             again = Producer(harness, "mine")
             new = {(again.id, again.epoch), (init_producer_id(harness, None).producer_id, 0)}
-            assert given.isdisjoint(new)
-            given |= new
+            assert used_ids.isdisjoint(new)
+            used_ids |= new
             end_it()
             harness.run_soon()
         features, before = harness.core.features, epoch(harness)
@@ -357,14 +357,14 @@ def test_a_topic_that_is_made_after_a_reset_and_a_kill_has_no_smaller_leader_epo
 
 
 def test_producer_ids_of_another_brokers_snapshot_are_not_given_out(tmp_path: Path) -> None:
-    other = Harness(str(tmp_path / "other"))
-    other.create("t")
-    theirs = {init_producer_id(other, None).producer_id for _ in range(1500)}
-    take_snapshot(other.services, tmp_path / "snapshot")
+    second = Harness(str(tmp_path / "other"))
+    second.create("t")
+    expected = {init_producer_id(second, None).producer_id for _ in range(1500)}
+    take_snapshot(second.services, tmp_path / "snapshot")
     harness = Harness(str(tmp_path / "data"))
     init_producer_id(harness, None)
     restore_snapshot(harness.services, tmp_path / "snapshot")
-    assert init_producer_id(harness, None).producer_id not in theirs
+    assert init_producer_id(harness, None).producer_id not in expected
 
 
 def test_a_snapshot_and_a_restore_over_http_name_what_is_wrong(tmp_path: Path) -> None:

@@ -68,7 +68,11 @@ def test_compaction_leaves_the_newest_of_each_key() -> None:
         for number in range(10):
             broker.produce("c", number, key=f"k{number % 3}")
         broker.compact()
-        assert [(each.key_text(), each.json()) for each in broker.records("c")] == [("k1", 7), ("k2", 8), ("k0", 9)]
+        assert [(record.key_text(), record.json()) for record in broker.records("c")] == [
+            ("k1", 7),
+            ("k2", 8),
+            ("k0", 9),
+        ]
         broker.compact("c")
         with pytest.raises(OperationError, match="topic 'plain' is not compacted"):
             broker.compact("plain")

@@ -53,7 +53,7 @@ def test_a_fault_that_cannot_match_is_named(fields: dict[str, Any], reason: str)
     with Broker(topics=["orders:2"]) as broker:
         with pytest.warns(MinibrokerWarning, match=f"cannot match: {re.escape(reason)}") as caught:
             broker.faults.add(error="NETWORK_EXCEPTION", **fields)
-        assert [each.filename for each in caught] == [__file__]
+        assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_a_fault_that_may_match_is_not_named() -> None:
@@ -72,7 +72,7 @@ def test_a_fault_whose_block_ends_without_a_hit_is_named() -> None:
             broker.fault(api="Produce", error="NETWORK_EXCEPTION"),
         ):
             pass
-        assert [each.filename for each in caught] == [__file__]
+        assert [warning.filename for warning in caught] == [__file__]
         with pytest.raises(LookupError), broker.fault(api="Produce", error="NETWORK_EXCEPTION"):
             raise LookupError  # This error is more informative than a warning.
 
@@ -96,7 +96,7 @@ def test_retention_on_a_clock_that_was_moved_is_named() -> None:
         broker.clock.advance(1)
         with pytest.warns(MinibrokerWarning, match="retention has deleted records of 'orders'") as caught:
             broker.clock.advance(8 * 24 * 3600)
-        assert [each.filename for each in caught] == [__file__]
+        assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_retention_that_was_asked_for_is_not_named() -> None:

@@ -74,7 +74,7 @@ def test_a_misspelt_group_is_a_warning_in_python_and_a_log_line_over_http(
     for ask in (running.group("biling").lag, running.group("biling").committed):
         with pytest.warns(MinibrokerWarning, match=r"no group 'biling'; .*; did you mean billing\?$") as caught:
             assert ask() == {}
-        assert [each.filename for each in caught] == [__file__]
+        assert [warning.filename for warning in caught] == [__file__]
     assert running.group("billing").committed() == {("orders", 0): 0}
     assert Control(running.control_url).get("/groups/biling/lag")["total"] == 0
     assert "there is no group 'biling'" in caplog.text

@@ -12,7 +12,7 @@ from minibroker_protocol.records.header import CompressionCodec
 from minibroker_storage.config import LogConfig
 from minibroker_storage.log import Log
 from minibroker_storage.views.look_ups import LookUp, find_offset, find_time
-from minibroker_storage.views.probes import WatchedOffsetIndex, WatchedTimeIndex
+from minibroker_storage.views.probes import RecordingOffsetIndex, RecordingTimeIndex
 from minibroker_storage.views.snapshot import (
     aborted_transactions,
     batch_page,
@@ -54,13 +54,15 @@ def test_the_view_of_a_log_has_its_segments_and_marks(log: Log) -> None:
         log.log_end_offset,
     )
     assert view.segment_count == len(view.segments) == len(log.segments) > 3
-    assert [each.base_offset for each in view.segments] == [each.base_offset for each in log.segments]
-    assert [each.end_offset for each in view.segments[:-1]] == [each.base_offset for each in view.segments[1:]]
+    assert [segment.base_offset for segment in view.segments] == [segment.base_offset for segment in log.segments]
+    assert [segment.end_offset for segment in view.segments[:-1]] == [
+        segment.base_offset for segment in view.segments[1:]
+    ]
     assert view.segments[-1].end_offset == log.log_end_offset
-    assert sum(each.size for each in view.segments) == view.size
-    assert [each.is_active for each in view.segments].count(True) == 1
-    for each in view.segments:
-        assert Path(view.directory, each.file).stat().st_size == each.size
+    assert sum(segment.size for segment in view.segments) == view.size
+    assert [segment.is_active for segment in view.segments].count(True) == 1
+    for segment in view.segments:
+        assert Path(view.directory, segment.file).stat().st_size == segment.size
     assert log_view(log, 1, 2).segments == view.segments[1:3]
     assert asdict(view)["leader_epochs"] == ({"epoch": 0, "start_offset": 0},)
 
@@ -71,19 +73,19 @@ def test_pages_of_batches_are_all_batches(log: Log) -> None:
         for segment in log.segments
         for batch in iter_batches(Path(segment.log.path).read_bytes())
     ]
-    for most in (1, 7, 1000):
-        found: list[Any] = []
+    for limit in (1, 7, 1000):
+        batches: list[Any] = []
         offset: int | None = 0
         while offset is not None:
-            page = batch_page(log, offset, most)
-            assert len(page.batches) <= most
-            found += page.batches
+            page = batch_page(log, offset, limit)
+            assert len(page.batches) <= limit
+            batches += page.batches
             offset = page.next_offset
-        assert [(each.base_offset, each.last_offset, each.size) for each in found] == expected
+        assert [(item.base_offset, item.last_offset, item.size) for item in batches] == expected
         indexed = {
             (segment.base_offset, entry.position) for segment in log.segments for entry in offset_entries(segment)
         }
-        assert {(each.segment, each.position) for each in found if each.is_indexed} == indexed
+        assert {(item.segment, item.position) for item in batches if item.is_indexed} == indexed
     assert batch_page(log, log.log_end_offset).batches == ()
 
 
@@ -92,21 +94,21 @@ def test_index_entries_are_those_of_the_files(log: Log) -> None:
     assert segment_with(log, segment.base_offset) is segment
     assert segment_with(log, 1) is None
     entries = offset_entries(segment)
-    assert [each.position for each in entries] == [
+    assert [entry.position for entry in entries] == [
         segment.offset_index.entry(slot).position for slot in range(segment.offset_index.entries)
     ]
-    assert [each.slot for each in offset_entries(segment, 1, 2, 2)] == [1, 3]
-    assert [each.timestamp for each in time_entries(segment)] == [
+    assert [entry.slot for entry in offset_entries(segment, 1, 2, 2)] == [1, 3]
+    assert [entry.timestamp for entry in time_entries(segment)] == [
         segment.time_index.entry(slot).timestamp for slot in range(segment.time_index.entries)
     ]
 
 
 def test_producers_and_aborted_transactions_are_shown(log: Log) -> None:
-    shown = producers(log)
-    assert [each.producer_id for each in shown] == [10, 30, 50]
-    assert producers(log, 10, 1) == shown[1:2]
-    assert all(each.transaction_begins is None for each in shown)
-    assert [each.producer_id for each in aborted_transactions(log)] == [30, 50]
+    views = producers(log)
+    assert [view.producer_id for view in views] == [10, 30, 50]
+    assert producers(log, 10, 1) == views[1:2]
+    assert all(view.transaction_begins is None for view in views)
+    assert [view.producer_id for view in aborted_transactions(log)] == [30, 50]
     last = aborted_transactions(log)[-1]
     assert aborted_transactions(log, last.last_offset) == [last]
 
@@ -174,8 +176,8 @@ def test_the_probes_are_the_windows_that_the_search_reads(
     real = os.pread
     for key in (0, 1, offset // 2, offset - 1, offset, offset + 1, *(chance.randrange(offset + 2) for _ in range(40))):
         for watched, size, plain in (
-            (WatchedOffsetIndex(index), 8, index),
-            (WatchedTimeIndex(times), 12, times),
+            (RecordingOffsetIndex(index), 8, index),
+            (RecordingTimeIndex(times), 12, times),
         ):
             reads: list[tuple[int, int]] = []
 
@@ -185,18 +187,18 @@ def test_the_probes_are_the_windows_that_the_search_reads(
 
             with monkeypatch.context() as patch:
                 patch.setattr(os, "pread", pread)
-                found = watched.lookup(key)
-            assert found == plain.lookup(key)
+                entry = watched.lookup(key)
+            assert entry == plain.lookup(key)
             assert reads == [(each.first * size, (each.end - each.first) * size) for each in watched.probes]
 
 
 def test_the_bytes_of_a_batch_are_those_of_the_file(log: Log) -> None:
-    for each in batch_page(log, 0, 20).batches:
-        data = read_batch(log, each.segment, each.position)
+    for batch in batch_page(log, 0, 20).batches:
+        data = read_batch(log, batch.segment, batch.position)
         assert data is not None
-        assert next(iter(iter_batches(data))).header.base_offset == each.base_offset
-        assert len(data) == each.size
-        short = read_batch(log, each.segment, each.position, 70)
+        assert next(iter(iter_batches(data))).header.base_offset == batch.base_offset
+        assert len(data) == batch.size
+        short = read_batch(log, batch.segment, batch.position, 70)
         assert short == data[:70]
     assert read_batch(log, 1, 0) is None
     size = log.segments[0].size

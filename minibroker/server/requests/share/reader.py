@@ -223,7 +223,7 @@ class ShareReader:
         kept = [each for each in batches if each.first <= last and each.last >= first]
         begin, end = (kept[0].begin, kept[-1].end) if kept else (0, 0)
         records = found.data._replace(position=found.data.position + begin, size=end - begin)
-        found.log.resume_behind(records, last + 1)
+        found.log.resume_after(records, last + 1)
         listed = [
             AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.deliveries)
             for each in acquired

@@ -106,7 +106,7 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
                     aborted.update(aborted_transactions(log.filesystem.read(path), path))
     except CorruptIndexError:
         snapshot_offset, producers = 0, {}
-    state = ProducerStateManager("", INT64_MAX, known=producers)
+    state = ProducerStateManager("", INT64_MAX, initial=producers)
     ends = {(txn.producer_id, txn.last_offset) for txn in aborted}
     for entries in _entries_after(log, snapshot_offset, end_position, engine):
         aborted.update(txn for txn in _replay(state, entries, snapshot_offset) if (txn[0], txn.last_offset) not in ends)

@@ -15,8 +15,8 @@ from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
     OFFSET_CHECKPOINTS,
-    PASSING_DIRECTORY,
     RECOVERY_POINTS,
+    TEMPORARY_DIRECTORY,
     TopicPartition,
     parse_partition_directory,
 )
@@ -130,7 +130,7 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
             )
         elif named is not None:
             partitions[named] = Partition(*named, path, data)
-        elif PASSING_DIRECTORY.fullmatch(entry.name) is None and any(
+        elif TEMPORARY_DIRECTORY.fullmatch(entry.name) is None and any(
             file.name.endswith(LOG_SUFFIX) for file in data.filesystem.entries(path)
         ):
             message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"

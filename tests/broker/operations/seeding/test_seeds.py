@@ -90,7 +90,7 @@ def test_a_broker_that_starts_again_has_each_record_once(tmp_path: Path) -> None
     seeds = written(tmp_path / "seeds.json", {"records": [{"topic": "t", "value": "once"}]})
     for _ in range(2):
         with Broker(seed_data=seeds, data_dir=str(tmp_path / "data")) as broker:
-            assert [each.text() for each in broker.records("t")] == ["once"]
+            assert [record.text() for record in broker.records("t")] == ["once"]
 
 
 def test_a_reset_brings_the_seeds_back_with_the_time_of_the_machine(tmp_path: Path) -> None:

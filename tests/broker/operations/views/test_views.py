@@ -72,19 +72,19 @@ async def test_a_group_has_its_state_members_offsets_and_lag(broker: AsyncBroker
         assert (view.type, view.state, view.generation) == (kind, "Stable", described.generation)
         assert view.state in view.states
         assert (view.member_count, view.protocol) == (1, described.protocol)
-        (one,) = view.members
-        assert (one.member_id, one.client_id) == (described.members[0].member_id, "a")
-        assert one.subscribed_topics == ("orders",)
-        assert one.partitions is not None
-        assert set(one.partitions) == {("orders", 0), ("orders", 1)}
-        assert (one.target == one.partitions) == (kind == "consumer")
-        assert (one.is_leader, one.epoch is None) == ((True, True) if kind == "classic" else (False, False))
+        (member,) = view.members
+        assert (member.member_id, member.client_id) == (described.members[0].member_id, "a")
+        assert member.subscribed_topics == ("orders",)
+        assert member.partitions is not None
+        assert set(member.partitions) == {("orders", 0), ("orders", 1)}
+        assert (member.target == member.partitions) == (kind == "consumer")
+        assert (member.is_leader, member.epoch is None) == ((True, True) if kind == "classic" else (False, False))
         committed = await group.committed()
         lag = await group.lag()
-        assert {(each.topic, each.partition): each.committed for each in view.offsets} == committed
-        for each in view.offsets:
-            assert each.lag is not None
-            assert each.lag <= lag[each.topic, each.partition] + 1  # The member continues to read.
+        assert {(offset.topic, offset.partition): offset.committed for offset in view.offsets} == committed
+        for offset in view.offsets:
+            assert offset.lag is not None
+            assert offset.lag <= lag[offset.topic, offset.partition] + 1  # The member continues to read.
         assert json.loads(json.dumps(asdict(view)))["members"][0]["client_id"] == "a"
         (row,) = (await groups.group_page(services)).groups
         assert (row.group_id, row.type, row.members) == ("g", kind, 1)
@@ -105,11 +105,11 @@ async def test_transactions_have_their_states_and_partitions(broker: AsyncBroker
         return producer
 
     producer = await aside(begin)
-    (one,) = (await transactions.transaction_page(services)).transactions
-    assert (one.transactional_id, one.state) == ("copier", "Ongoing")
-    assert list(one.partitions) == [("orders", 1)]
-    (writer,) = snapshot.producers(log_of(broker, 1), most=100)
-    assert (writer.producer_id, writer.producer_epoch) == (one.producer_id, one.producer_epoch)
+    (transaction,) = (await transactions.transaction_page(services)).transactions
+    assert (transaction.transactional_id, transaction.state) == ("copier", "Ongoing")
+    assert list(transaction.partitions) == [("orders", 1)]
+    (writer,) = snapshot.producers(log_of(broker, 1), limit=100)
+    assert (writer.producer_id, writer.producer_epoch) == (transaction.producer_id, transaction.producer_epoch)
     assert writer.transaction_begins == 0
     assert (writer.batches[0].first_sequence, writer.batches[0].last_sequence) == (0, 0)
     view = snapshot.log_view(log_of(broker, 1), 0)
@@ -118,8 +118,8 @@ async def test_transactions_have_their_states_and_partitions(broker: AsyncBroker
     page = await transactions.transaction_page(services)
     assert page.transactions[0].state == "CompleteAbort"
     assert page.transactions[0].state in page.states
-    (aborted,) = snapshot.aborted_transactions(log_of(broker, 1), most=100)
-    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (one.producer_id, 0, 1)
+    (aborted,) = snapshot.aborted_transactions(log_of(broker, 1), limit=100)
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (transaction.producer_id, 0, 1)
 
 
 async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) -> None:
@@ -153,10 +153,10 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
     writer.write(framed(frame))
     while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)  # The request has not arrived yet.
-    (one,) = delayed
-    assert (one.correlation_id, one.version, one.node) == (77, 11, 1)
-    assert one.client == "{}:{}".format(*writer.get_extra_info("sockname"))
-    assert one.waits_for == "appends to orders-1: at least 1 byte, at most 2147483647 ms"
+    (request,) = delayed
+    assert (request.correlation_id, request.version, request.node) == (77, 11, 1)
+    assert request.client == "{}:{}".format(*writer.get_extra_info("sockname"))
+    assert request.waits_for == "appends to orders-1: at least 1 byte, at most 2147483647 ms"
     assert (await clients.fetch_sessions(services))[0].epoch == 2
     await broker.produce("orders", "b", partition=1)
     assert (await answer(reader))[:4] == struct.pack(">i", 77)
@@ -191,9 +191,9 @@ async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None
     assert delayed[0].waits_for == "the other members of its group"
     view = await groups.group_view(services, "g")
     assert (view.state, view.waiting_to_join) == ("PreparingRebalance", 1)
-    (one,) = view.members
-    assert (one.waits_in, one.subscribed_topics, one.protocols) == ("JoinGroup", ("orders",), ("range",))
-    assert one.session_timeout_ms == one.rebalance_timeout_ms == 60_000
+    (member,) = view.members
+    assert (member.waits_in, member.subscribed_topics, member.protocols) == ("JoinGroup", ("orders",), ("range",))
+    assert member.session_timeout_ms == member.rebalance_timeout_ms == 60_000
     writer.close()
     await writer.wait_closed()
 
@@ -211,9 +211,9 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
 
 async def test_a_lesson_leaves_out_a_log_that_cannot_be_read(broker: AsyncBroker) -> None:
     await broker.produce("orders", "a", "b", partition=0)
-    assert [each.partition for each in (await collect_facts(broker, {})).logs] == [0, 1]
+    assert [log.partition for log in (await collect_facts(broker, {})).logs] == [0, 1]
     damage(log_of(broker, 0).segments[0].log.path)
-    assert [each.partition for each in (await collect_facts(broker, {})).logs] == [1]
+    assert [log.partition for log in (await collect_facts(broker, {})).logs] == [1]
 
 
 def log_of(broker: AsyncBroker, partition: int) -> Log:
