@@ -4,7 +4,8 @@ import errno
 import os
 import shutil
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from minibroker_protocol.records.header import BatchHeader, read_header
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import LogWriteError
 from minibroker_storage.files import FilePool
 from minibroker_storage.layout import create_partition_directory
 from minibroker_storage.log import Log
@@ -147,6 +149,14 @@ class Disk:
         monkeypatch.setattr(os, "pwrite", self.pwrite)
         monkeypatch.setattr(os, "pwritev", self.pwritev)
 
+    @contextmanager
+    def full_after(self, room: int = 0) -> Iterator[pytest.ExceptionInfo[LogWriteError]]:
+        """Expect a LogWriteError after `room` bytes. The disk has room again afterwards."""
+        self.room = room
+        with pytest.raises(LogWriteError, match=os.strerror(self.error)) as raised:
+            yield raised
+        self.room = None
+
     def _write(self, write: Callable[[bytes], int], data: bytes) -> int:
         self.calls += 1
         head = data[: self.most]
@@ -162,6 +172,26 @@ class Disk:
 
     def pwritev(self, fd: int, buffers: Sequence[Any], position: int) -> int:
         return self._write(lambda part: self._pwritev(fd, [part], position), b"".join(map(bytes, buffers)))
+
+
+@contextmanager
+def refusing(name: str, error: int = errno.ENOSPC, when: Callable[..., bool] = lambda *_: True) -> Iterator[None]:
+    """Let the calls of the function `name` of `os` fail whose arguments meet a condition."""
+    real = getattr(os, name)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if when(*arguments):
+            raise OSError(error, os.strerror(error))
+        return real(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, name, call)
+        yield
+
+
+def creates_file(_path: object, flags: int, *_: object) -> bool:
+    """Return whether a call of `os.open` may create a file, as a condition of `refusing`."""
+    return bool(flags & os.O_CREAT)
 
 
 class Moments:

@@ -1,6 +1,5 @@
 """Cleaning of files: what is read, what is written, and when a cleaning is aborted."""
 
-import errno
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +26,7 @@ from tests.storage.cleaning import (
     put_in_place,
     write_segments,
 )
-from tests.storage.helpers import NOW, contents
+from tests.storage.helpers import NOW, contents, refusing
 
 A, B, C = b"a", b"b", b"c"
 
@@ -256,15 +255,10 @@ def test_the_caller_can_end_a_cleaning(home: Path) -> None:
     assert contents(home) == before
 
 
-def test_a_full_disk_leaves_nothing_behind(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing_behind(home: Path) -> None:
     plan = two_segments(home)
     before = contents(home)
-
-    def full(fd: int, *_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with refusing("fsync"), pytest.raises(OSError, match="No space left"):
         clean(plan)
     assert contents(home) == before
 

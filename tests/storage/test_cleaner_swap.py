@@ -22,7 +22,7 @@ from minibroker_storage.files import FilePool
 from minibroker_storage.layout import create_partition_directory
 from minibroker_storage.log import Log
 from tests.storage.cleaning import Entry, batch, pairs_of
-from tests.storage.helpers import NOW, TOPIC_ID, batches_of
+from tests.storage.helpers import NOW, TOPIC_ID, batches_of, refusing
 
 CONFIG = LogConfig(
     segment_bytes=1 << 20, segment_index_bytes=1200, compact=True, delete=True, min_cleanable_dirty_ratio=0.01
@@ -217,20 +217,14 @@ def test_files_of_an_older_cleaning_are_removed_before_the_swap(log: Log) -> Non
     assert all(int(name[:20]) in {0, 4, 8} for listing in seen for name in listing)
 
 
-def test_a_swap_that_fails_leaves_the_log_as_it_is_behind_it(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_swap_that_fails_leaves_the_log_as_it_is_behind_it(log: Log) -> None:
     result = cleaned(log, 200)
     before = held(log)
-    rename = os.rename
-
-    def fail_in_the_second_group(source: str, target: str) -> None:
-        if os.path.basename(source).startswith("00000000000000000004"):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        rename(source, target)
-
-    monkeypatch.setattr(os, "rename", fail_in_the_second_group)
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+    with (
+        refusing("rename", errno.EIO, lambda source, _: "00000000000000000004" in source),
+        pytest.raises(OSError, match=os.strerror(errno.EIO)),
+    ):
         finish_cleaning(log, result)
-    monkeypatch.undo()
     assert names(log, ".cleaned", ".swap") == []
     assert held(log)[-10:] == before[-10:]
     assert [segment.base_offset for segment in log.segments] == [0, 4, 6, 8, 10, 12]

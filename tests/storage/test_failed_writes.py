@@ -11,7 +11,19 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import LogWriteError
 from minibroker_storage.files import FilePool
-from tests.storage.helpers import LOG, NOW, SMALL, Disk, Home, a_batch, contents, offsets_of, sequenced
+from tests.storage.helpers import (
+    LOG,
+    NOW,
+    SMALL,
+    Disk,
+    Home,
+    a_batch,
+    contents,
+    creates_file,
+    offsets_of,
+    refusing,
+    sequenced,
+)
 
 DENSE = LogConfig(index_interval_bytes=0, segment_index_bytes=1200)
 
@@ -43,12 +55,11 @@ def test_a_failed_commit_is_undone_and_the_next_one_succeeds(
     home.append(sequenced(0, timestamps=[NOW]), sequenced(1, timestamps=[NOW + 1]))
     before = state_of(home)
     disk = Disk(monkeypatch)
-    disk.room, disk.error = room, error
+    disk.error = error
     assert home.stage(sequenced(2), a_batch(timestamps=[NOW + 50]), sequenced(0, producer_id=9)) == [2, 3, 4]
-    with pytest.raises(LogWriteError, match=os.strerror(error)) as raised:
+    with disk.full_after(room) as raised:
         home.log.commit()
     assert raised.value.log_end_offset == 2
-    disk.room = None
     assert state_of(home) == before
     assert offsets_of(home.log) == [0, 1]
     home.log.commit()  # Nothing remains to be written.
@@ -64,13 +75,11 @@ def test_a_failed_index_write_takes_the_batches_back_too(
     home = Home(tmp_path / "orders-0", DENSE)
     home.append(*(a_batch(timestamps=[NOW + number]) for number in range(3)))
     before = state_of(home)
-    disk = Disk(monkeypatch)
     batches = [a_batch(timestamps=[NOW + 10 + number]) for number in range(2)]
-    disk.room = sum(batch.size for batch in batches) + room  # The offset index needs 16 bytes, the time index 24.
     home.stage(*batches)
-    with pytest.raises(LogWriteError):
+    # The offset index needs 16 bytes, the time index 24.
+    with Disk(monkeypatch).full_after(sum(batch.size for batch in batches) + room):
         home.log.commit()
-    disk.room = None
     assert state_of(home) == before
     home.append(*(a_batch(timestamps=[NOW + 20 + number]) for number in range(4)))
     index, times = home.log.segments[0].offset_index, home.log.segments[0].time_index
@@ -84,13 +93,10 @@ def test_positions_of_batches_that_were_not_written_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(tmp_path / "orders-0", SMALL)
-    disk = Disk(monkeypatch)
     home.append(a_batch())
     home.stage(a_batch(2), a_batch(2))  # Their offsets are 1 and 3.
-    disk.room = 0
-    with pytest.raises(LogWriteError):
+    with Disk(monkeypatch).full_after():
         home.log.commit()
-    disk.room = None
     home.append(a_batch(9))
     assert offsets_of(home.log, 3) == [1]
 
@@ -105,8 +111,7 @@ def test_the_callers_buffers_are_free_once_a_commit_has_failed(
     views = [memoryview(buffer)[:] for _ in range(count)]
     for view in views:
         home.log.append(view, header, 0, NOW)
-    Disk(monkeypatch).room = 30
-    with pytest.raises(LogWriteError) as raised:
+    with Disk(monkeypatch).full_after(30) as raised:
         home.log.commit()
     for view in views:
         view.release()
@@ -131,24 +136,15 @@ def test_what_cannot_be_cut_away_now_is_cut_before_the_next_write(
     home = Home(tmp_path / "orders-0", SMALL)
     home.append(a_batch())
     disk = Disk(monkeypatch)
-    real = os.ftruncate
-
-    def broken(fd: int, size: int) -> None:
-        raise OSError(errno.EIO, f"cannot truncate {fd} to {size}")
-
     home.stage(*(a_batch(value=b"lost") for _ in range(5)))
-    disk.room = 3 * a_batch(value=b"lost").size
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "ftruncate", broken)
-        with pytest.raises(LogWriteError):
+    with refusing("ftruncate", errno.EIO):
+        with disk.full_after(3 * a_batch(value=b"lost").size):
             home.log.commit()
-        disk.room = None
         assert home.file(LOG).stat().st_size > home.log.size
         assert offsets_of(home.log) == [0]
         home.stage(a_batch())
-        with pytest.raises(LogWriteError, match="cannot truncate"):
+        with pytest.raises(LogWriteError, match=os.strerror(errno.EIO)):
             home.log.commit()
-    assert os.ftruncate is real
     assert home.append(a_batch(value=b"x")) == [1]
     assert home.file(LOG).stat().st_size == home.log.size
     home.crash()
@@ -161,12 +157,9 @@ def test_a_failed_checkpoint_of_the_leader_epoch_fails_the_commit(
     home = Home(tmp_path / "orders-0", SMALL)
     home.append(a_batch(), leader_epoch=1)
     before = state_of(home)
-    disk = Disk(monkeypatch)
-    disk.room = 3
     home.stage(a_batch(), leader_epoch=2)
-    with pytest.raises(LogWriteError):
+    with Disk(monkeypatch).full_after(3):
         home.log.commit()
-    disk.room = None
     assert state_of(home) == before
     home.append(a_batch(), leader_epoch=2)
     assert home.log.epochs.entries == ((1, 0), (2, 1))
@@ -195,22 +188,16 @@ def test_a_write_that_fails_while_rolling_is_told_to_all_who_staged(
     assert offsets_of(home.log) == [0, 1, 2, 3]
 
 
-def test_a_segment_that_cannot_be_created_fails_its_batch_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_that_cannot_be_created_fails_its_batch_only(tmp_path: Path) -> None:
     size = a_batch().size
     home = Home(tmp_path / "orders-0", LogConfig(segment_bytes=3 * size))
     home.stage(a_batch(), a_batch(), a_batch())
-    real = os.open
-
-    def full(path: Any, flags: int, *arguments: Any) -> int:
-        if flags & os.O_CREAT and str(path).endswith(".timeindex"):
-            raise OSError(errno.ENOSPC, "no space for another file")
-        return real(path, flags, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", full)
-        with pytest.raises(LogWriteError, match="another file") as raised:
-            home.stage(a_batch())
-        assert raised.value.log_end_offset == 3
+    with (
+        refusing("open", when=lambda path, *flags: path.endswith(".timeindex") and creates_file(path, *flags)),
+        pytest.raises(LogWriteError, match="No space left") as raised,
+    ):
+        home.stage(a_batch())
+    assert raised.value.log_end_offset == 3
     home.log.commit()
     assert home.names(".log") == [LOG]
     assert offsets_of(home.log) == [0, 1, 2]
@@ -223,11 +210,8 @@ def test_a_roll_whose_last_index_entry_cannot_be_written_does_not_happen(
 ) -> None:
     home = Home(tmp_path / "orders-0", SMALL)
     home.append(a_batch(), a_batch())
-    disk = Disk(monkeypatch)
-    disk.room = 5
-    with pytest.raises(LogWriteError):
+    with Disk(monkeypatch).full_after(5):
         home.log.roll(NOW)
-    disk.room = None
     assert home.names(".log") == [LOG]
     assert home.append(a_batch()) == [2]
     home.log.roll(NOW)
@@ -258,11 +242,8 @@ def test_a_log_whose_last_words_cannot_be_written_closes_its_files_all_the_same(
     home = Home(tmp_path / "orders-0", SMALL, FilePool(10))
     home.append(a_batch())
     home.stage(a_batch())
-    disk = Disk(monkeypatch)
-    disk.room = 0
-    with pytest.raises(LogWriteError):
+    with Disk(monkeypatch).full_after():
         home.log.close()
-    disk.room = None
     assert len(home.files) == 0
     assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [0]
 

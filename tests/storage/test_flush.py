@@ -9,7 +9,7 @@ import pytest
 
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, filled
+from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, filled, refusing
 
 
 class Syncs:
@@ -179,18 +179,10 @@ def test_after_a_failed_fsync_no_flush_succeeds_until_the_log_is_opened_anew(hom
     assert home.log.recovery_point == 15
 
 
-def test_a_file_that_cannot_be_opened_for_the_flush_may_be_there_the_next_time(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_opened_for_the_flush_may_be_there_the_next_time(home: Home) -> None:
     home.append(a_batch(5))
-
-    def too_many(*_: object) -> int:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", too_many)
-        with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
-            home.log.flush()
+    with refusing("open", errno.EMFILE), pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+        home.log.flush()
     assert home.log.recovery_point == 0
     home.log.flush()
     assert home.log.recovery_point == 5

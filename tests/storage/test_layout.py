@@ -19,7 +19,7 @@ from minibroker_storage.layout import (
     purge,
 )
 from minibroker_storage.log import Log
-from tests.storage.helpers import NOW, TOPIC_ID, a_batch
+from tests.storage.helpers import NOW, TOPIC_ID, a_batch, refusing
 
 
 def test_files_are_named_by_twenty_digits() -> None:
@@ -94,34 +94,22 @@ def test_an_unused_partition_has_its_topics_id_alone_and_opens_as_an_empty_log(t
     assert read_partition_metadata(f"{directories[2]}/partition.metadata") == TOPIC_ID
 
 
-def test_an_unused_partition_has_a_file_of_its_own_where_there_are_no_links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
-
-    monkeypatch.setattr(os, "link", refuse)
+def test_an_unused_partition_has_a_file_of_its_own_where_there_are_no_links(tmp_path: Path) -> None:
     first, second = str(tmp_path / "orders-0"), str(tmp_path / "orders-1")
     create_unused_directory(first, TOPIC_ID)
-    create_unused_directory(second, TOPIC_ID, twin=first)
+    with refusing("link", errno.EMLINK):
+        create_unused_directory(second, TOPIC_ID, twin=first)
     assert read_partition_metadata(f"{second}/partition.metadata") == TOPIC_ID
     assert os.stat(f"{second}/partition.metadata").st_nlink == 1
 
 
-def test_an_unused_partition_that_the_disk_refuses_leaves_nothing_and_others_files_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unused_partition_that_the_disk_refuses_leaves_nothing_and_others_files_stay(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / "notes").touch()
     with pytest.raises(FileExistsError):
         create_unused_directory(str(tmp_path / "orders-0"), TOPIC_ID)
     assert os.listdir(tmp_path / "orders-0") == ["notes"]
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="No space left"):
+    with refusing("write"), pytest.raises(OSError, match="No space left"):
         create_unused_directory(str(tmp_path / "orders-1"), TOPIC_ID)
     assert os.listdir(tmp_path) == ["orders-0"]
 

@@ -1,9 +1,6 @@
 """Changes of a log's start and end: deletion of old segments, truncation."""
 
-import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +14,10 @@ from tests.storage.helpers import (
     SMALL,
     Home,
     a_batch,
+    creates_file,
     filled,
     offsets_of,
+    refusing,
     sequenced,
 )
 
@@ -122,25 +121,10 @@ def test_truncating_to_the_very_start_of_the_first_segment_keeps_it(tmp_path: Pa
     assert home.names(".log") == [LOG]
 
 
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """Let the creation of any file fail, as on a full disk."""
-    real = os.open
-
-    def refuse(path: str, flags: int, *rest: int) -> int:
-        if flags & os.O_CREAT:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        return real(path, flags, *rest)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(os, "open", refuse)
-        yield
-
-
 def test_the_log_start_moves_on_a_full_disk_and_the_next_start_mends_the_epochs(tmp_path: Path) -> None:
     home = filled(tmp_path)
     before = home.file("leader-epoch-checkpoint").read_text()
-    with full_disk():
+    with refusing("open", when=creates_file):
         home.log.advance_log_start_offset(50)
         assert home.log.log_start_offset == 50
         assert home.log.delete_old_segments(NOW) > 0
@@ -154,7 +138,7 @@ def test_retention_frees_what_it_can_where_there_is_no_room_for_a_new_segment(tm
     home = filled(tmp_path, config=replace(SMALL, retention_ms=1))
     last = home.log.segments[-1].base_offset
     count = len(home.log.segments)
-    with full_disk():
+    with refusing("open", when=creates_file):
         assert home.log.delete_old_segments(NOW + 1_000_000) == count - 1
         assert (home.log.log_start_offset, home.log.log_end_offset) == (last, 180)
         with pytest.raises(LogWriteError):

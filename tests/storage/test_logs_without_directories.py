@@ -13,7 +13,7 @@ from minibroker_storage.errors import LogWriteError, RecordBatchTooLargeError
 from minibroker_storage.files import FilePool
 from minibroker_storage.layout import create_partition_directory
 from minibroker_storage.log import Log
-from tests.storage.helpers import INDEX, LOG, NOW, SMALL, TIME_INDEX, TOPIC_ID, Batch, a_batch, sequenced
+from tests.storage.helpers import INDEX, LOG, NOW, SMALL, TIME_INDEX, TOPIC_ID, Batch, a_batch, refusing, sequenced
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 MADE = {LOG, INDEX, TIME_INDEX, "partition.metadata", "leader-epoch-checkpoint"}
@@ -107,16 +107,9 @@ def test_a_directory_that_cannot_be_made_refuses_the_batch_until_it_can(begun: B
     assert begun.reopened(LastStop.KILLED).log_end_offset == 1
 
 
-def test_indexes_that_cannot_be_sized_are_sized_with_the_next_batch(
-    begun: Begun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(fd: int, size: int) -> None:
-        raise OSError(errno.ENOSPC, "full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "ftruncate", full)
-        with pytest.raises(LogWriteError, match="full"):
-            begun.append(a_batch())
+def test_indexes_that_cannot_be_sized_are_sized_with_the_next_batch(begun: Begun) -> None:
+    with refusing("ftruncate"), pytest.raises(LogWriteError, match="No space left"):
+        begun.append(a_batch())
     assert begun.append(a_batch()) == 0
     assert begun.calls == 1
     assert (begun.directory / INDEX).stat().st_size == 1200

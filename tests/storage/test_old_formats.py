@@ -16,7 +16,8 @@ from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import RecordBatchTooLargeError, StorageError
 from minibroker_storage.log import Log
 from minibroker_storage.lookup import TimestampOffset
-from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents
+from tests.storage.counted_reads import counted, linux_only
+from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents, refusing
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 DENSE = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_bytes=1200)
@@ -173,18 +174,12 @@ def test_old_messages_have_no_leader_epoch_and_the_log_forgets_the_ones_before(t
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_set_that_cannot_be_written_is_undone(tmp_path: Path, magic: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_that_cannot_be_written_is_undone(tmp_path: Path, magic: int) -> None:
     home = Home(tmp_path / "orders-0", DENSE)
     home.append(a_batch(), leader_epoch=3)
     before = contents(home.path)
-
-    def full(*_: object) -> int:
-        raise OSError(28, "ENOSPC")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
-        with pytest.raises(StorageError, match="ENOSPC"):
-            append_set(home, [b"v" * 200], magic=magic)
+    with refusing("pwrite"), pytest.raises(StorageError, match="No space left"):
+        append_set(home, [b"v" * 200], magic=magic)
     assert home.log.next_offset == 1
     assert home.log.epochs.entries == ((3, 0),)
     assert contents(home.path) == before
@@ -249,27 +244,18 @@ def test_a_log_of_all_formats_is_the_same_after_a_stop(tmp_path: Path, last_stop
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
-def test_after_a_kill_flushed_old_messages_are_not_read(
-    tmp_path: Path, magic: int, codec: CompressionCodec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@linux_only
+def test_after_a_kill_flushed_old_messages_are_not_read(tmp_path: Path, magic: int, codec: CompressionCodec) -> None:
     home = Home(tmp_path / "orders-0", LogConfig())
     for _ in range(600):
         append_set(home, [os.urandom(1500) for _ in range(3)], magic=magic, codec=codec)
     home.log.take_producer_snapshot()
     home.crash()
     before = home.file(TIME_INDEX).read_bytes()
-    read: list[int] = []
-    real = os.pread
-
-    def counted(fd: int, size: int, position: int) -> bytes:
-        data = real(fd, size, position)
-        read.append(len(data))
-        return data
-
-    monkeypatch.setattr(os, "pread", counted)
-    log = home.open(last_stop=LastStop.KILLED, recovery_point=1800)
+    with counted() as reads:
+        log = home.open(last_stop=LastStop.KILLED, recovery_point=1800)
     assert log.log_end_offset == 1800
-    assert sum(read) < 70_000 < log.size // 30
+    assert reads.total("") < 70_000 < log.size // 30
     assert home.file(TIME_INDEX).read_bytes().startswith(before.rstrip(b"\0"))
 
 

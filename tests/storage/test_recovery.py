@@ -14,6 +14,7 @@ from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.entries import SCAN_CHUNK_BYTES
 from minibroker_storage.errors import CorruptBatchError, StorageError
 from minibroker_storage.files import FilePool
+from tests.storage.counted_reads import counted, linux_only
 from tests.storage.helpers import (
     INDEX,
     LOG,
@@ -278,21 +279,14 @@ def test_a_log_is_the_same_after_a_stop(tmp_path: Path, last_stop: LastStop) -> 
     assert contents(home.path) == before
 
 
-def test_a_clean_start_reads_the_ends_of_the_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@linux_only
+def test_a_clean_start_reads_the_ends_of_the_files_only(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig())
     home.append(*(a_batch(2, value=b"v" * 5000) for _ in range(200)))
     home.log.close()
-    read: list[int] = []
-    real = os.pread
-
-    def counted(fd: int, size: int, position: int) -> bytes:
-        data = real(fd, size, position)
-        read.append(len(data))
-        return data
-
-    monkeypatch.setattr(os, "pread", counted)
-    assert home.open(last_stop=LastStop.CLEAN).log_end_offset == 400
-    assert sum(read) < 35_000 < home.log.size // 50
+    with counted() as reads:
+        assert home.open(last_stop=LastStop.CLEAN).log_end_offset == 400
+    assert reads.total("") < 35_000 < home.log.size // 50
 
 
 @pytest.mark.parametrize("stop", ["clean", "crash"])

@@ -17,7 +17,19 @@ from minibroker_storage.log import Log
 from minibroker_storage.recovery import recover_segment
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
-from tests.storage.helpers import LOG, NOW, SMALL, Home, Moments, a_batch, batches_of, contents, filled, offsets_of
+from tests.storage.helpers import (
+    LOG,
+    NOW,
+    SMALL,
+    Home,
+    Moments,
+    a_batch,
+    batches_of,
+    contents,
+    filled,
+    offsets_of,
+    refusing,
+)
 from tests.storage.time_search import find_by_timestamp
 
 COUNT = 100
@@ -152,23 +164,13 @@ def test_segments_that_are_not_there_any_more_are_not_replaced(tmp_path: Path, w
     assert (home.log.segments[-1].base_offset == active) == (wrong != "a truncated one")
 
 
-def test_a_rename_that_fails_before_anything_is_replaced_undoes_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rename_that_fails_before_anything_is_replaced_undoes_all(tmp_path: Path) -> None:
     home = filled(tmp_path, COUNT)
     bases = cleaned(home, [1, 2], [45])
     before = {name: data for name, data in contents(home.path).items() if not name.endswith(".cleaned")}
-    real, calls = os.rename, count()
-
-    def failing(source: str, target: str) -> None:
-        if next(calls) == 2:
-            raise OSError(5, "EIO")
-        real(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", failing)
-        with pytest.raises(OSError, match="EIO"):
-            home.log.replace_segments(bases[0], bases)
+    calls = count()
+    with refusing("rename", when=lambda *_: next(calls) == 2), pytest.raises(OSError, match="No space left"):
+        home.log.replace_segments(bases[0], bases)
     assert contents(home.path) == before
     assert offsets_of(home.log) == OLD
 

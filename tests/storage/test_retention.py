@@ -11,7 +11,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.files import FilePool
 from minibroker_storage.log import Log
-from tests.storage.helpers import NOW, Home, Moments, a_batch, offsets_of
+from tests.storage.helpers import NOW, Home, Moments, a_batch, offsets_of, refusing
 
 DAY = 86_400_000
 SIZE = a_batch().size
@@ -176,19 +176,13 @@ def test_a_crash_at_any_rename_leaves_a_log_without_a_hole(tmp_path: Path, last_
     assert set(starts) == {0, 2, 4, 6, 8, 9}
 
 
-def test_a_rename_that_fails_leaves_the_segments_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rename_that_fails_leaves_the_segments_that_are_left(tmp_path: Path) -> None:
     home = segments_of_two(tmp_path, by_time(DAY))
-    real = os.rename
-
-    def failing(source: str, target: str) -> None:
-        if "00004.log" in source:
-            raise OSError(5, "EIO")
-        real(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", failing)
-        with pytest.raises(OSError, match="EIO"):
-            home.log.delete_old_segments(NOW + 7 * DAY)
+    with (
+        refusing("rename", when=lambda source, _: "00004.log" in source),
+        pytest.raises(OSError, match="No space left"),
+    ):
+        home.log.delete_old_segments(NOW + 7 * DAY)
     assert bases(home) == [4, 6, 8]
     assert home.log.log_start_offset == 6
     assert offsets_of(home.log) == [6, 7, 8]

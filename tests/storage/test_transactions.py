@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.errors import CorruptIndexError, LogWriteError
+from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.files import FilePool
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex, decode_all, encode_aborted_txn
@@ -88,10 +88,8 @@ def test_a_failed_write_takes_transactions_back(
     disk = Disk(monkeypatch)
     home.append(one.batch(), two.batch())
     home.stage(one.abort(), two.commit(), one.batch())
-    disk.room = 0
-    with pytest.raises(LogWriteError):
+    with disk.full_after():
         home.log.commit()
-    disk.room = None
     assert home.log.last_stable_offset == 0
     assert home.log.aborted_transactions(0, 100) == []
     home.append(two.commit())
