@@ -24,7 +24,7 @@ from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.share_partitions.manager import Histogram
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.groups import group_lag
-from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.waiting import in_slices
 from minibroker.server.inspection.recording import journal_of
 from minibroker.server.node_listener import NodeListener
 from minibroker.server.services import Services

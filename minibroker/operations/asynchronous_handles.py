@@ -13,7 +13,7 @@ from minibroker.cluster.errors import MinibrokerWarning, callers_line, is_the_ca
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.operations.views import slicing
+    from minibroker.operations import waiting
     from minibroker.server.faults import fault as faults_fault
     from minibroker.server.faults import registry
 
@@ -105,7 +105,7 @@ class AsyncConsumerGroup(_Handle):
         await work.groups.wait_for_group(self._services, self.group_id)
         if work.groups.find_group(self._services, self.group_id) is None:
             warn_caller(work.groups.missing_group(self._services, self.group_id))
-        return await slicing.in_slices(self._services, work.groups.group_lag(self._services, self.group_id))
+        return await waiting.in_slices(self._services, work.groups.group_lag(self._services, self.group_id))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
         """Return a share group's partitions with their records in flight: offsets, states, delivery counts and members.

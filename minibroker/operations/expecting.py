@@ -16,8 +16,7 @@ from minibroker.cluster.topics import Topic
 from minibroker.config.names import misspelling
 from minibroker.operations.matching import RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
-from minibroker.operations.views.slicing import in_slices
-from minibroker.operations.waiting import check_not_negative, eventually
+from minibroker.operations.waiting import check_not_negative, eventually, in_slices
 from minibroker.operations.wording import counted
 from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.services import Services

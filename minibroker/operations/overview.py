@@ -10,10 +10,6 @@ from minibroker.server.services import Services
 
 async def overview(services: Services, requests: int) -> str:
     """Return the topics, groups and newest requests of a running broker, one per line."""
-    return "\n".join(_lines(services, requests))
-
-
-def _lines(services: Services, requests: int) -> list[str]:
     services.core.writes.commit()
     lines = ["topics:"]
     for topic in sorted(services.core.topics, key=lambda topic: topic.name):
@@ -41,7 +37,7 @@ def _lines(services: Services, requests: int) -> list[str]:
         left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""
         lines.append(f"requests{left_out}:" if entries else "requests: none")
         lines += [f"  {line_of(entry)}{_age(journal, entry)}" for entry in entries[-requests:]]
-    return lines
+    return "\n".join(lines)
 
 
 def _age(journal: Journal, entry: Entry) -> str:

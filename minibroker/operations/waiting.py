@@ -1,11 +1,14 @@
-"""Waits on the event loop until a condition holds or a timeout expires."""
+"""Waits on the event loop: for a condition or a timeout, and for long computations that run in slices."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from minibroker.cluster.errors import OperationError, WaitTimeoutError, is_the_callers
+from minibroker.cluster.routing.slices import Steps
+from minibroker.server.services import Services
 from minibroker_storage.log import Log
 
 __tracebackhide__ = is_the_callers
@@ -107,3 +110,15 @@ async def eventually(
     finally:
         appends.watch(())
     return result
+
+
+async def in_slices(services: Services, steps: Steps[T]) -> T:
+    """Run steps for some milliseconds per turn of the event loop, and return their result or raise their error."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def finish(set_outcome: Callable[[Any], object], outcome: Any) -> None:
+        if not future.done():
+            set_outcome(outcome)
+
+    services.core.slices.run(steps, partial(finish, future.set_result), partial(finish, future.set_exception))
+    return await future

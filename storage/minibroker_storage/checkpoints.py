@@ -1,7 +1,7 @@
 """Leader epochs and metadata of a partition, as text files (`LeaderEpochFileCache`, `PartitionMetadataFile`)."""
 
 from bisect import bisect_right
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from minibroker_protocol.uuids import parse_uuid, uuid_text
 from minibroker_storage.errors import CorruptCheckpointError
@@ -31,6 +31,31 @@ def read_partition_metadata(path: str) -> bytes:
         return parse_uuid(fields[b"topic_id"].strip().decode())
     except (KeyError, ValueError) as error:
         raise CorruptCheckpointError(f"{path}: no partition metadata") from error
+
+
+def parse_checkpoint(data: bytes, path: str, kind: str, types: tuple[type[int | str], ...]) -> list[tuple[Any, ...]]:
+    """Parse a checkpoint file: a line with version 0, a line with the number of entries, then one line per entry.
+
+    Args:
+        data: the content of the file. An empty file has no entries.
+        path: the file's path, for error messages.
+        kind: what the file should be, for error messages.
+        types: the types of the words of an entry.
+
+    Raises:
+        CorruptCheckpointError: the content is invalid.
+    """
+    if not data:
+        return []
+    try:
+        version, count, *lines = data.decode().splitlines()
+        entries = [tuple(as_type(word) for as_type, word in zip(types, line.split(), strict=True)) for line in lines]
+        is_complete = int(version) == CHECKPOINT_VERSION and int(count) == len(entries)
+    except ValueError as error:
+        raise CorruptCheckpointError(f"{path}: not {kind}") from error
+    if not is_complete:
+        raise CorruptCheckpointError(f"{path}: version {version}, {count} of {len(entries)} entries")
+    return entries
 
 
 class EpochEntry(NamedTuple):
@@ -78,19 +103,14 @@ class LeaderEpochCheckpoint:
         """
         self.entries = ()
         try:
-            lines = read_file(self._path).splitlines()
+            data = read_file(self._path)
         except FileNotFoundError:
             return
-        if not lines:
-            return
-        try:
-            version, count = int(lines[0]), int(lines[1])
-            entries = tuple(EpochEntry(int(epoch), int(start)) for epoch, start in map(bytes.split, lines[2:]))
-        except (ValueError, IndexError) as error:
-            raise CorruptCheckpointError(f"{self._path}: not a leader epoch checkpoint") from error
-        if version != CHECKPOINT_VERSION or count != len(entries) or list(entries) != sorted(set(entries)):
-            raise CorruptCheckpointError(f"{self._path}: version {version}, {count} of {len(entries)} entries")
-        self.entries = entries
+        rows = parse_checkpoint(data, self._path, "a leader epoch checkpoint", (int, int))
+        entries = [EpochEntry(*row) for row in rows]
+        if entries != sorted(set(entries)):
+            raise CorruptCheckpointError(f"{self._path}: the entries do not ascend")
+        self.entries = tuple(entries)
 
     def write(self) -> None:
         """Replace the file.

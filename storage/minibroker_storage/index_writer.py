@@ -3,34 +3,68 @@
 `segment.LogSegment` explains which entries can be trusted after a crash.
 """
 
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
 
 
-class OffsetIndexSink(Protocol):
-    """An offset index that accepts new entries."""
+class OffsetEntries:
+    """The entries of an offset index in memory. A full index ignores further entries and just becomes sparser."""
+
+    __slots__ = ("_base_offset", "_max_size", "data")
+
+    def __init__(self, base_offset: int, max_bytes: int) -> None:
+        self._base_offset = base_offset
+        self._max_size = max_bytes // OffsetIndex.ENTRY.size * OffsetIndex.ENTRY.size
+        self.data = bytearray()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another entry does not fit."""
+        return len(self.data) >= self._max_size
 
     def stage(self, offset: int, position: int) -> None:
-        """Add an entry.
-
-        Args:
-            offset: the last offset of a batch.
-            position: the position of that batch in the log file.
-        """
+        """Add an entry unless the index is full: the last offset of a batch and its position in the log file."""
+        if not self.is_full:
+            self.data += OffsetIndex.ENTRY.pack(offset - self._base_offset, position)
 
 
-class TimeIndexSink(Protocol):
-    """A time index that accepts new entries."""
+class TimeEntries:
+    """The entries of a time index in memory. One slot is reserved for `close`."""
+
+    __slots__ = ("_base_offset", "_last_timestamp", "_max_size", "data")
+
+    def __init__(self, base_offset: int, max_bytes: int) -> None:
+        self._base_offset = base_offset
+        self._max_size = max_bytes // TimeIndex.ENTRY.size * TimeIndex.ENTRY.size
+        self._last_timestamp: int = NO_TIMESTAMP
+        self.data = bytearray()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether only the slot reserved for the last entry remains."""
+        return len(self.data) >= self._max_size - TimeIndex.ENTRY.size
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """Add an entry if its timestamp is larger than the last one."""
+        """Add an entry if its timestamp is larger than the last one and the index is not full."""
+        if not self.is_full:
+            self._add(timestamp, offset)
+
+    def close(self, timestamp: int, offset: int) -> None:
+        """Add the segment's last entry if its timestamp is larger than the previous one."""
+        if len(self.data) < self._max_size:
+            self._add(timestamp, offset)
+
+    def _add(self, timestamp: int, offset: int) -> None:
+        if timestamp > self._last_timestamp:
+            self.data += TimeIndex.ENTRY.pack(timestamp, offset - self._base_offset)
+            self._last_timestamp = timestamp
 
 
-_Offsets = TypeVar("_Offsets", bound=OffsetIndexSink)
-_Times = TypeVar("_Times", bound=TimeIndexSink)
+_Offsets = TypeVar("_Offsets", bound=OffsetIndex | OffsetEntries)
+_Times = TypeVar("_Times", bound=TimeIndex | TimeEntries)
 
 
 class IndexWriter(Generic[_Offsets, _Times]):
@@ -97,59 +131,6 @@ class IndexWriter(Generic[_Offsets, _Times]):
         """Advance the end past batches that need no index entries or already have them."""
         self._bytes_since_index_entry += size
         self.end += size
-
-
-class OffsetEntries:
-    """The entries of an offset index in memory. A full index ignores further entries and just becomes sparser."""
-
-    __slots__ = ("_base_offset", "_max_size", "data")
-
-    def __init__(self, base_offset: int, max_bytes: int) -> None:
-        self._base_offset = base_offset
-        self._max_size = max_bytes // OffsetIndex.ENTRY.size * OffsetIndex.ENTRY.size
-        self.data = bytearray()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether another entry does not fit."""
-        return len(self.data) >= self._max_size
-
-    def stage(self, offset: int, position: int) -> None:
-        """Add an entry unless the index is full (see `OffsetIndexSink`)."""
-        if not self.is_full:
-            self.data += OffsetIndex.ENTRY.pack(offset - self._base_offset, position)
-
-
-class TimeEntries:
-    """The entries of a time index in memory. One slot is reserved for `close`."""
-
-    __slots__ = ("_base_offset", "_last_timestamp", "_max_size", "data")
-
-    def __init__(self, base_offset: int, max_bytes: int) -> None:
-        self._base_offset = base_offset
-        self._max_size = max_bytes // TimeIndex.ENTRY.size * TimeIndex.ENTRY.size
-        self._last_timestamp: int = NO_TIMESTAMP
-        self.data = bytearray()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether only the slot reserved for the last entry remains."""
-        return len(self.data) >= self._max_size - TimeIndex.ENTRY.size
-
-    def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """Add an entry if its timestamp is larger and the index is not full (see `TimeIndexSink`)."""
-        if not self.is_full:
-            self._add(timestamp, offset)
-
-    def close(self, timestamp: int, offset: int) -> None:
-        """Add the segment's last entry if its timestamp is larger than the previous one."""
-        if len(self.data) < self._max_size:
-            self._add(timestamp, offset)
-
-    def _add(self, timestamp: int, offset: int) -> None:
-        if timestamp > self._last_timestamp:
-            self.data += TimeIndex.ENTRY.pack(timestamp, offset - self._base_offset)
-            self._last_timestamp = timestamp
 
 
 class BufferedIndexWriter(IndexWriter[OffsetEntries, TimeEntries]):

@@ -12,7 +12,7 @@ from minibroker.control.models import Body, Count, ResponseBody, Timeout, list_r
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.waiting import in_slices
 from minibroker.operations.wording import Int16, Int64, UInt64
 from minibroker.server.inspection.journal import Entry, Journal, error_code
 from minibroker.server.inspection.recording import drop_journal, journal_of, keep_journal

@@ -6,7 +6,7 @@ from typing import Final
 from minibroker.cluster.fetch_sessions import FetchSession
 from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import Steps
-from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.waiting import in_slices
 from minibroker.server.node_listener import NodeListener
 from minibroker.server.services import Services
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from minibroker.cluster.routing.slices import Steps, steps_of
 from minibroker.coordinators.groups.replay import Replay
-from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.waiting import in_slices
 from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records import (
     GroupMetadataValue,

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Mapping
 
-from minibroker_storage.checkpoints import CHECKPOINT_VERSION
+from minibroker_storage.checkpoints import CHECKPOINT_VERSION, parse_checkpoint
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.files import read_file, write_atomically
@@ -36,19 +36,7 @@ def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]
     Raises:
         CorruptCheckpointError: the bytes are not a checkpoint; the message names `path`.
     """
-    try:
-        lines = data.decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
-    if not lines:
-        return {}
-    try:
-        version, count = int(lines[0]), int(lines[1])
-        entries = [(topic, int(partition), int(offset)) for topic, partition, offset in map(str.split, lines[2:])]
-    except (ValueError, IndexError) as error:
-        raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
-    if version != CHECKPOINT_VERSION or count != len(entries):
-        raise CorruptCheckpointError(f"{path}: version {version}, {count} of {len(entries)} entries")
+    entries = parse_checkpoint(data, path, "an offset checkpoint", (str, int, int))
     return {(topic, partition): offset for topic, partition, offset in entries}
 
 

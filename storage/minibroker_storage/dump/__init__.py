@@ -11,7 +11,7 @@ from typing import Final
 
 from minibroker_protocol.uuids import uuid_text
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, LeaderEpochCheckpoint, read_partition_metadata
-from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
+from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.dump.events import (
     CheckpointFound,
     EpochFound,
@@ -32,43 +32,26 @@ from minibroker_storage.producer_snapshot import decode_snapshot
 
 def snapshot_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
     """Return a `ProducerFound` for each producer."""
-    try:
-        return [ProducerFound(*producer) for producer in decode_snapshot(read_file(file.path)).items()]
-    except CorruptSnapshotError as error:
-        return [Problem(file, None, str(error))]
+    return [ProducerFound(*producer) for producer in decode_snapshot(read_file(file.path)).items()]
 
 
 def leader_epoch_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
     """Return an `EpochFound` for each entry."""
     read_file(file.path)  # Raises if the file is missing, which load() ignores.
     checkpoint = LeaderEpochCheckpoint(file.path)
-    events: list[Event] = []
-    try:
-        checkpoint.load()
-    except CorruptCheckpointError as error:
-        events.append(_problem(file, error))
-    return events + [EpochFound(*entry) for entry in checkpoint.entries]
+    checkpoint.load()
+    return [EpochFound(*entry) for entry in checkpoint.entries]
 
 
 def offset_checkpoint_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
     """Return a `CheckpointFound` for each entry."""
-    read_file(file.path)  # Raises if the file is missing, which the function below ignores.
-    try:
-        return [CheckpointFound(*key, offset) for key, offset in read_offset_checkpoint(file.path).items()]
-    except CorruptCheckpointError as error:
-        return [_problem(file, error)]
+    entries = parse_offset_checkpoint(read_file(file.path), file.path)
+    return [CheckpointFound(*key, offset) for key, offset in entries.items()]
 
 
 def metadata_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
     """Return one `MetadataFound`."""
-    try:
-        return [MetadataFound(CHECKPOINT_VERSION, uuid_text(read_partition_metadata(file.path)))]
-    except CorruptCheckpointError as error:
-        return [_problem(file, error)]
-
-
-def _problem(file: DumpFile, error: CorruptCheckpointError) -> Problem:
-    return Problem(file, None, str(error).removeprefix(f"{file.path}: "))
+    return [MetadataFound(CHECKPOINT_VERSION, uuid_text(read_partition_metadata(file.path)))]
 
 
 _READERS: Final[dict[FileKind, Callable[[DumpFile, DumpOptions], Iterable[Event]]]] = {
@@ -99,6 +82,8 @@ def find(paths: Iterable[str], options: DumpOptions) -> Iterator[Event]:
             else:
                 os.stat(file.path)
                 yield UnknownFile(file)
+        except (CorruptCheckpointError, CorruptSnapshotError) as error:
+            yield Problem(file, None, str(error).removeprefix(f"{file.path}: "))
         except OSError as error:
             if not file.listed or os.path.exists(file.path):
                 yield Problem(file, None, _reason(file, error))

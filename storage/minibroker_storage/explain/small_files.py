@@ -1,6 +1,7 @@
 """Explains indexes, producer snapshots and checkpoints."""
 
 import os
+from functools import partial
 from itertools import accumulate
 from struct import Struct
 from typing import Final
@@ -124,30 +125,20 @@ def explain_snapshot(page: Page, file: DumpFile) -> None:
         page.fault(f"{fields.left} bytes are left at byte {fields.where}")
 
 
-def explain_leader_epochs(page: Page, file: DumpFile) -> None:
-    """Write a row for each line.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    _explain_lines(page, file, "epoch and start offset", "the leader's epoch, and the offset of its first record")
-
-
-def explain_offset_checkpoint(page: Page, file: DumpFile) -> None:
-    """Write a row for each line.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    _explain_lines(page, file, "partition and offset", "topic, partition, offset")
-
-
 def _explain_lines(page: Page, file: DumpFile, name: str, meaning: str) -> None:
     page.table_head()
     heads = [("version", "of this format"), ("count", "lines that follow")]
     for number, (position, line) in enumerate(_lines(file)):
         field, says = heads[number] if number < len(heads) else (name, meaning)
         page.row(str(position), line, field, _text(line), says)
+
+
+explain_leader_epochs: Final = partial(
+    _explain_lines, name="epoch and start offset", meaning="the leader's epoch, and the offset of its first record"
+)
+explain_offset_checkpoint: Final = partial(
+    _explain_lines, name="partition and offset", meaning="topic, partition, offset"
+)
 
 
 def explain_metadata(page: Page, file: DumpFile) -> None:
