@@ -234,6 +234,9 @@ class OrdersTest(unittest.TestCase):
         (["--kafka-topic", "a/b"], "", "a/b"),
         ([], "kafka_timeout = soon", "kafka_timeout: 'soon' is not a number of seconds"),
         (["--kafka-timeout=-1"], "", "kafka_timeout: -1.0 is not a number of seconds"),
+        ([], "kafka_security = TLS", "'TLS' is not one of SSL"),
+        ([], "kafka_security = SSL\nkafka_users = alice", "a user is not NAME:PASSWORD"),
+        ([], "kafka_users = alice:secret", "users log in only with kafka_security; set it, too"),
     ],
 )
 def test_options_that_cannot_be(run: Run, options: list[str], ini: str, complaint: str) -> None:
@@ -329,20 +332,6 @@ def test_secure(kafka):
 """
     passed(run(tests, ini="kafka_security = SASL_SSL\nkafka_users =\n  alice:a:secret"), 1)
     passed(run(tests, "--kafka-security", "SASL_PLAINTEXT", "--kafka-user", "alice:secret"), 1)
-
-
-@pytest.mark.parametrize(
-    ("ini", "reason"),
-    [
-        ("kafka_security = TLS", "'TLS' is not one of SSL"),
-        ("kafka_security = SSL\nkafka_users = alice", "a user is not NAME:PASSWORD"),
-        ("kafka_users = alice:secret", "users log in only with kafka_security; set it, too"),
-    ],
-)
-def test_security_that_cannot_be_is_told(run: Run, ini: str, reason: str) -> None:
-    result = run("def test_it(kafka):\n    pass\n", ini=ini)
-    assert result.returncode != 0
-    assert reason in result.stdout + result.stderr
 
 
 def test_a_fault_without_a_block_is_told_at_the_end_of_the_run(run: Run) -> None:

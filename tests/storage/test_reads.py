@@ -21,19 +21,15 @@ from tests.storage.helpers import (
 )
 
 
-def test_reading_from_mid_batch_returns_the_whole_batch(tmp_path: Path) -> None:
-    log = filled(tmp_path).log
-    assert len(log.segments) > 1
-    for offset in range(log.log_end_offset):
-        assert offsets_of(log, offset) == list(range(offset - offset % 3, 180, 3))
-
-
-def test_a_reopened_log_reads_the_same_without_its_memory_of_recent_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_reading_from_mid_batch_returns_the_whole_batch(tmp_path: Path, *, is_reopened: bool) -> None:
     home = filled(tmp_path)
-    home.log.close()
-    log = home.open(last_stop=LastStop.CLEAN)
-    for offset in range(log.log_end_offset):
-        assert offsets_of(log, offset) == list(range(offset - offset % 3, 180, 3))
+    if is_reopened:
+        home.log.close()
+        home.open(last_stop=LastStop.CLEAN)
+    assert len(home.log.segments) > 1
+    for offset in range(home.log.log_end_offset):
+        assert offsets_of(home.log, offset) == list(range(offset - offset % 3, 180, 3))
 
 
 def test_a_read_at_the_end_is_empty_and_one_behind_it_is_out_of_range(home: Home) -> None:

@@ -29,11 +29,23 @@ def test_a_segment_is_rolled_before_it_would_exceed_its_size(tmp_path: Path) -> 
     assert offsets_of(home.log) == list(range(7))
 
 
-def test_a_batch_that_is_too_late_for_the_segments_first_batch_begins_a_new_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("times", "bases"),
+    [
+        ([(time, NOW) for time in (5000, 6000, 100, 6001, 7001, 7002)], [0, 3, 5]),
+        # Without timestamps, the wall clock counts from the creation of the segment, which is at NOW.
+        ([(-1, NOW + by) for by in (0, 1000, 1001, 2001, 2002)], [0, 2, 4]),
+        # An empty segment is never too old.
+        ([(-1, NOW + 5000)], [0]),
+    ],
+)
+def test_a_batch_that_is_too_late_begins_a_new_segment(
+    tmp_path: Path, times: list[tuple[int, int]], bases: list[int]
+) -> None:
     home = Home(tmp_path / "orders-0", LogConfig(segment_ms=1000))
-    for time in (5000, 6000, 100, 6001, 7001, 7002):
-        home.append(a_batch(timestamps=[time]))
-    assert [segment.base_offset for segment in home.log.segments] == [0, 3, 5]
+    for time, now_ms in times:
+        home.append(a_batch(timestamps=[time]), now_ms=now_ms)
+    assert [segment.base_offset for segment in home.log.segments] == bases
 
 
 def test_the_clock_of_a_reopened_segment_starts_at_its_first_batch(tmp_path: Path) -> None:
@@ -45,19 +57,6 @@ def test_the_clock_of_a_reopened_segment_starts_at_its_first_batch(tmp_path: Pat
     assert len(home.log.segments) == 1
     home.append(a_batch(timestamps=[6001]))
     assert [segment.base_offset for segment in home.log.segments] == [0, 3]
-
-
-def test_without_timestamps_the_wall_clock_counts_from_the_creation(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig(segment_ms=1000))
-    for now in (NOW, NOW + 1000, NOW + 1001, NOW + 2001, NOW + 2002):
-        home.append(a_batch(timestamps=[-1]), now_ms=now)
-    assert [segment.base_offset for segment in home.log.segments] == [0, 2, 4]
-
-
-def test_an_empty_segment_is_never_too_old(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig(segment_ms=1000))
-    home.append(a_batch(timestamps=[-1]), now_ms=NOW + 5000)
-    assert len(home.log.segments) == 1
 
 
 @pytest.mark.parametrize(("index_bytes", "batches_per_segment"), [(24, 2), (36, 3), (60, 5)])

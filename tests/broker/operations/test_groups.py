@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -17,28 +16,48 @@ from minibroker.operations.records import ConsumerRecord
 from tests.broker.operations.members import member
 from tests.patience import PATIENCE_S
 
+CONFIG = {
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "50",
+}
+PROTOCOLS = [({}, "classic", "range"), ({"group_protocol": "consumer"}, "consumer", "uniform")]
+"""The configuration of a member, and the type and assignor of its group."""
+ALL = [("orders", index) for index in range(4)]
+
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker(topics=["orders:4"], timeout=PATIENCE_S) as running:
+    with Broker(topics=["orders:4"], config=CONFIG, timeout=PATIENCE_S) as running:
         yield running
 
 
-def test_waiting_until_a_group_is_stable(broker: Broker) -> None:
+@pytest.mark.parametrize(("config", "kind", "assignor"), PROTOCOLS)
+def test_waiting_until_a_group_is_stable(broker: Broker, config: dict[str, str], kind: str, assignor: str) -> None:
     group = broker.group("g")
     assert (group.describe().state, group.describe().members) == ("Dead", ())
-    with ExitStack() as members:
-        for name in ("a", "b"):
-            members.enter_context(member(broker, name))
+    with member(broker, "a", **config), member(broker, "b", **config):
         description = group.wait_until_stable(members=2)
-        assert (description.state, description.is_stable, description.protocol) == ("Stable", True, "range")
-        assert sorted(each.client_id for each in description.members) == ["a", "b"]
-        assert {each.client_host for each in description.members} == {"127.0.0.1"}
-        assert sorted(key for each in description.members for key in each.partitions or ()) == [
-            ("orders", index) for index in range(4)
+        assert (description.type, description.state, description.protocol) == (kind, "Stable", assignor)
+        assert description.is_stable
+        assert sorted((joined.client_id, joined.client_host) for joined in description.members) == [
+            ("a", "127.0.0.1"),
+            ("b", "127.0.0.1"),
         ]
+        assert sorted(key for joined in description.members for key in joined.partitions or ()) == ALL
+        assert kind == "classic" or group.lag() == dict.fromkeys(ALL, 0)
         assert broker.groups() == ["g"]
     assert group.wait_until_stable(members=0).state == "Empty"
+
+
+def test_members_come_back_after_a_reset_and_a_restored_snapshot(broker: Broker) -> None:
+    group = broker.group("g")
+    with member(broker, "a", group_protocol="consumer"):
+        group.wait_until_stable(members=1)
+        with broker.snapshot() as snapshot:
+            broker.reset(keep_topics=True)
+            group.wait_until_stable(members=1)
+            broker.restore(snapshot)
+            group.wait_until_stable(members=1)
 
 
 def test_what_a_group_has_committed_and_how_far_it_is_behind(broker: Broker) -> None:
@@ -49,7 +68,7 @@ def test_what_a_group_has_committed_and_how_far_it_is_behind(broker: Broker) -> 
         group.wait_until_stable(members=1)
         while group.committed() != {("orders", 1): 3}:
             threading.Event().wait(0.01)
-        assert group.lag() == {("orders", index): 0 for index in range(4)}
+        assert group.lag() == dict.fromkeys(ALL, 0)
     broker.produce("orders", "d", partition=1)
     assert group.lag() == {("orders", 1): 1}
 
@@ -100,13 +119,15 @@ def test_a_wait_leaves_no_listener_at_a_log(broker: Broker) -> None:
     assert [partition.log._listeners for partition in topic.partitions] == [{}] * 4
 
 
-def test_a_rebalance_can_be_forced(broker: Broker) -> None:
+@pytest.mark.parametrize(("config", "kind"), [protocol[:2] for protocol in PROTOCOLS])
+def test_a_rebalance_can_be_forced(broker: Broker, config: dict[str, str], kind: str) -> None:
     group = broker.group("g")
-    with member(broker, "a"):
+    with member(broker, "a", **config):
         before = group.wait_until_stable(members=1).generation
         group.rebalance()
         while group.wait_until_stable(members=1).generation == before:
             pass
+        assert kind == "classic" or group.describe().generation == before + 1
     with pytest.raises(OperationError, match="group 'nobody' has no members"):
         broker.group("nobody").rebalance()
 

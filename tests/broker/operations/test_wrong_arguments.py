@@ -32,6 +32,7 @@ def running() -> Iterator[Broker]:
         ),
         (lambda broker: broker.wait_for("orders", -1), "count: -1 is below 0"),
         (lambda broker: broker.expect("orders", timeout="1"), "timeout: '1' is not a number"),
+        (lambda broker: broker.wait_for("orders", timeout=-1), "timeout: -1 s is below 0"),
         (lambda broker: broker.expect_none("orders", within="1"), "within: '1' is not a number"),
         (
             lambda broker: broker.wait_for_requests("Produce"),
