@@ -122,7 +122,7 @@ class Broker(BlockingOperations):
         thread = self._thread
         if thread is None or self._loop is None or thread is threading.current_thread():
             work.close()
-            raise self._unable_to_wait()
+            raise self._wait_refusal()
         asked_from = ASKED_FROM.set(callers_line())
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -132,7 +132,7 @@ class Broker(BlockingOperations):
         finally:
             ASKED_FROM.reset(asked_from)
         try:
-            return _result(future, thread)
+            return _wait_for_result(future, thread)
         except CancelledError:
             raise NotRunningError("the broker was stopped") from None
         except WaitTimeoutError as error:
@@ -145,7 +145,7 @@ class Broker(BlockingOperations):
             future.cancel()
             raise
 
-    def _unable_to_wait(self) -> NotRunningError:
+    def _wait_refusal(self) -> NotRunningError:
         """Return the reason why this thread cannot wait for the broker."""
         if self._thread is not None:
             return NotRunningError("this is the broker's own thread, which cannot wait for itself")
@@ -234,7 +234,7 @@ class Broker(BlockingOperations):
         await self._asynchronous.stop()
 
 
-def _result(future: "Future[T]", thread: threading.Thread) -> T:
+def _wait_for_result(future: "Future[T]", thread: threading.Thread) -> T:
     """Wait for the result of a call on another thread.
 
     Raises:

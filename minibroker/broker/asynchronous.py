@@ -200,7 +200,7 @@ class AsyncBroker(AsyncOperations):
         for spec in self._options.topics:
             topic = core.topics.get(spec.name)
             if topic is None:
-                plans.append(_plan(core, spec))
+                plans.append(_plan_topic(core, spec))
             else:
                 _log_differences(topic, spec)
         create_topics(core, plans)
@@ -265,7 +265,7 @@ def _log_differences(topic: Topic, spec: TopicSpec) -> None:
         _logger.warning("topic %r exists already, and stays as it is: %s", spec.name, "; ".join(differs))
 
 
-def _plan(core: Core, spec: TopicSpec) -> TopicPlan:
+def _plan_topic(core: Core, spec: TopicSpec) -> TopicPlan:
     try:
         return plan_topic(core, spec.name, spec.partitions, configs=spec.configs)
     except TopicError as error:

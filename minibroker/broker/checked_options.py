@@ -49,15 +49,15 @@ class CheckedOptions:
 
     def __init__(self, options: BrokerOptions) -> None:
         self.security = options.get("security")  # The object also keeps the certificates alive.
-        properties = {name: _text(name, value) for name, value in (options.get("config") or {}).items()}
+        properties = {name: _config_text(name, value) for name, value in (options.get("config") or {}).items()}
         if self.security is not None:
             properties = {**self.security.settings(), **properties}
         self.config = BrokerConfig.from_properties(properties)
-        self.topics = _topics(options)
-        self.seeds = _seeds(options)
-        self.racks = _racks(options, self.seeds)
-        self.brokers = _number_of_brokers(options, self.racks)
-        self.listeners = _listeners(options, properties, self.brokers)
+        self.topics = _parse_topics(options)
+        self.seeds = _read_seeds(options)
+        self.racks = _parse_racks(options, self.seeds)
+        self.brokers = _count_brokers(options, self.racks)
+        self.listeners = _make_listeners(options, properties, self.brokers)
         self._properties = properties
         self._advertises = options.get("advertise") is not None
         self._is_list_served = options.get("listeners") is not None or self.security is not None
@@ -66,8 +66,8 @@ class CheckedOptions:
         if self.journal is not True and self.journal < 0:
             raise ValueError(f"journal: {self.journal} is below 0")
         self._control_token = options.get("control_token")
-        self._control = _address_of_plane("control", options.get("control"), self._control_token)
-        self._page = _address_of_plane("page", _page(options), self._control_token)
+        self._control = _parse_address("control", options.get("control"), self._control_token)
+        self._page = _parse_address("page", _page(options), self._control_token)
         self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
         if not self.timeout >= 0:  # This also rejects NaN.
             raise ValueError(f"timeout: {self.timeout} s is below 0")
@@ -115,24 +115,24 @@ class CheckedOptions:
         return page
 
 
-def _topics(options: BrokerOptions) -> list[TopicSpec]:
+def _parse_topics(options: BrokerOptions) -> list[TopicSpec]:
     names = options.get("topics", ())
     if isinstance(names, Mapping):
         raise TypeError(f"topics: {names!r} is a dict; give a list, such as ['orders:4']")
-    topics = [_topic(text) for text in names]
+    topics = [_parse_topic(text) for text in names]
     for name, count in Counter(spec.name for spec in topics).items():
         if count > 1:
             raise ValueError(f"topic {name!r} is given {count} times")
     return topics
 
 
-def _topic(text: object) -> TopicSpec:
+def _parse_topic(text: object) -> TopicSpec:
     if not isinstance(text, str):
         raise TypeError(f"topics: {text!r} is not a text such as 'orders' or 'orders:4'")
     return TopicSpec.parse(text)
 
 
-def _racks(options: BrokerOptions, seeds: "Seeds | None") -> list[str]:
+def _parse_racks(options: BrokerOptions, seeds: "Seeds | None") -> list[str]:
     names = options.get("racks") or (() if seeds is None else seeds.racks)
     racks = ["" if rack is None else rack for rack in names]
     for rack in racks:
@@ -141,7 +141,7 @@ def _racks(options: BrokerOptions, seeds: "Seeds | None") -> list[str]:
     return [rack.strip() for rack in racks]
 
 
-def _number_of_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
+def _count_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
     brokers = options.get("brokers")
     if brokers is None:
         return len(racks) or 1
@@ -156,7 +156,7 @@ def _number_of_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
     return brokers
 
 
-def _listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: int) -> list[ServedListener]:
+def _make_listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: int) -> list[ServedListener]:
     advertise = options.get("advertise")
     advertised = (
         None if advertise is None else with_room(parse_advertised(advertise, "advertise"), brokers, "advertise")
@@ -174,12 +174,10 @@ def _listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: i
         if advertised is None and (by_list := advertised_addresses(properties).get(protocol)) is not None:
             advertised = with_room(by_list, brokers, "advertised.listeners")
         listeners = [ServedListener(protocol, protocol, host, port, advertised)]
-    return listeners + [
-        _additional_listener(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)
-    ]
+    return listeners + [_parse_listener(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)]
 
 
-def _additional_listener(text: str, number: int) -> ServedListener:
+def _parse_listener(text: str, number: int) -> ServedListener:
     """Parse an additional plaintext listener, HOST:PORT or HOST:PORT=ADVERTISED.
 
     Raises:
@@ -216,7 +214,7 @@ def _ignored_listeners(
     return remarks
 
 
-def _seeds(options: BrokerOptions) -> "Seeds | None":
+def _read_seeds(options: BrokerOptions) -> "Seeds | None":
     path = options.get("seed_data")
     if path is None:
         return None
@@ -228,7 +226,7 @@ def _page(options: BrokerOptions) -> str | None:
     return DEFAULT_LISTEN if address is True else address or None
 
 
-def _address_of_plane(option: str, text: str | None, token: str | None) -> tuple[str, int] | None:
+def _parse_address(option: str, text: str | None, token: str | None) -> tuple[str, int] | None:
     """Return the address of the control plane or the page, or None without one.
 
     Raises:
@@ -238,7 +236,7 @@ def _address_of_plane(option: str, text: str | None, token: str | None) -> tuple
     return None if text is None else guarded_address(option, text, token, sources)
 
 
-def _text(name: str, value: object) -> str:
+def _config_text(name: str, value: object) -> str:
     """Return a configuration value as text, as in a properties file.
 
     Raises:

@@ -322,7 +322,7 @@ def _write_kafka_lines(broker: "Broker") -> None:
 def _install_faults(services: "Services", faults: "list[Fault]") -> None:
     installed = registry.faults_of(services)
     for rule in faults:
-        for reason in operations_faults.never_matches(services, rule):
+        for reason in operations_faults.reasons_never_to_match(services, rule):
             _logger.warning("%s cannot match: %s", rule, reason)
         installed.add(rule)
 

@@ -212,7 +212,7 @@ class AsyncFaults(_Handle):
         """Install a fault, given as an object or by its fields, until `remove` or until it has fired `times` times."""
         if fault is None:
             fault = faults_fault.Fault.from_json(fields)
-        for reason in work.faults.never_matches(self._services, fault):
+        for reason in work.faults.reasons_never_to_match(self._services, fault):
             warn_caller(f"{fault} cannot match: {reason}")
         return self._registry().add(fault)
 

@@ -60,13 +60,13 @@ def blocking(
         try:
             coroutine = method(self.asynchronous, *args, **kwargs)
         except TypeError as error:  # For wrong arguments, Python's message names the asynchronous class.
-            raise _misfit(f"{type(self).__name__}.{method.__name__}", method, error) from None
+            raise _argument_error(f"{type(self).__name__}.{method.__name__}", method, error) from None
         return self.wait(coroutine)
 
     return call
 
 
-def _misfit(name: str, method: Callable[..., Any], error: TypeError) -> TypeError:
+def _argument_error(name: str, method: Callable[..., Any], error: TypeError) -> TypeError:
     """Return the error under the name that the caller used, with the accepted arguments."""
     _, *parameters = signature(method).parameters.values()
     takes = ", ".join(str(parameter.replace(annotation=parameter.empty)) for parameter in parameters)

@@ -8,8 +8,8 @@ from minibroker.operations.groups import (
     committed_offsets,
     describe_group,
     find_group,
+    find_unassigned,
     missing_group,
-    unassigned_partitions,
 )
 from minibroker.operations.records import record_slices
 from minibroker.operations.share_groups import SharePartitionDescription, describe_loaded_partitions, state_logs
@@ -42,7 +42,7 @@ class _Progress:
             return False
         description = describe_group(self._services, self._group_id)
         is_stable = group.state in STABLE_STATES or not group.members
-        return is_stable and not unassigned_partitions(self._services, group, description)
+        return is_stable and not find_unassigned(self._services, group, description)
 
     def partitions(self) -> list[Partition]:
         """Return the partitions of the topic, or those with a committed offset or an assignment."""
@@ -62,12 +62,12 @@ class _Progress:
     async def has_read(self, partition: Partition) -> bool:
         """Return whether no committed record follows the group's offset. Transaction markers do not count."""
         ahead = self._ahead.get(partition, -1)
-        ranges = self._unread(partition)
+        ranges = self._unread_ranges(partition)
         if ranges is None or any(start <= ahead < end for start, end in ranges):
             return False
         for start, end in ranges:
             try:
-                first = await self._first_record(partition, start)
+                first = await self._find_first_record(partition, start)
             except NotFoundError:  # The topic was deleted, and the next call examines its successor.
                 return False
             if first is not None and first < end:
@@ -75,7 +75,7 @@ class _Progress:
                 return False
         return True
 
-    async def _first_record(self, partition: Partition, start: int) -> int | None:
+    async def _find_first_record(self, partition: Partition, start: int) -> int | None:
         """Return the offset of the first committed record from `start` on, or None."""
         end = partition.log.last_stable_offset
         async for records in record_slices(self._services, partition, start, end, committed=True):
@@ -83,7 +83,7 @@ class _Progress:
                 return records[0].offset
         return None
 
-    def _unread(self, partition: Partition) -> list[tuple[int, int]] | None:
+    def _unread_ranges(self, partition: Partition) -> list[tuple[int, int]] | None:
         """Return the offset ranges that the group has not read, or None if it has not begun to read."""
         end = partition.log.last_stable_offset
         if self._shared is None:
@@ -104,7 +104,7 @@ class _Progress:
         offset = self.committed.get((partition.topic.name, partition.index), 0)
         return max(offset, partition.log.log_start_offset)
 
-    async def look(self) -> dict[TopicPartition, int] | None:
+    async def check(self) -> dict[TopicPartition, int] | None:
         """Return the committed offsets if everything has been read, else None."""
         if not self.is_settled():
             return None
@@ -150,7 +150,7 @@ class _Progress:
         for partition in self.partitions():
             end = partition.log.last_stable_offset
             key = partition.topic.name, partition.index
-            unread = self._unread(partition)
+            unread = self._unread_ranges(partition)
             if unread is None:
                 lines.append(f"  {partition.topic.name}-{partition.index}: no member has begun to read, end {end}")
             elif unread:
@@ -181,4 +181,4 @@ async def wait_until_caught_up(
         WaitTimeoutError: the message names the partitions with a lag.
     """
     progress = _Progress(services, group_id, topic)
-    return await eventually(progress.look, lambda: progress.describe_state(timeout), timeout, progress.logs)
+    return await eventually(progress.check, lambda: progress.describe_state(timeout), timeout, progress.logs)

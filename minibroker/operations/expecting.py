@@ -46,7 +46,7 @@ class _MatchingRecords:
         topic = self._services.core.topics.get(self._topic)
         return [] if topic is None else [partition.log for partition in topic.partitions]
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Read new records. If the topic is deleted in the meantime, the next call starts over."""
         with contextlib.suppress(NotFoundError):
             await self._read_new()
@@ -84,20 +84,20 @@ async def wait_for_records(
     check_not_negative("count", count, hint=f"; expect({topic!r}, {count!r}) waits for a record like this")
     watched = _MatchingRecords(services, topic, matching)
 
-    async def look() -> list[ConsumerRecord] | None:
-        await watched.look()
+    async def check() -> list[ConsumerRecord] | None:
+        await watched.check()
         return watched.found if len(watched.found) >= count else None
 
-    def complain() -> str:
+    def describe_failure() -> str:
         there = f"expected {counted(count, 'record')} in {topic!r} within {timeout:g} s"
         if services.core.topics.get(topic) is None:
             return f"{there}; {missing_topic(services, topic)}"
         if isinstance(matching, RecordMatcher):
             return f"{there}, {len(watched.found)} match\n{explain(matching, watched.seen)}"
         found = f"{len(watched.found)} match, of" if matching is not None else "found"
-        return "\n".join([f"{there}; {found} {len(watched.seen)}", *_described(watched.seen)])
+        return "\n".join([f"{there}; {found} {len(watched.seen)}", *_describe_records(watched.seen)])
 
-    return await eventually(look, complain, timeout, watched.logs)
+    return await eventually(check, describe_failure, timeout, watched.logs)
 
 
 async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
@@ -111,17 +111,20 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
     check_not_negative("within", within, " s")
     watched = _MatchingRecords(services, topic, matcher)
 
-    async def look() -> list[ConsumerRecord] | None:
-        await watched.look()
+    async def check() -> list[ConsumerRecord] | None:
+        await watched.check()
         return watched.found or None
 
     try:
-        records = await eventually(look, str, within, watched.logs)
+        records = await eventually(check, str, within, watched.logs)
     except WaitTimeoutError:
         _warn_of_misspelling(services, topic)
         return
     expectation = "record" if matcher == RecordMatcher() else str(matcher)
-    lines = [f"expected no {expectation} in {topic!r}, found {counted(len(records), 'record')}", *_described(records)]
+    lines = [
+        f"expected no {expectation} in {topic!r}, found {counted(len(records), 'record')}",
+        *_describe_records(records),
+    ]
     raise UnexpectedRecordError("\n".join(lines))
 
 
@@ -132,7 +135,7 @@ def _warn_of_misspelling(services: Services, name: str) -> None:
         warn_caller(f"expect_none: {missing_topic(services, name)}")
 
 
-def _described(records: list[ConsumerRecord]) -> list[str]:
+def _describe_records(records: list[ConsumerRecord]) -> list[str]:
     """Return a line for each of the first records."""
     lines = [f"  {describe(record)}" for record in records[:_SHOWN]]
     if len(records) > _SHOWN:
@@ -154,15 +157,15 @@ async def wait_for_requests(
     """
     check_not_negative("count", count, hint=f"; wait_for_requests(api={count!r}) waits for requests of an API")
 
-    async def look() -> list[Entry] | None:
+    async def check() -> list[Entry] | None:
         found = await in_slices(services, journal.find(**filters))
         return found if len(found) >= count else None
 
-    def complain() -> str:
+    def describe_failure() -> str:
         asked = ", ".join(f"{name}={value!r}" for name, value in filters.items() if value is not None) or "any"
         came = ", ".join(f"{name} {number}x" for name, number in Counter(entry.api for entry in journal).most_common())
         fitting = len(journal.entries(**filters))
         expected = f"expected {counted(count, 'request')} ({asked}) within {timeout:g} s"
         return f"{expected}, {fitting} came; all: {came or 'none'}"
 
-    return await eventually(look, complain, timeout)
+    return await eventually(check, describe_failure, timeout)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from minibroker.server.faults.fault import Fault
 
 
-def never_matches(services: Services, fault: "Fault") -> Iterator[str]:
+def reasons_never_to_match(services: Services, fault: "Fault") -> Iterator[str]:
     """Yield the reasons why no request to this broker in its current state can match a fault."""
     served = services.served
     routes = [route for route in ROUTES if fault.is_for(route.message)]

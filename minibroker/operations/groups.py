@@ -131,7 +131,7 @@ def describe_group(services: Services, group_id: str) -> GroupDescription:
             member.group_instance_id,
             member.client_id,
             member.client_host.removeprefix("/"),
-            _assigned(member.assignment) if group.is_in(GroupState.STABLE) else None,
+            _decode_assignment(member.assignment) if group.is_in(GroupState.STABLE) else None,
         )
         for member in group.members.values()
     )
@@ -146,14 +146,14 @@ def _describe_assigned(services: Services, group: AnyModernGroup, assignor: str)
             None if isinstance(member, ShareMember) else member.instance_id,
             member.client_id,
             member.client_host.removeprefix("/"),
-            named_partitions(services, _assigned_to(services, group, member)),
+            name_partitions(services, _partitions_of_member(services, group, member)),
         )
         for member in group.members.values()
     )
     return GroupDescription(group.group_id, group.kind, group.state.value, group.epoch, assignor, members)
 
 
-def named_partitions(services: Services, partitions: Partitions) -> tuple[TopicPartition, ...]:
+def name_partitions(services: Services, partitions: Partitions) -> tuple[TopicPartition, ...]:
     """Return partitions by topic name, without those of deleted topics."""
     return tuple(
         (topic.name, index)
@@ -163,7 +163,7 @@ def named_partitions(services: Services, partitions: Partitions) -> tuple[TopicP
     )
 
 
-def _assigned_to(
+def _partitions_of_member(
     services: Services, group: AnyModernGroup, member: ConsumerMember | ShareMember | StreamsMember
 ) -> Partitions:
     """Return the partitions that a member reads."""
@@ -254,7 +254,7 @@ async def wait_until_stable(
             return None
         settled = group.state in STABLE_STATES if expected else group.is_empty
         found = describe_group(services, group_id)
-        return found if settled and not unassigned_partitions(services, group, found) else None
+        return found if settled and not find_unassigned(services, group, found) else None
 
     def describe() -> str:
         found = describe_group(services, group_id)
@@ -264,7 +264,7 @@ async def wait_until_stable(
         group = find_group(services, group_id)
         if group is None:
             lines.append(f"  {missing_group(services, group_id)}")
-        unassigned = sorted(unassigned_partitions(services, group, found)) if group is not None else []
+        unassigned = sorted(find_unassigned(services, group, found)) if group is not None else []
         if found.is_stable and unassigned:
             lines.append(f"  no member has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")
         for member in found.members:
@@ -316,7 +316,7 @@ def find_group(services: Services, group_id: str) -> AnyGroup | None:
     return services.groups.store.find(group_id)
 
 
-def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
+def _decode_assignment(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     if not assignment:
         return ()
     try:
@@ -326,7 +326,7 @@ def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     return tuple((topic.topic, index) for topic in decoded.assigned_partitions for index in topic.partitions)
 
 
-def unassigned_partitions(services: Services, group: AnyGroup, description: GroupDescription) -> set[TopicPartition]:
+def find_unassigned(services: Services, group: AnyGroup, description: GroupDescription) -> set[TopicPartition]:
     """Return the subscribed partitions that no member owns, or none if that cannot be determined."""
     subscribed = group.subscribed_topics()
     if not subscribed or any(member.partitions is None for member in description.members):

@@ -91,7 +91,7 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
     It shows the most similar records with their differences, then how many records differ in which part.
     """
     judged = sorted(((expected.mismatches(record), record) for record in records), key=lambda pair: len(pair[0]))
-    lines = [_cut(f"expected {expected}", 5 * _SHOWN_BYTES)]
+    lines = [_shorten(f"expected {expected}", 5 * _SHOWN_BYTES)]
     lines.append(f"found {counted(len(judged), 'record')}" + (", the nearest first:" if judged else ""))
     for mismatches, record in judged[:_SHOWN]:
         lines.append(f"  {describe(record)}")
@@ -110,9 +110,9 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
 
 def describe(record: ConsumerRecord) -> str:
     """Return one line about a record."""
-    headers = f", headers={_cut(repr(dict(record.headers)))}" if record.headers else ""
+    headers = f", headers={_shorten(repr(dict(record.headers)))}" if record.headers else ""
     position = f"{record.topic}-{record.partition}@{record.offset}"
-    return f"{position}: key={_shown(record.key)}, value={_shown(record.value)}{headers}"
+    return f"{position}: key={_format_bytes(record.key)}, value={_format_bytes(record.value)}{headers}"
 
 
 def _compare(subject: str, expected: Any, actual: bytes | None) -> list[str]:
@@ -122,11 +122,11 @@ def _compare(subject: str, expected: Any, actual: bytes | None) -> list[str]:
         raw = expected.encode() if isinstance(expected, str) else expected
         if raw == actual:
             return []
-        return [f"{subject}: expected {_cut(repr(expected))}, found {_shown(actual)}"]
+        return [f"{subject}: expected {_shorten(repr(expected))}, found {_format_bytes(actual)}"]
     try:
         actual_json = parse_json(actual, subject)
     except ValueError:
-        return [f"{subject}: expected JSON {_cut(repr(expected))}, found {_shown(actual)}, which is none"]
+        return [f"{subject}: expected JSON {_shorten(repr(expected))}, found {_format_bytes(actual)}, which is none"]
     return _compare_json(subject, expected, actual_json)
 
 
@@ -138,12 +138,12 @@ def _compare_json(subject: str, expected: Any, actual: Any) -> list[str]:
         mismatches: list[str] = []
         for name, value in cast("Mapping[str, Any]", expected).items():
             if name not in members:
-                mismatches.append(f"{subject}.{name}: expected {_cut(repr(value))}, missing")
+                mismatches.append(f"{subject}.{name}: expected {_shorten(repr(value))}, missing")
             else:
                 mismatches += _compare_json(f"{subject}.{name}", value, members[name])
         return mismatches
     if isinstance(expected, list | tuple) and isinstance(actual, list):
-        expected_items, actual_items = _items(expected), _items(actual)
+        expected_items, actual_items = _as_list(expected), _as_list(actual)
         if len(expected_items) == len(actual_items):
             pairs = zip(expected_items, actual_items, strict=True)
             return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{subject}[{index}]", *pair)]
@@ -151,18 +151,18 @@ def _compare_json(subject: str, expected: Any, actual: Any) -> list[str]:
     if is_same_kind and expected == actual:
         return []
     wording, is_there = f"{expected!r}", f"{actual!r}"
-    return [f"{subject}: expected {_cut(wording)}, found {_cut(is_there)}"]
+    return [f"{subject}: expected {_shorten(wording)}, found {_shorten(is_there)}"]
 
 
-def _items(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(cast("Sequence[Any]", value))
 
 
-def _cut(text: str, length: int = _SHOWN_BYTES) -> str:
+def _shorten(text: str, length: int = _SHOWN_BYTES) -> str:
     return text if len(text) <= length else f"{text[:length]}... ({len(text)} characters)"
 
 
-def _shown(value: bytes | None) -> str:
+def _format_bytes(value: bytes | None) -> str:
     if value is None:
         return "null"
     try:

@@ -168,7 +168,7 @@ def by_name(init: Callable[Concatenate[Instance, P], None]) -> Callable[Concaten
             raise TypeError(f"{kind} takes its arguments by name, such as {example}")
         for name, value in named.items():
             if name not in _TYPES:
-                raise TypeError(f"{kind} has no argument {name!r}{_hint(kind, name, value)}")
+                raise TypeError(f"{kind} has no argument {name!r}{_suggest_option(kind, name, value)}")
             _check_class(kind, name, value)
         init(self, *given, **named)
 
@@ -215,7 +215,7 @@ def _check_security(kind: str, value: object) -> None:
     )
 
 
-def _hint(kind: str, name: str, value: Any) -> str:
+def _suggest_option(kind: str, name: str, value: Any) -> str:
     meant = _ALIASES.get(name)
     if meant is None:
         return suggestion(name, _TYPES) or f"; there are {', '.join(_TYPES)}"

@@ -106,9 +106,9 @@ def produce(
         OSError: the disk fails.
     """
     magic = magic_of(message_format, codec)
-    topic = _topic(services, name)
+    topic = _find_or_create_topic(services, name)
     services.core.writes.commit()
-    records = [_record(message, services.core.clock.now_ms(), magic) for message in messages]
+    records = [_make_record(message, services.core.clock.now_ms(), magic) for message in messages]
     places: list[RecordMetadata | None] = [None] * len(records)
     by_partition: dict[int, list[int]] = {}
     turn = (
@@ -126,7 +126,7 @@ def produce(
             raise OperationError(f"partition: topic {name!r} has no partition {partition!r}")
         by_partition.setdefault(partition, []).append(number)
     for partition, numbers in by_partition.items():
-        for chosen in _batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
+        for chosen in _split_batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
             first = _append(services, topic, partition, [records[number] for number in chosen], magic, codec)
             for delta, number in enumerate(chosen):
                 places[number] = RecordMetadata(name, partition, first + delta)
@@ -150,7 +150,7 @@ def magic_of(message_format: str, codec: str) -> int:
     return magic
 
 
-def _topic(services: Services, name: str) -> Topic:
+def _find_or_create_topic(services: Services, name: str) -> Topic:
     topic = services.core.topics.get(name)
     if topic is not None or not services.core.config.boolean("auto.create.topics.enable"):
         return topic_of(services, name)
@@ -160,9 +160,9 @@ def _topic(services: Services, name: str) -> Topic:
         raise OperationError(f"topic {name!r}: {error}") from None
 
 
-def _record(message: Message, now_ms: int, magic: int) -> NewRecord:
+def _make_record(message: Message, now_ms: int, magic: int) -> NewRecord:
     key, value = payload_bytes(message.key, "key"), payload_bytes(message.value, "value")
-    headers = _headers(message.headers)
+    headers = _encode_headers(message.headers)
     if headers and magic != MAGIC_V2:
         raise OperationError(f"headers: format v{magic} does not have any")
     timestamp = now_ms if message.timestamp is None else message.timestamp
@@ -173,7 +173,7 @@ def _record(message: Message, now_ms: int, magic: int) -> NewRecord:
     return NewRecord(key, value, timestamp, headers)
 
 
-def _headers(headers_argument: object) -> tuple[tuple[str, bytes | None], ...]:
+def _encode_headers(headers_argument: object) -> tuple[tuple[str, bytes | None], ...]:
     pairs = (
         list(cast("Mapping[object, Any]", headers_argument).items())
         if isinstance(headers_argument, Mapping)
@@ -196,7 +196,7 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _batches(records: Sequence[NewRecord], numbers: Sequence[int], max_bytes: int) -> Iterator[list[int]]:
+def _split_batches(records: Sequence[NewRecord], numbers: Sequence[int], max_bytes: int) -> Iterator[list[int]]:
     """Yield groups of record numbers, each for a batch of at most `max_bytes` or for one larger record."""
     group: list[int] = []
     size = 0
@@ -264,7 +264,7 @@ def payload_of(value: Any, subject: str) -> Payload:
         return cast("Payload", value)
     members = cast("dict[str, Any]", value)
     if members.keys() == {_BASE64}:
-        return _decoded(members[_BASE64], subject)
+        return _decode_base64(members[_BASE64], subject)
     if members.keys() == {_JSON}:
         item = members[_JSON]
         return json.dumps(item, ensure_ascii=False).encode() if item is None or isinstance(item, str) else item
@@ -298,7 +298,7 @@ def shown(data: bytes | None, form: Form) -> Any:
     return {_BASE64: base64.b64encode(data).decode()}
 
 
-def _decoded(text: Any, subject: str) -> bytes:
+def _decode_base64(text: Any, subject: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:

@@ -220,7 +220,7 @@ async def record_slices(
 ) -> AsyncIterator[list[ConsumerRecord]]:
     """Yield the records from offset `start` up to `end` in slices; see `read_records`."""
     topic = partition.topic
-    slices = _slices(partition, start, end, committed=committed)
+    slices = _slice_records(partition, start, end, committed=committed)
     # The event loop serves other tasks between two slices.
     for slice_ in slices:
         yield slice_
@@ -243,14 +243,14 @@ def _end(partition: Partition, *, committed: bool) -> int:
     return partition.log.last_stable_offset if committed else partition.log.high_watermark
 
 
-def _slices(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[list[ConsumerRecord]]:
+def _slice_records(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[list[ConsumerRecord]]:
     """Yield at most `_RECORDS_PER_SLICE` records at a time.
 
     A slice is empty after a step of work without records, which lets the caller pause after each step.
     """
     records: list[ConsumerRecord] = []
     size = 0
-    for record in _records_of(partition, start, end, committed=committed):
+    for record in _decode_records(partition, start, end, committed=committed):
         if record is not None:
             records.append(record)
             size += len(record.key or b"") + len(record.value or b"")
@@ -259,7 +259,7 @@ def _slices(partition: Partition, start: int, end: int, *, committed: bool) -> I
             records, size = [], 0
 
 
-def _records_of(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[ConsumerRecord | None]:
+def _decode_records(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[ConsumerRecord | None]:
     """Yield the records, and None after each step of work without a record and after each read."""
     log = partition.log
     first = offset = max(start, log.log_start_offset)

@@ -79,11 +79,11 @@ def configure(services: Services, configs: Mapping[str, Setting]) -> None:
 
 
 def _merge_configs(before: Mapping[str, str], configs: Mapping[str, Setting]) -> dict[str, str]:
-    texts = {**before, **{key: _text(value) for key, value in configs.items() if value is not None}}
+    texts = {**before, **{key: _to_text(value) for key, value in configs.items() if value is not None}}
     return {key: text for key, text in texts.items() if configs.get(key, text) is not None}
 
 
-def _text(value: Setting) -> str:
+def _to_text(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -114,8 +114,8 @@ def create_acls(
     Raises:
         OperationError: an argument is invalid, or the broker has no authorizer.
     """
-    authorizer = _authorizer(services)
-    kind, name = _resource_name(resource)
+    authorizer = _get_authorizer(services)
+    kind, name = _parse_resource(resource)
     bindings = [
         AclBinding(
             kind,
@@ -123,7 +123,7 @@ def create_acls(
             PatternType.PREFIXED if resource.get("prefixed") else PatternType.LITERAL,
             principal if ":" in principal else f"{USER}:{principal}",
             resource.get("host", WILDCARD),
-            _operation(text),
+            _parse_operation(text),
             PermissionType[permission],
         )
         for text in operations
@@ -143,7 +143,7 @@ def list_acls(services: Services) -> list[AclBinding]:
     Raises:
         OperationError: the broker has no authorizer.
     """
-    return _authorizer(services).find(AclFilter())
+    return _get_authorizer(services).find(AclFilter())
 
 
 def remove_acls(services: Services, acls: Iterable[AclBinding]) -> None:
@@ -152,16 +152,16 @@ def remove_acls(services: Services, acls: Iterable[AclBinding]) -> None:
     Raises:
         OperationError: the broker has no authorizer.
     """
-    _authorizer(services).remove(acls)
+    _get_authorizer(services).remove(acls)
 
 
-def _authorizer(services: Services) -> Authorizer:
+def _get_authorizer(services: Services) -> Authorizer:
     if services.authorizer is None:
         raise OperationError("the broker has no authorizer: its configuration lacks authorizer.class.name")
     return services.authorizer
 
 
-def _resource_name(resource: Resource) -> tuple[ResourceType, str]:
+def _parse_resource(resource: Resource) -> tuple[ResourceType, str]:
     named = [
         (kind, name)
         for kind, name in (
@@ -177,7 +177,7 @@ def _resource_name(resource: Resource) -> tuple[ResourceType, str]:
     return named[0]
 
 
-def _operation(text: str) -> Operation:
+def _parse_operation(text: str) -> Operation:
     """Return an operation by name, ignoring case and underscores ("describe_configs", "DescribeConfigs")."""
     requested = str(text).replace("_", "").upper()
     for operation in Operation:
@@ -201,7 +201,7 @@ async def set_quota(services: Services, entity: Mapping[str, str | None], limits
         OSError: the change cannot be saved.
     """
     try:
-        keys = keys_of(entity.items(), await _addresses(services, entity.get(IP)))
+        keys = keys_of(entity.items(), await _look_up(services, entity.get(IP)))
         for key, limit in limits.items():
             if limit is not None:
                 check_value(keys, key, limit)
@@ -210,7 +210,7 @@ async def set_quota(services: Services, entity: Mapping[str, str | None], limits
     services.quota_table.alter({frozenset(entity.items()): limits})
 
 
-async def _addresses(services: Services, host: str | None) -> Mapping[str, frozenset[str]]:
+async def _look_up(services: Services, host: str | None) -> Mapping[str, frozenset[str]]:
     """Look up the addresses of a host in the background. The result is empty if that takes too long."""
     if not host:
         return {}

@@ -100,7 +100,7 @@ async def wait_for_states(services: Services, group_id: str) -> None:
     store = services.share_states.store
 
     def look() -> bool | None:
-        keys = _keys(services, services.groups.store.find(group_id)).values()
+        keys = _state_keys(services, services.groups.store.find(group_id)).values()
         return None if any(store.state_readiness(key) is loading for key in keys) else True
 
     await until(look, lambda: f"the states of share group {group_id!r} are still being loaded", DEFAULT_TIMEOUT)
@@ -112,7 +112,7 @@ def describe_loaded_partitions(
     """Like share_partitions(), but with the states loaded so far. Partitions without a state look unread."""
     if group is not None and not isinstance(group, ShareGroup):
         raise ConflictError(f"group {group.group_id!r} is of type {group.kind}, not {ShareGroup.kind}")
-    descriptions = {pair: _describe(services, pair, key) for pair, key in _keys(services, group).items()}
+    descriptions = {pair: _describe(services, pair, key) for pair, key in _state_keys(services, group).items()}
     return {pair: state for pair, state in descriptions.items() if state is not None}
 
 
@@ -121,12 +121,12 @@ def state_logs(services: Services, group: ShareGroup) -> list[Log]:
     log = services.share_states.store.log
     if log.topic is None:
         return []
-    indexes = {log.partition_of(key.text) for key in _keys(services, group).values()}
+    indexes = {log.partition_of(key.text) for key in _state_keys(services, group).values()}
     partitions = [log.topic.partition(index) for index in sorted(indexes)]
     return [partition.log for partition in partitions if partition is not None]
 
 
-def _keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition, SharePartitionKey]:
+def _state_keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition, SharePartitionKey]:
     """Return the share-partitions of a group that have a state."""
     if not isinstance(group, ShareGroup):
         return {}

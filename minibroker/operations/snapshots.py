@@ -129,7 +129,7 @@ def _link_files(core: Core, links: str) -> dict[str, int]:
     }
     os.mkdir(links)
     # No log is closed for this. The copy is opened like the directory of a killed broker.
-    for name in _files_of(data_dir, (*_FILES, META_PROPERTIES)):
+    for name in _list_files(data_dir, (*_FILES, META_PROPERTIES)):
         directory, slash, _ = name.rpartition("/")
         if slash and directory not in partitions:
             continue
@@ -193,8 +193,8 @@ async def restore_snapshot(
     async with services.copying:
         mark = _check_source(core, source)
         with staging(core) as new:
-            with _locked(source):
-                await aside(partial(_copy, source, new, mark, sync=core.durability.is_needed))
+            with _lock(source):
+                await aside(partial(_copy_snapshot, source, new, mark, sync=core.durability.is_needed))
             core.writes.commit()
             try:
                 _prepare_metadata(core, new)
@@ -253,7 +253,7 @@ def _is_inside(path: str, directory: str) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(source: str) -> Generator[None]:
+def _lock(source: str) -> Generator[None]:
     """Hold the lock of a directory, if it has a lock file that this process may write.
 
     Raises:
@@ -270,7 +270,7 @@ def _locked(source: str) -> Generator[None]:
             lock.release()
 
 
-def _copy(source: str, new: str, mark: Mark | None, *, sync: bool) -> None:
+def _copy_snapshot(source: str, new: str, mark: Mark | None, *, sync: bool) -> None:
     """Copy the files of a snapshot and verify them against its mark.
 
     With `sync` the copy is on disk afterwards, as `replace` requires.
@@ -279,7 +279,7 @@ def _copy(source: str, new: str, mark: Mark | None, *, sync: bool) -> None:
         OperationError: the snapshot is damaged.
         OSError: a file cannot be copied.
     """
-    names = _files_of(source, (*_FILES, *_BACKUPS)) if mark is None else mark
+    names = _list_files(source, (*_FILES, *_BACKUPS)) if mark is None else mark
     for name in names:
         if name == META_PROPERTIES:  # The broker keeps its own.
             continue
@@ -319,7 +319,7 @@ def _prepare_metadata(core: Core, new: str) -> None:
             os.unlink(f"{new}/{name}")
 
 
-def _files_of(directory: str, files: tuple[str, ...]) -> list[str]:
+def _list_files(directory: str, files: tuple[str, ...]) -> list[str]:
     """Return the files of a data directory with the given names, and the files of its partitions.
 
     Raises:
@@ -436,7 +436,7 @@ def copy_file(source: str, target: str, size: int | None = None) -> list[int]:
             written = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, status.st_mode & 0o777)
             try:
                 os.ftruncate(written, size)
-                for position, data in _chunks(read, size):
+                for position, data in _read_chunks(read, size):
                     checksum = zlib.crc32(data, zlib.crc32(b"%d" % position, checksum))
                     pwrite_all(written, data, position)
             finally:
@@ -449,7 +449,7 @@ def copy_file(source: str, target: str, size: int | None = None) -> list[int]:
     return [size, checksum]
 
 
-def _chunks(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
+def _read_chunks(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
     """Yield the non-zero chunks of a file with their positions, independently of where its holes are.
 
     Raises:

@@ -21,7 +21,7 @@ _PAUSE_BETWEEN_APPENDS_S: Final = 0.25
 """Seconds between calls without an append, for rare changes such as retention that deletes unread records."""
 
 
-class _Appends:
+class _AppendEvent:
     """An event that is set when one of several logs gets an append or is closed."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ async def eventually(
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
     pause = _FIRST_PAUSE_S
-    appends = _Appends()
+    appends = _AppendEvent()
     try:
         while (result := await look()) is None:
             seconds_left = end - loop.time()

@@ -59,8 +59,8 @@ class OffsetIndex(IndexFile["array[int]"]):
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the last written entry at or below `offset`, or (base offset, 0) if there is none."""
-        window, count = self._around(offset)
-        return self._position(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
+        window, count = self._find_window(offset)
+        return self._decode_entry(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def positions_around(self, offset: int) -> tuple[int, int]:
         """Return the position of the batch found by `lookup`, and that of the next indexed batch.
@@ -68,7 +68,7 @@ class OffsetIndex(IndexFile["array[int]"]):
         `offset` is in the second batch or in a batch between the two. The second position is -1 if there is no such
         batch, or if `offset` is the last one of the first batch.
         """
-        window, count = self._around(offset)
+        window, count = self._find_window(offset)
         next_position = window[count] & _POSITION_MASK if count < len(window) else _NOTHING
         if not count:
             return 0, next_position
@@ -78,7 +78,7 @@ class OffsetIndex(IndexFile["array[int]"]):
             next_position if entry >> _RELATIVE_SHIFT < offset - self.base_offset else _NOTHING,
         )
 
-    def _around(self, offset: int) -> tuple["array[int]", int]:
+    def _find_window(self, offset: int) -> tuple["array[int]", int]:
         """Return a window and how many of its entries are at or below `offset`. Without entries the window is empty."""
         key = offset - self.base_offset
         entries = self.entries
@@ -93,23 +93,23 @@ class OffsetIndex(IndexFile["array[int]"]):
         """Return the last entry whose batch starts at or before `position`, or (base offset, 0) if there is none."""
         if not self.entries:
             return OffsetPosition(self.base_offset, 0)
-        window, count = self._around_position(position)
-        return self._position(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
+        window, count = self._find_window_of(position)
+        return self._decode_entry(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def offset_at_or_above(self, position: int) -> int | None:
         """Return the offset of the first indexed batch that starts at or after `position`, or None."""
         if not self.entries:
             return None
-        window, count = self._around_position(position - 1)
-        return self._position(window[count]).offset if count < len(window) else None
+        window, count = self._find_window_of(position - 1)
+        return self._decode_entry(window[count]).offset if count < len(window) else None
 
-    def _around_position(self, position: int) -> tuple["array[int]", int]:
+    def _find_window_of(self, position: int) -> tuple["array[int]", int]:
         """Return a window and how many of its entries point to batches that start at or before `position`."""
         guess = self.entries * position // max(self.last_position, 1)
         window, count, _ = self._search(position, guess, _count_up_to)
         return window, count
 
-    def _position(self, entry: int) -> OffsetPosition:
+    def _decode_entry(self, entry: int) -> OffsetPosition:
         return OffsetPosition(self.base_offset + (entry >> _RELATIVE_SHIFT), entry & _POSITION_MASK)
 
     def entry(self, slot: int) -> OffsetPosition:

@@ -258,7 +258,7 @@ class ProducerStateManager:
         self, header: BatchHeader, old: ProducerStateEntry | None, offset: int, batch: memoryview
     ) -> AbortedTxn | None:
         producer_id = header.producer_id
-        entry, marker_type = _after_marker(header, old, batch)
+        entry, marker_type = _apply_marker(header, old, batch)
         self._producers[producer_id] = entry
         first_offset = self._ongoing.get(producer_id)
         # The transaction wrote nothing to this log, or compaction emptied its marker.
@@ -339,7 +339,7 @@ class ProducerStateManager:
             if offset == self._temporary_snapshot and not temporary:
                 self._temporary_snapshot = None
             return
-        path = self._path(offset)
+        path = self._snapshot_path(offset)
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
@@ -366,7 +366,7 @@ class ProducerStateManager:
         if offset == self._temporary_snapshot:
             self._temporary_snapshot = None
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(offset))
+            os.unlink(self._snapshot_path(offset))
 
     def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
         """Remove all snapshots except those at a segment's base offset.
@@ -397,7 +397,7 @@ class ProducerStateManager:
             if at_most is not None and offset > at_most:
                 continue
             try:
-                snapshot = read_file(self._path(offset))
+                snapshot = read_file(self._snapshot_path(offset))
                 self._producers.update(decode_snapshot(snapshot))
             except (CorruptSnapshotError, FileNotFoundError):
                 self.delete_snapshot(offset)
@@ -433,7 +433,7 @@ class ProducerStateManager:
         latest = self.latest_snapshot_offset
         self._last_snapshot_offset = log_start_offset if latest is None else latest
 
-    def _path(self, offset: int) -> str:
+    def _snapshot_path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
 
@@ -442,7 +442,7 @@ def _is_complete(entry: ProducerStateEntry) -> bool:
     return not batches or len(batches) == NUM_BATCHES_TO_RETAIN or batches[0].first_sequence <= 0
 
 
-def _after_marker(
+def _apply_marker(
     header: BatchHeader, old: ProducerStateEntry | None, batch: memoryview
 ) -> tuple[ProducerStateEntry, int | None]:
     """Return the producer's state after a commit or abort marker, and the type of the marker.

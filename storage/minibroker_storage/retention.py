@@ -36,7 +36,7 @@ def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
         surplus -= segment.size
         return surplus >= 0
 
-    return _count(segments, is_surplus)
+    return _count_oldest(segments, is_surplus)
 
 
 def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int) -> int:
@@ -49,7 +49,7 @@ def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int
     """
     if config.retention_ms < 0:
         return 0
-    return _count(segments, lambda segment: now_ms - newest_time(segment) > config.retention_ms)
+    return _count_oldest(segments, lambda segment: now_ms - newest_time(segment) > config.retention_ms)
 
 
 def newest_time(segment: LogSegment) -> int:
@@ -62,7 +62,7 @@ def newest_time(segment: LogSegment) -> int:
     return timestamp if timestamp >= 0 else os.stat(segment.log.path).st_mtime_ns // _NS_PER_MS
 
 
-def _count(segments: Sequence[LogSegment], is_deletable: Callable[[LogSegment], bool]) -> int:
+def _count_oldest(segments: Sequence[LogSegment], is_deletable: Callable[[LogSegment], bool]) -> int:
     count = 0
     for number, segment in enumerate(segments):
         # Stop at the first segment that stays, since a log must not have holes.

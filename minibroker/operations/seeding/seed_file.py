@@ -51,13 +51,13 @@ def read_seeds(path: str) -> Seeds:
 def _read_lists(seeds: Seeds, data: object) -> None:
     if data is None:
         raise SeedError(f"{seeds.source}: it is empty; there may be topics and records")
-    document = _fields(data, _DOCUMENT, seeds.source)
-    for number, entry in enumerate(_list(document, "topics", seeds.source), 1):
+    document = _check_fields(data, _DOCUMENT, seeds.source)
+    for number, entry in enumerate(_get_list(document, "topics", seeds.source), 1):
         _add_topic(seeds, entry, f"{seeds.source}: topic {number}")
-    for number, entry in enumerate(_list(document, "records", seeds.source), 1):
+    for number, entry in enumerate(_get_list(document, "records", seeds.source), 1):
         _add_record(seeds, entry, f"{seeds.source}: record {number}")
-    for number, entry in enumerate(_list(document, "racks", seeds.source), 1):
-        seeds.racks.append(None if entry is None else _checked(_text, entry, place=f"{seeds.source}: rack {number}"))
+    for number, entry in enumerate(_get_list(document, "racks", seeds.source), 1):
+        seeds.racks.append(None if entry is None else _convert(_to_text, entry, place=f"{seeds.source}: rack {number}"))
 
 
 def _read_lines(seeds: Seeds, text: str) -> None:
@@ -66,7 +66,7 @@ def _read_lines(seeds: Seeds, text: str) -> None:
             continue
         place = f"{seeds.source}: line {number}"
         data = parse_json(line, place)
-        names = _names(data)
+        names = _field_names(data)
         if "topic" in names:
             _add_record(seeds, data, place)
         elif "name" in names or isinstance(data, str):
@@ -77,12 +77,12 @@ def _read_lines(seeds: Seeds, text: str) -> None:
 
 def _add_topic(seeds: Seeds, data: object, place: str) -> None:
     if isinstance(data, str):
-        topic = _short_topic(data, place)
+        topic = _parse_topic(data, place)
         listed: Sequence[object] = ()
     else:
-        fields = _fields(data, _TOPIC, place)
-        topic = _topic(fields, place)
-        listed = _list(fields, "records", place)
+        fields = _check_fields(data, _TOPIC, place)
+        topic = _make_topic(fields, place)
+        listed = _get_list(fields, "records", place)
     if topic.name in seeds.topics:
         raise SeedError(f"{place}: name: there is a topic {topic.name!r} already")
     seeds.topics[topic.name] = topic
@@ -90,7 +90,7 @@ def _add_topic(seeds: Seeds, data: object, place: str) -> None:
         _add_record(seeds, entry, f"{place}: record {number}", topic)
 
 
-def _short_topic(text: str, place: str) -> SeededTopic:
+def _parse_topic(text: str, place: str) -> SeededTopic:
     try:
         spec = TopicSpec.parse(text)
     except ValueError as error:
@@ -99,16 +99,16 @@ def _short_topic(text: str, place: str) -> SeededTopic:
     return SeededTopic(place, spec.name, None if spec.partitions == DEFAULT else spec.partitions, None, configs)
 
 
-def _topic(fields: Mapping[str, Any], place: str) -> SeededTopic:
-    message_format = cast("Format", _value(fields, "message_format", place, _text, "v2"))
-    codec = cast("Codec", _value(fields, "codec", place, _text, "none"))
-    _checked(magic_of, message_format, codec, place=place)
+def _make_topic(fields: Mapping[str, Any], place: str) -> SeededTopic:
+    message_format = cast("Format", _get_value(fields, "message_format", place, _to_text, "v2"))
+    codec = cast("Codec", _get_value(fields, "codec", place, _to_text, "none"))
+    _convert(magic_of, message_format, codec, place=place)
     return SeededTopic(
         place,
-        _required(fields, "name", place),
-        _value(fields, "partitions", place, _integer),
-        _value(fields, "replication_factor", place, _integer),
-        _value(fields, "configs", place, _configs, {}),
+        _get_required(fields, "name", place),
+        _get_value(fields, "partitions", place, _to_integer),
+        _get_value(fields, "replication_factor", place, _to_integer),
+        _get_value(fields, "configs", place, _to_configs, {}),
         message_format,
         codec,
     )
@@ -116,26 +116,26 @@ def _topic(fields: Mapping[str, Any], place: str) -> SeededTopic:
 
 def _add_record(seeds: Seeds, data: object, place: str, topic: SeededTopic | None = None) -> None:
     """Add a record listed in the file or within one of its topics."""
-    fields = {"value": data} if topic is not None and isinstance(data, str) else _fields(data, _RECORD, place)
+    fields = {"value": data} if topic is not None and isinstance(data, str) else _check_fields(data, _RECORD, place)
     if topic is None:
-        name = _required(fields, "topic", place)
+        name = _get_required(fields, "topic", place)
     elif "topic" in fields:
         raise SeedError(f"{place}: topic: this record is in the topic {topic.name!r} already")
     else:
         name = topic.name
     message = Message(
-        value=_payload(fields, "value", place),
-        key=_payload(fields, "key", place),
-        headers=_value(fields, "headers", place, _headers, ()),
-        timestamp=_value(fields, "timestamp", place, _timestamp),
-        partition=_value(fields, "partition", place, _integer),
+        value=_get_payload(fields, "value", place),
+        key=_get_payload(fields, "key", place),
+        headers=_get_value(fields, "headers", place, _to_headers, ()),
+        timestamp=_get_value(fields, "timestamp", place, _to_timestamp),
+        partition=_get_value(fields, "partition", place, _to_integer),
     )
     seeds.records.setdefault(name, []).append(SeededRecord(place, message))
 
 
-def _fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:
+def _check_fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:
     if not isinstance(data, Mapping):
-        raise SeedError(f"{place}: {_shown(data)} has no fields; there are {', '.join(known)}")
+        raise SeedError(f"{place}: {_shorten(data)} has no fields; there are {', '.join(known)}")
     fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}
     for name in fields:
         if name not in known:
@@ -143,35 +143,37 @@ def _fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:
     return fields
 
 
-def _names(data: object) -> frozenset[object]:
+def _field_names(data: object) -> frozenset[object]:
     return frozenset(cast("Mapping[object, object]", data)) if isinstance(data, Mapping) else frozenset()
 
 
-def _list(fields: Mapping[str, Any], name: str, place: str) -> Sequence[object]:
+def _get_list(fields: Mapping[str, Any], name: str, place: str) -> Sequence[object]:
     listed = fields.get(name)
     if listed is None:
         return ()
     if not isinstance(listed, list):
-        raise SeedError(f"{place}: {name}: {_shown(listed)} is not a list")
+        raise SeedError(f"{place}: {name}: {_shorten(listed)} is not a list")
     return cast("Sequence[object]", listed)
 
 
-def _required(fields: Mapping[str, Any], name: str, place: str) -> str:
+def _get_required(fields: Mapping[str, Any], name: str, place: str) -> str:
     if fields.get(name) is None:
         raise SeedError(f"{place}: {name}: it is missing")
-    return _checked(_text, fields[name], place=f"{place}: {name}")
+    return _convert(_to_text, fields[name], place=f"{place}: {name}")
 
 
-def _value(fields: Mapping[str, Any], name: str, place: str, convert: Callable[[Any], T], default: Any = None) -> Any:
+def _get_value(
+    fields: Mapping[str, Any], name: str, place: str, convert: Callable[[Any], T], default: Any = None
+) -> Any:
     value = fields.get(name)
-    return default if value is None else _checked(convert, value, place=f"{place}: {name}")
+    return default if value is None else _convert(convert, value, place=f"{place}: {name}")
 
 
-def _payload(fields: Mapping[str, Any], name: str, place: str) -> bytes | None:
-    return _checked(_bytes, fields.get(name), name, place=place)
+def _get_payload(fields: Mapping[str, Any], name: str, place: str) -> bytes | None:
+    return _convert(_to_bytes, fields.get(name), name, place=place)
 
 
-def _checked(check: Callable[..., T], *values: Any, place: str) -> T:
+def _convert(check: Callable[..., T], *values: Any, place: str) -> T:
     """Return the result of `check` for the values.
 
     Raises:
@@ -187,40 +189,40 @@ def _checked(check: Callable[..., T], *values: Any, place: str) -> T:
         raise SeedError(f"{place}: {error}") from None
 
 
-def _bytes(value: Any, subject: str) -> bytes | None:
+def _to_bytes(value: Any, subject: str) -> bytes | None:
     return payload_bytes(payload_of(value, subject), subject)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{_shown(value)} is not a text")  # noqa: TRY004 - what is wrong with a file is a ValueError
+        raise ValueError(f"{_shorten(value)} is not a text")  # noqa: TRY004 - what is wrong with a file is a ValueError
     return value
 
 
-def _integer(value: Any) -> int:
+def _to_integer(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{_shown(value)} is not a whole number")  # noqa: TRY004 - as above
+        raise ValueError(f"{_shorten(value)} is not a whole number")  # noqa: TRY004 - as above
     return value
 
 
-def _configs(value: Any) -> dict[str, str | float | bool]:
+def _to_configs(value: Any) -> dict[str, str | float | bool]:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{_shown(value)} has no names with values")  # noqa: TRY004 - as above
-    return {str(name): _config(str(name), config) for name, config in cast("Mapping[object, Any]", value).items()}
+        raise ValueError(f"{_shorten(value)} has no names with values")  # noqa: TRY004 - as above
+    return {str(name): _to_config(str(name), config) for name, config in cast("Mapping[object, Any]", value).items()}
 
 
-def _config(name: str, value: Any) -> str | float | bool:
+def _to_config(name: str, value: Any) -> str | float | bool:
     """Return a configuration value, joining the items of a list with commas."""
     if isinstance(value, list):
-        return ",".join(str(_config(name, item)) for item in cast("Sequence[Any]", value))
+        return ",".join(str(_to_config(name, item)) for item in cast("Sequence[Any]", value))
     if not isinstance(value, str | int | float):
-        raise ValueError(f"{name}: {_shown(value)} is neither a text nor a number, true, false or a list of texts")  # noqa: TRY004 - as above
+        raise ValueError(f"{name}: {_shorten(value)} is neither a text nor a number, true, false or a list of texts")  # noqa: TRY004 - as above
     return value
 
 
-def _headers(value: Any) -> tuple[tuple[str, bytes | None], ...]:
+def _to_headers(value: Any) -> tuple[tuple[str, bytes | None], ...]:
     """Parse headers given as `{name: value}`, or as a list of `[name, value]`, which can repeat a name."""
-    return tuple((name, _bytes(content, f"header {name!r}")) for name, content in _pairs(value))
+    return tuple((name, _to_bytes(content, f"header {name!r}")) for name, content in _pairs(value))
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
@@ -231,15 +233,15 @@ def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
     for pair in pairs:
         items = _items(pair)
         if len(items) != len(("name", "value")):
-            raise ValueError(f"{_shown(pair)} is not [name, value]")
-        yield _text(items[0]), items[1]
+            raise ValueError(f"{_shorten(pair)} is not [name, value]")
+        yield _to_text(items[0]), items[1]
 
 
 def _items(value: object) -> Sequence[Any]:
     return cast("Sequence[Any]", value) if isinstance(value, list) else ()
 
 
-def _timestamp(value: Any) -> int:
+def _to_timestamp(value: Any) -> int:
     """Return ms since the epoch for such a number or for a date with a time, which is in UTC if it has no zone."""
     if isinstance(value, str):
         try:
@@ -249,11 +251,11 @@ def _timestamp(value: Any) -> int:
     if isinstance(value, datetime):
         return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{_shown(value)} is neither ms since 1970 nor a date with a time")
+        raise ValueError(f"{_shorten(value)} is neither ms since 1970 nor a date with a time")
     return value
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     limit = 60
     return text if len(text) <= limit else f"{text[:limit]}..."

@@ -64,17 +64,17 @@ def load_seeds(services: Services, seeds: Seeds) -> None:
     with topics.seeding([existing[name] for name in empty]):
         for seed in seeds.topics.values():
             if topics.get(seed.name) is None:
-                _create(services, seed)
-        _fill(services, seeds, [name for name in seeds.records if name not in existing or name in empty])
+                _create_topic(services, seed)
+        _write_records(services, seeds, [name for name in seeds.records if name not in existing or name in empty])
 
 
-def _fill(services: Services, seeds: Seeds, names: list[str]) -> None:
+def _write_records(services: Services, seeds: Seeds, names: list[str]) -> None:
     for name in names:
         records = seeds.records[name]
         topic = services.core.topics.get(name)
         seed = seeds.topics.get(name) or SeededTopic(records[0].place, name)
         if topic is None:
-            topic = _create(services, seed)
+            topic = _create_topic(services, seed)
         _check_partitions(topic, records)
         messages = [record.message for record in records]
         try:
@@ -83,7 +83,7 @@ def _fill(services: Services, seeds: Seeds, names: list[str]) -> None:
             raise SeedError(f"{seeds.source}: records of the topic {name!r}: {error}") from None
 
 
-def _create(services: Services, seed: SeededTopic) -> Topic:
+def _create_topic(services: Services, seed: SeededTopic) -> Topic:
     try:
         create_topic(
             services,

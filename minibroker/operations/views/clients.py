@@ -74,10 +74,10 @@ class DelayedView:
 
 async def fetch_sessions(services: Services) -> tuple[FetchSessionView, ...]:
     """Return at most 1,000 fetch sessions of all brokers, the least recently used first."""
-    return await in_slices(services, _sessions(services))
+    return await in_slices(services, _collect_sessions(services))
 
 
-def _sessions(services: Services) -> Steps[tuple[FetchSessionView, ...]]:
+def _collect_sessions(services: Services) -> Steps[tuple[FetchSessionView, ...]]:
     views: list[FetchSessionView] = []
     for node in list(services.core.cluster.nodes.values()):
         for session in node.fetch_sessions:
@@ -93,7 +93,7 @@ def _session_view(services: Services, node: Node, session: FetchSession) -> Fetc
     for (named, index), cached in session.partitions.items():
         if len(partitions) == _MAX_PARTITIONS:
             break
-        topic = named if isinstance(named, str) else _name_of(services, named)
+        topic = named if isinstance(named, str) else _topic_name(services, named)
         fetch = cached.request
         partitions.append(
             CachedPartitionView(
@@ -117,7 +117,7 @@ def _session_view(services: Services, node: Node, session: FetchSession) -> Fetc
     )
 
 
-def _name_of(services: Services, topic_id: bytes) -> str | None:
+def _topic_name(services: Services, topic_id: bytes) -> str | None:
     topic = services.core.topics.with_id(topic_id)
     return None if topic is None else topic.name
 

@@ -84,10 +84,10 @@ async def commits_of(services: Services, topic: str, partition: int, offset: int
     Raises:
         StorageError, OSError: a log cannot be read.
     """
-    return await in_slices(services, _commits(services, topic, partition, offset))
+    return await in_slices(services, _collect_commits(services, topic, partition, offset))
 
 
-def _commits(services: Services, topic: str, partition: int, offset: int) -> Steps[CommitsView]:
+def _collect_commits(services: Services, topic: str, partition: int, offset: int) -> Steps[CommitsView]:
     coordinators = services.core.topics.get(CONSUMER_OFFSETS)
     if coordinators is None:
         return CommitsView((), is_whole=True)
@@ -131,7 +131,7 @@ class _CommitReader:
         """Record the transactions that are still open at the end of a partition's log."""
         for pending in self._open.values():
             for record in pending:
-                self._note(replace(record, state="open"))
+                self._add(replace(record, state="open"))
         self._open = {}
 
     def take(self, batch: Batch, index: int) -> None:
@@ -142,17 +142,17 @@ class _CommitReader:
             is_commit = record is not None and control_type(record.key)[0] == "COMMIT"
             for pending in self._open.pop(header.producer_id, ()):
                 state = "committed" if is_commit else "aborted"
-                self._note(replace(pending, state=state, marker=header.base_offset))
+                self._add(replace(pending, state=state, marker=header.base_offset))
             return
-        for commit in self._of_partition(batch, index):
+        for commit in self._commits_in(batch, index):
             if header.magic == MAGIC_V2 and header.is_transactional:
                 waiting = self._open.setdefault(header.producer_id, [])
                 waiting[:] = waiting[-MAX_ELEMENTS:]
                 waiting.append(replace(commit, producer_id=header.producer_id))
             else:
-                self._note(commit)
+                self._add(commit)
 
-    def _of_partition(self, batch: Batch, index: int) -> Iterator[CommitRecord]:
+    def _commits_in(self, batch: Batch, index: int) -> Iterator[CommitRecord]:
         for record in batch:
             if record.key is None or self._needle not in record.key:
                 continue
@@ -169,7 +169,7 @@ class _CommitReader:
                 continue  # Skip a damaged record.
             yield CommitRecord(*position, value.offset, value.metadata, value.commit_timestamp)
 
-    def _note(self, commit: CommitRecord) -> None:
+    def _add(self, commit: CommitRecord) -> None:
         commits = self.groups.get(commit.group)
         if commits is None:
             if len(self.groups) >= MAX_ELEMENTS:
@@ -238,10 +238,10 @@ async def past_groups(services: Services, time_ms: int) -> PastGroups:
     Raises:
         StorageError, OSError: a log cannot be read.
     """
-    return await in_slices(services, _groups(services, time_ms))
+    return await in_slices(services, _collect_groups(services, time_ms))
 
 
-def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
+def _collect_groups(services: Services, time_ms: int) -> Steps[PastGroups]:
     topic = services.core.topics.get(CONSUMER_OFFSETS)
     if topic is None:
         return PastGroups((), is_whole=True)
@@ -264,15 +264,15 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
             for group_id in replay.groups:
                 # Version 1.0 stored some groups in other partitions; see `coordinators.misplaced`.
                 if group_id not in groups or partition_of(group_id) == partition.index:
-                    groups[group_id] = _group(replay, group_id)
+                    groups[group_id] = _past_group(replay, group_id)
         yield
     return PastGroups(tuple(groups[group_id] for group_id in sorted(groups)[:_MAX_LISTED]), is_whole=bytes_left > 0)
 
 
-def _group(replay: Replay, group_id: str) -> PastGroup:
+def _past_group(replay: Replay, group_id: str) -> PastGroup:
     metadata, offsets = replay.groups[group_id]
     changes = replay.modern_groups.get(group_id, ())
-    kind, generation, members = _classic(metadata) if not changes else _modern(changes)
+    kind, generation, members = _describe_classic(metadata) if not changes else _describe_modern(changes)
     listed = [
         PastOffset(topic, partition, committed.offset)
         for topic, partitions in sorted(offsets.committed.items())
@@ -281,13 +281,13 @@ def _group(replay: Replay, group_id: str) -> PastGroup:
     return PastGroup(group_id, kind, generation, tuple(members[:_MAX_LISTED]), len(listed), tuple(listed[:_MAX_LISTED]))
 
 
-def _classic(metadata: GroupMetadataValue | None) -> tuple[str, int | None, list[str]]:
+def _describe_classic(metadata: GroupMetadataValue | None) -> tuple[str, int | None, list[str]]:
     if metadata is None:
         return "classic", None, []
     return "classic", metadata.generation, sorted(member.client_id for member in metadata.members)
 
 
-def _modern(changes: Sequence[Any]) -> tuple[str, int | None, list[str]]:
+def _describe_modern(changes: Sequence[Any]) -> tuple[str, int | None, list[str]]:
     kind, epoch = "consumer", None
     members: list[str] = []
     for record in changes:

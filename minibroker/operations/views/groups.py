@@ -31,7 +31,7 @@ from minibroker.operations.groups import (
     find_group,
     group_ids,
     missing_group,
-    named_partitions,
+    name_partitions,
     wait_for_group,
 )
 from minibroker.operations.topics import page_of
@@ -216,19 +216,19 @@ async def group_view(services: Services, group_id: str) -> GroupView:
     group = find_group(services, group_id)
     if group is None:
         raise NotFoundError(missing_group(services, group_id))
-    return _view(services, group)
+    return _group_view(services, group)
 
 
 def _generation(group: AnyGroup) -> int:
     return group.generation if isinstance(group, Group) else group.epoch
 
 
-def _view(services: Services, group: AnyGroup) -> GroupView:
+def _group_view(services: Services, group: AnyGroup) -> GroupView:
     described = describe_group(services, group.group_id)
-    offsets, count = _offsets(services, group)
+    offsets, count = _offset_views(services, group)
     classic = group if isinstance(group, Group) else None
-    values = _values(described)
-    values["members"] = tuple(_member(services, group, member) for member in described.members[:MAX_ELEMENTS])
+    values = _fields_of(described)
+    values["members"] = tuple(_member_view(services, group, member) for member in described.members[:MAX_ELEMENTS])
     return GroupView(
         **values,
         states=GROUPS[group.kind],
@@ -243,12 +243,12 @@ def _view(services: Services, group: AnyGroup) -> GroupView:
     )
 
 
-def _values(described: GroupDescription | MemberDescription) -> dict[str, Any]:
+def _fields_of(described: GroupDescription | MemberDescription) -> dict[str, Any]:
     return {field.name: getattr(described, field.name) for field in fields(described)}
 
 
-def _member(services: Services, group: AnyGroup, described: MemberDescription) -> MemberView:
-    make: Callable[..., MemberView] = partial(MemberView, **_values(described))
+def _member_view(services: Services, group: AnyGroup, described: MemberDescription) -> MemberView:
+    make: Callable[..., MemberView] = partial(MemberView, **_fields_of(described))
     member = group.members[described.member_id]
     if isinstance(member, Member):
         assert isinstance(group, Group)
@@ -257,8 +257,8 @@ def _member(services: Services, group: AnyGroup, described: MemberDescription) -
             session_timeout_ms=member.session_timeout_ms,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             protocols=tuple(protocol.name for protocol in member.protocols),
-            subscribed_topics=_subscribed(member) if group.protocol_type == CONSUMER else (),
-            waits_in="JoinGroup" if _waits(member.join) else "SyncGroup" if _waits(member.sync) else None,
+            subscribed_topics=_subscribed_topics(member) if group.protocol_type == CONSUMER else (),
+            waits_in="JoinGroup" if _is_delayed(member.join) else "SyncGroup" if _is_delayed(member.sync) else None,
         )
     if isinstance(member, ConsumerMember):
         assert isinstance(group, ConsumerGroup)
@@ -269,8 +269,8 @@ def _member(services: Services, group: AnyGroup, described: MemberDescription) -
             protocols=() if member.server_assignor is None else (member.server_assignor,),
             subscribed_topics=tuple(sorted(member.topics)),
             subscribed_regex=member.regex or None,
-            target=named_partitions(services, group.target_of(member)),
-            revoking=named_partitions(services, member.revoking),
+            target=name_partitions(services, group.target_of(member)),
+            revoking=name_partitions(services, member.revoking),
         )
     if isinstance(member, ShareMember):
         assert isinstance(group, ShareGroup)
@@ -278,7 +278,7 @@ def _member(services: Services, group: AnyGroup, described: MemberDescription) -
             epoch=member.epoch,
             state=MemberState.STABLE.name,
             subscribed_topics=tuple(sorted(member.topics)),
-            target=named_partitions(services, group.target_of(member.member_id)),
+            target=name_partitions(services, group.target_of(member.member_id)),
         )
     assert isinstance(group, StreamsGroup)
     topics = services.core.topics
@@ -289,16 +289,16 @@ def _member(services: Services, group: AnyGroup, described: MemberDescription) -
         state=member.state.name,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         subscribed_topics=tuple(sorted(group.subscribed_topics())),
-        target=named_partitions(services, target),
-        revoking=named_partitions(services, revoking),
+        target=name_partitions(services, target),
+        revoking=name_partitions(services, revoking),
     )
 
 
-def _waits(reply: Reply | None) -> bool:
+def _is_delayed(reply: Reply | None) -> bool:
     return reply is not None and reply.response is None
 
 
-def _subscribed(member: Member) -> tuple[str, ...]:
+def _subscribed_topics(member: Member) -> tuple[str, ...]:
     """Return the topics of a member's subscription, or none for a member that is not a consumer."""
     metadata = member.protocols[0].metadata if member.protocols else b""
     try:
@@ -307,7 +307,7 @@ def _subscribed(member: Member) -> tuple[str, ...]:
         return ()
 
 
-def _offsets(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView, ...], int]:
+def _offset_views(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView, ...], int]:
     pending = {key: offset.offset for offsets in group.offsets.pending.values() for key, offset in offsets.items()}
     places: Sequence[tuple[str, int]] = sorted({*group.offsets, *pending})
     views: list[OffsetView] = []

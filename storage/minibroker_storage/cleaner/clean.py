@@ -119,11 +119,11 @@ class _Cleaner:
         for segment, end in zip(plan.segments, ends, strict=True):
             if end <= plan.first_dirty_offset:
                 continue
-            if not self._map_segment(segment, transactions):
+            if not self._add_segment_keys(segment, transactions):
                 return
             self._map.latest_offset = end - 1  # The next segment can begin after a gap in the offsets.
 
-    def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
+    def _add_segment_keys(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
         """Add the keys of a segment, and return False if the map became full."""
         start, offset_map = self._plan.first_dirty_offset, self._map
         for entry, header in read_entries(self._directory_fd, segment, self._on_progress):

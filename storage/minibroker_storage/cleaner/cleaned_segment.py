@@ -101,10 +101,10 @@ class CleanedSegment(BufferedIndexWriter):
         self._directory_fd = directory_fd
         self._written = 0
         self._unwritten: list[bytes | bytearray] = []
-        self._fd = os.open(self._name(LOG_SUFFIX), _CREATE_FLAGS, 0o644, dir_fd=directory_fd)
+        self._fd = os.open(self._file_name(LOG_SUFFIX), _CREATE_FLAGS, 0o644, dir_fd=directory_fd)
         self._complete = False
 
-    def _name(self, suffix: str) -> str:
+    def _file_name(self, suffix: str) -> str:
         return file_name(self.base_offset, suffix + CLEANED_SUFFIX)
 
     def append(self, entry: RetainedEntry) -> None:
@@ -147,7 +147,7 @@ class CleanedSegment(BufferedIndexWriter):
         self._complete = True
 
     def _write_index(self, suffix: str, data: bytes | bytearray, modified_ns: int) -> None:
-        fd = os.open(self._name(suffix), _CREATE_FLAGS, 0o644, dir_fd=self._directory_fd)
+        fd = os.open(self._file_name(suffix), _CREATE_FLAGS, 0o644, dir_fd=self._directory_fd)
         try:
             pwritev_all(fd, [data], 0)
             os.utime(fd, ns=(modified_ns, modified_ns))
@@ -161,4 +161,4 @@ class CleanedSegment(BufferedIndexWriter):
         if not self._complete:
             for suffix in SEGMENT_SUFFIXES:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._name(suffix), dir_fd=self._directory_fd)
+                    os.unlink(self._file_name(suffix), dir_fd=self._directory_fd)

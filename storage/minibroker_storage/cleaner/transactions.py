@@ -39,7 +39,7 @@ class CleanedTransactions:
 
     def on_batch(self, header: BatchHeader) -> bool:
         """Track a data batch, and return whether its transaction was aborted, in which case it can be removed."""
-        self._begin_up_to(header.last_offset)
+        self._begin_transactions_up_to(header.last_offset)
         if not header.attributes & TRANSACTIONAL_FLAG:
             return False
         producer_id = header.producer_id
@@ -55,7 +55,7 @@ class CleanedTransactions:
         Raises:
             DecodeError: the marker cannot be decoded.
         """
-        self._begin_up_to(header.last_offset)
+        self._begin_transactions_up_to(header.last_offset)
         for record in RecordBatch(memoryview(batch)):
             return self._on_marker(_marker_type(record.key), header.producer_id)
         return True  # An earlier cleaning emptied this batch.
@@ -74,7 +74,7 @@ class CleanedTransactions:
             self._ongoing_committed.remove(producer_id)
         return False
 
-    def _begin_up_to(self, offset: int) -> None:
+    def _begin_transactions_up_to(self, offset: int) -> None:
         while self._next < len(self._aborted) and self._aborted[self._next].first_offset <= offset:
             transaction = self._aborted[self._next]
             self._ongoing_aborted.setdefault(transaction.producer_id, transaction)

@@ -105,26 +105,26 @@ def decode_group_record(record: Record) -> Decoded:
     definition. In consumer groups, the members' subscriptions and assignments are decoded too. A tombstone is shown as
     `<DELETE>`.
     """
-    return _as_json(record, _GROUP_RECORDS)
+    return _decode_as_json(record, _GROUP_RECORDS)
 
 
 def decode_share_state_record(record: Record) -> Decoded:
     """Decode a record of `__share_group_state`, in the format of decode_group_record()."""
-    return _as_json(record, _SHARE_STATE_RECORDS)
+    return _decode_as_json(record, _SHARE_STATE_RECORDS)
 
 
-def _as_json(record: Record, kinds: _Kinds) -> Decoded:
+def _decode_as_json(record: Record, kinds: _Kinds) -> Decoded:
     try:
-        key = _key(record)
-        version = _version(key, "key")
+        key = _require_key(record)
+        version = _read_version(key, "key")
         classes = next((pair for pair in kinds if has_version(pair[0], version)), None)
         if classes is None:
             problem = f"Unknown record type {version} at offset {record.offset}, skipping."
             return Decoded(problem, None, problem=problem)
-        key_json = {"type": str(version), "data": fields_by_name(_read(classes[0], key, "key"), version)}
-        value_json = None if record.value is None else _group_value(classes[1], record.value)
+        key_json = {"type": str(version), "data": fields_by_name(_decode_record(classes[0], key, "key"), version)}
+        value_json = None if record.value is None else _decode_group_value(classes[1], record.value)
     except _UndecodableError as error:
-        return _undecoded(record, error)
+        return _skip_record(record, error)
     return Decoded(
         _json_text(key_json), _DELETE if value_json is None else _json_text(value_json), key_json, value_json
     )
@@ -133,43 +133,43 @@ def _as_json(record: Record, kinds: _Kinds) -> Decoded:
 def decode_transaction_record(record: Record) -> Decoded:
     """Decode a record of `__transaction_state`: a transactional id and its state."""
     try:
-        key = _key(record)
-        version = _version(key, "key")
+        key = _require_key(record)
+        version = _read_version(key, "key")
         if not has_version(TransactionLogKey, version):
             problem = f"unknown::version={version}"
             return Decoded(problem, None, problem=problem)
-        named: TransactionLogKey = _read(TransactionLogKey, key, "key")
+        named: TransactionLogKey = _decode_record(TransactionLogKey, key, "key")
         key_json = {"version": str(version), "data": fields_by_name(named, version)}
         key_text = f"transaction_metadata::transactionalId={named.transactional_id}"
         if record.value is None:
             return Decoded(key_text, _DELETE, key_json)
-        value: TransactionLogValue = _read(TransactionLogValue, record.value, "value")
-        version = _version(record.value, "value")
+        value: TransactionLogValue = _decode_record(TransactionLogValue, record.value, "value")
+        version = _read_version(record.value, "value")
         value_json = {"version": str(version), "data": fields_by_name(value, version)}
         return Decoded(key_text, _transaction_text(value), key_json, value_json)
     except _UndecodableError as error:
-        return _undecoded(record, error)
+        return _skip_record(record, error)
 
 
-def _undecoded(record: Record, error: _UndecodableError) -> Decoded:
+def _skip_record(record: Record, error: _UndecodableError) -> Decoded:
     problem = f"Error at offset {record.offset}, skipping. {error}"
     return Decoded(problem, None, problem=problem, is_fault=True)
 
 
-def _key(record: Record) -> bytes:
+def _require_key(record: Record) -> bytes:
     if record.key is None:
         raise _UndecodableError("The record has no key.")
     return record.key
 
 
-def _version(data: _Bytes, part: str) -> int:
+def _read_version(data: _Bytes, part: str) -> int:
     if len(data) < _VERSION_SIZE:
         raise _UndecodableError(f"Could not read version from {part}'s buffer.")
     return int.from_bytes(data[:_VERSION_SIZE], "big", signed=True)
 
 
-def _read(cls: type[Any], data: _Bytes, part: str) -> Any:
-    version = _version(data, part)
+def _decode_record(cls: type[Any], data: _Bytes, part: str) -> Any:
+    version = _read_version(data, part)
     try:
         return decode_versioned(cls, data)
     except DecodeError as error:
@@ -178,23 +178,23 @@ def _read(cls: type[Any], data: _Bytes, part: str) -> Any:
         ) from None
 
 
-def _group_value(cls: type[Any], data: bytes) -> dict[str, Any]:
-    version = _version(data, "value")
-    message = _read(cls, data, "value")
+def _decode_group_value(cls: type[Any], data: bytes) -> dict[str, Any]:
+    version = _read_version(data, "value")
+    message = _decode_record(cls, data, "value")
     fields = fields_by_name(message, version)
     if isinstance(message, GroupMetadataValue) and message.protocol_type == _CONSUMER:
         for member, fields_of_member in zip(message.members, fields["members"], strict=True):
-            fields_of_member["subscription"] = _embedded(ConsumerProtocolSubscription, member.subscription)
-            fields_of_member["assignment"] = _embedded(ConsumerProtocolAssignment, member.assignment)
+            fields_of_member["subscription"] = _decode_embedded(ConsumerProtocolSubscription, member.subscription)
+            fields_of_member["assignment"] = _decode_embedded(ConsumerProtocolAssignment, member.assignment)
     return {"version": str(version), "data": fields}
 
 
-def _embedded(cls: type[Any], data: _Bytes) -> Any:
+def _decode_embedded(cls: type[Any], data: _Bytes) -> Any:
     """Decode a consumer group member's subscription or assignment, or return its bytes if that fails."""
     try:
-        version = _version(data, "value")
+        version = _read_version(data, "value")
         if has_version(cls, version):
-            return fields_by_name(_read(cls, data, "value"), version)
+            return fields_by_name(_decode_record(cls, data, "value"), version)
     except _UndecodableError:
         pass
     return bytes(data)

@@ -101,12 +101,12 @@ def expand(paths: Iterable[str]) -> Iterator[DumpFile]:
     """
     for path in paths:
         if os.path.isdir(path):
-            yield from _directory(path, deep=True)
+            yield from _list_directory(path, deep=True)
         else:
             yield dump_file(path)
 
 
-def _directory(path: str, *, deep: bool) -> list[DumpFile]:
+def _list_directory(path: str, *, deep: bool) -> list[DumpFile]:
     with os.scandir(path) as entries:
         children = [(entry.path, entry.is_dir()) for entry in entries]
     files = [dump_file(name, listed=True) for name, is_directory in children if not is_directory]
@@ -115,7 +115,7 @@ def _directory(path: str, *, deep: bool) -> list[DumpFile]:
         (name for name, is_directory in children if is_directory and deep), key=_partition_sort_key
     ):
         with contextlib.suppress(FileNotFoundError):  # The directory was deleted in the meantime.
-            files += _directory(directory, deep=False)
+            files += _list_directory(directory, deep=False)
     return files
 
 

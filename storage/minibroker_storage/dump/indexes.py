@@ -77,7 +77,7 @@ class IndexedLog:
             header = read_entry_header(data)
         except DecodeError as error:
             raise DecodeError(f"position {position}, where no batch begins: {error}") from None
-        if header.batch_length < MIN_MESSAGE_LENGTH or not self._reaches(position + header.size_in_bytes):
+        if header.batch_length < MIN_MESSAGE_LENGTH or not self._has_bytes(position + header.size_in_bytes):
             raise DecodeError(f"position {position}, where no batch begins")
         return header
 
@@ -87,7 +87,7 @@ class IndexedLog:
         Returns None if there is no such batch or a batch before it cannot be read.
         """
         try:
-            while self._reaches(position + 1):
+            while self._has_bytes(position + 1):
                 header = self.header(position)
                 if header.last_offset >= offset:
                     return position, header
@@ -96,7 +96,7 @@ class IndexedLog:
             pass
         return None
 
-    def _reaches(self, end: int) -> bool:
+    def _has_bytes(self, end: int) -> bool:
         """Return whether the log has at least `end` bytes now."""
         if end > self.size:
             self.size = os.fstat(self._fd).st_size
@@ -116,20 +116,20 @@ def offset_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]
     """Yield an `OffsetEntryFound` for each entry, and an `OffsetMismatch` for each entry that contradicts the log."""
     with open(file.path, "rb", buffering=0) as index:
         size = os.fstat(index.fileno()).st_size
-        entries = _entries(index.read, OffsetIndex.ENTRY, size)
+        entries = _read_entries(index.read, OffsetIndex.ENTRY, size)
         first = next(entries, None)
         log = IndexedLog(file)
         try:
             if first is None:
                 yield IndexEmpty(file)
-                yield from _part_of_entry(file, OffsetIndex.ENTRY, size)
+                yield from _check_partial_entry(file, OffsetIndex.ENTRY, size)
             elif options.index_sanity_check:
-                yield _sanity(file, OffsetIndex, log.size)
+                yield _check_sanity(file, OffsetIndex, log.size)
             else:
                 yield from _offset_entry(file, 0, first, log, options)
                 for slot, entry in enumerate(entries, 1):
                     yield from _offset_entry(file, slot, entry, log, options)
-                yield from _part_of_entry(file, OffsetIndex.ENTRY, size)
+                yield from _check_partial_entry(file, OffsetIndex.ENTRY, size)
         finally:
             log.close()
 
@@ -156,17 +156,17 @@ def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
         handle = FilePool(_MAX_OPEN_FILES).handle(file.sibling(INDEX_SUFFIX), os.O_RDONLY)
         try:
             if options.index_sanity_check:
-                yield _sanity(file, TimeIndex, log.size)
+                yield _check_sanity(file, TimeIndex, log.size)
                 return
-            lookup = _offset_lookup(file, handle)
+            lookup = _make_offset_lookup(file, handle)
             previous = NO_TIMESTAMP
-            for timestamp, relative in _entries(index.read, TimeIndex.ENTRY, size):
+            for timestamp, relative in _read_entries(index.read, TimeIndex.ENTRY, size):
                 offset = relative + (file.base_offset or 0)
                 yield from _time_entry(file, TimeEntryFound(timestamp, offset), previous, log, lookup(offset))
                 if not options.verify_index_only:
                     yield TimeEntryFound(timestamp, offset)
                 previous = timestamp
-            yield from _part_of_entry(file, TimeIndex.ENTRY, size)
+            yield from _check_partial_entry(file, TimeIndex.ENTRY, size)
         finally:
             log.close()
             handle.close()
@@ -193,7 +193,7 @@ def _time_entry(file: DumpFile, entry: TimeEntryFound, previous: int, log: Index
     return events
 
 
-def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
+def _make_offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
     """Return a function from an offset to a position at or before its batch, found in the offset index.
 
     If the index is unreadable, the position is the start of the log.
@@ -206,7 +206,7 @@ def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
     return lambda offset: index.lookup(offset).position
 
 
-def _sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
+def _check_sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
     """Check an index like a starting broker does, and return the result."""
     handle = FilePool(_MAX_OPEN_FILES).handle(file.path, os.O_RDONLY)
     try:
@@ -220,14 +220,14 @@ def _sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
     return IndexSane(file)
 
 
-def _part_of_entry(file: DumpFile, layout: Struct, size: int) -> list[Event]:
+def _check_partial_entry(file: DumpFile, layout: Struct, size: int) -> list[Event]:
     extra_bytes = size % layout.size
     return (
         [Problem(file, size - extra_bytes, f"{extra_bytes} of an entry's {layout.size} bytes")] if extra_bytes else []
     )
 
 
-def _entries(read: Callable[[int], bytes | None], layout: Struct, size: int) -> Iterator[tuple[int, ...]]:
+def _read_entries(read: Callable[[int], bytes | None], layout: Struct, size: int) -> Iterator[tuple[int, ...]]:
     """Yield the entries of an index file of `size` bytes, up to the zeros of a preallocated file."""
     is_first = True
     buffered = b""

@@ -76,7 +76,7 @@ class JsonWriter:
             }
             if crc is None:
                 line["sequence"] = sequence_of(offset, header)
-                line["headerKeys"] = [_name(name) for name, _ in headers]
+                line["headerKeys"] = [_header_name(name) for name, _ in headers]
             else:
                 line |= {"isValid": is_valid, "crc": crc}
             if header.is_control:
@@ -84,13 +84,13 @@ class JsonWriter:
         if self._data and not header.is_control:
             decoded = None if self._decode is None else self._decode(record)
             if decoded is None or decoded.problem is not None:
-                _put(line, "key", key)
-                _put(line, "value", value)
+                _put_bytes(line, "key", key)
+                _put_bytes(line, "value", value)
                 if decoded is not None:
                     line["undecoded"] = decoded.problem
             else:
                 line |= {"key": plain_json(decoded.key), "value": plain_json(decoded.value)}
-            line["headers"] = [_put({"key": _name(name)}, "value", content) for name, content in headers]
+            line["headers"] = [_put_bytes({"key": _header_name(name)}, "value", content) for name, content in headers]
         return line
 
     def _record_07(self, event: events.Record07Found) -> Json:
@@ -104,11 +104,11 @@ class JsonWriter:
                 "crc": message.crc,
             }
         if self._data:
-            _put(line, "value", message.value)
+            _put_bytes(line, "value", message.value)
         return line
 
 
-def _put(line: Json, name: str, data: bytes | None) -> Json:
+def _put_bytes(line: Json, name: str, data: bytes | None) -> Json:
     try:
         line[name] = None if data is None else data.decode()
     except UnicodeDecodeError:
@@ -116,7 +116,7 @@ def _put(line: Json, name: str, data: bytes | None) -> Json:
     return line
 
 
-def _name(name: str) -> str:
+def _header_name(name: str) -> str:
     return name if name.isascii() else java_text(name.encode(errors="surrogateescape"))
 
 

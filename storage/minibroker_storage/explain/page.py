@@ -111,19 +111,19 @@ class Fields:
 
     def number(self, name: str, layout: Struct, meaning: Note = "") -> int:
         """Read an integer of fixed size."""
-        raw = self._take(name, layout.size)
+        raw = self._read_bytes(name, layout.size)
         (value,) = layout.unpack(raw)
         self._row(raw, name, str(value), meaning if isinstance(meaning, str) else meaning(value))
         return int(value)
 
     def blob(self, name: str, size: int, meaning: str = "") -> bytes:
         """Read text, or bytes of unknown meaning. An empty field gets no row."""
-        raw = self._take(name, size)
+        raw = self._read_bytes(name, size)
         if size:
             self._row(raw, name, preview(raw), meaning)
         return raw
 
-    def _take(self, name: str, size: int) -> bytes:
+    def _read_bytes(self, name: str, size: int) -> bytes:
         if size < 0 or size > self.left:
             raise DecodeError(f"{name}: {size} bytes at {self.where}, where {self.left} are left")
         raw = bytes(self._data[self.at : self.at + size])

@@ -88,7 +88,7 @@ def find_offset(log: Log, offset: int) -> LookUp:
     for number in range(segment_number(log, offset), len(log.segments)):
         segment = log.segments[number]
         steps.append(_segment_step(log, number, offset))
-        batch = _offset_in_segment(segment, offset, steps)
+        batch = _find_offset_in_segment(segment, offset, steps)
         if batch is not None:
             return LookUp(tuple(steps), batch)
     steps.append(Step("none", f"No batch holds {offset} or a later offset."))
@@ -107,21 +107,21 @@ def _segment_step(log: Log, number: int, offset: int) -> Step:
     return Step("segment", text, file_of(segment), 0, segment.size, numbers)
 
 
-def _offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> LookUpResult | None:
+def _find_offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> LookUpResult | None:
     remembered = segment.recent_position(offset)
     if remembered is not None:
         text = f"Memory has the positions of the newest batches, so {remembered} is known. The next steps find it, too."
         steps.append(Step("remembered", text, numbers={"position": remembered}))
     position = _search_offset_index(segment, offset, steps)
-    passed, size = 0, segment.size
+    skipped, size = 0, segment.size
     if position < size:
         for at, header in segment.headers_from(position, end=size):
             if header.last_offset >= offset:
-                steps.append(_scan_step(segment, position, at, passed, f"ends below {offset}"))
+                steps.append(_scan_step(segment, position, at, skipped, f"ends below {offset}"))
                 steps.append(_batch_step(segment, at, header, f"ends with {header.last_offset}, so {offset} is in it"))
                 return LookUpResult(segment.base_offset, at, header.size_in_bytes, header.base_offset)
-            passed += 1
-    steps.append(_scan_step(segment, position, size, passed, f"ends below {offset}"))
+            skipped += 1
+    steps.append(_scan_step(segment, position, size, skipped, f"ends below {offset}"))
     return None
 
 
@@ -153,12 +153,12 @@ def _probe_step(probe: Probe, text: str, name: str, size: int) -> Step:
     return Step("probe", text, name, probe.first * size, probe.end * size, probe._asdict())
 
 
-def _scan_step(segment: LogSegment, start: int, end: int, passed: int, why: str) -> Step:
-    batches = "1 batch" if passed == 1 else f"{passed} batches"
-    text = f"From byte {start} on, {batches} {'is' if passed == 1 else 'are'} passed over: each {why}."
-    if not passed:
+def _scan_step(segment: LogSegment, start: int, end: int, skipped: int, why: str) -> Step:
+    batches = "1 batch" if skipped == 1 else f"{skipped} batches"
+    text = f"From byte {start} on, {batches} {'is' if skipped == 1 else 'are'} passed over: each {why}."
+    if not skipped:
         text = f"The search in the log begins at byte {start}."
-    numbers = {"start": start, "end": end, "batches": passed, "bytes": end - start}
+    numbers = {"start": start, "end": end, "batches": skipped, "bytes": end - start}
     return Step("scan", text, file_of(segment), start, end, numbers)
 
 
@@ -185,40 +185,40 @@ def find_time(log: Log, timestamp: int) -> LookUp:
     text = f"Looking for the first record from offset {start} on whose time is {timestamp} or later."
     steps = [Step("bounds", text, numbers={"timestamp": timestamp, "log_start_offset": start})]
     segments = list(log.segments)
-    passed: list[LogSegment] = []
+    skipped: list[LogSegment] = []
     for number in range(segment_number(log, start), len(segments)):
         segment = segments[number]
         largest = segment.largest_timestamp.timestamp
         if largest < timestamp:
-            passed.append(segment)
+            skipped.append(segment)
             continue
-        _add_passed(passed, timestamp, steps)
-        passed = []
+        _add_skipped(skipped, timestamp, steps)
+        skipped = []
         text = (
             f"Segment {number + 1} of {len(segments)} has the largest time {largest}, which is not below {timestamp}."
         )
         numbers = {"number": number, "base_offset": segment.base_offset, "largest_timestamp": largest}
         steps.append(Step("segment", text, file_of(segment), 0, segment.size, numbers))
-        record = _time_in_segment(segment, timestamp, start, steps)
+        record = _find_time_in_segment(segment, timestamp, start, steps)
         if record is not None:
             return LookUp(tuple(steps), record)
-    _add_passed(passed, timestamp, steps)
+    _add_skipped(skipped, timestamp, steps)
     steps.append(Step("none", f"No record has the time {timestamp} or a later one."))
     return LookUp(tuple(steps), None)
 
 
-def _add_passed(passed: Sequence[LogSegment], timestamp: int, steps: list[Step]) -> None:
-    for segment in passed[:_MAX_SKIPPED_SEGMENTS]:
+def _add_skipped(skipped: Sequence[LogSegment], timestamp: int, steps: list[Step]) -> None:
+    for segment in skipped[:_MAX_SKIPPED_SEGMENTS]:
         largest = segment.largest_timestamp.timestamp
         text = f"The segment from {segment.base_offset} on is passed over: its largest time, {largest}, is too early."
         numbers = {"base_offset": segment.base_offset, "largest_timestamp": largest, "timestamp": timestamp}
         steps.append(Step("passed over", text, numbers=numbers))
-    if len(passed) > _MAX_SKIPPED_SEGMENTS:
-        unlisted = len(passed) - _MAX_SKIPPED_SEGMENTS
+    if len(skipped) > _MAX_SKIPPED_SEGMENTS:
+        unlisted = len(skipped) - _MAX_SKIPPED_SEGMENTS
         steps.append(Step("passed over", f"So are {unlisted} more segments.", numbers={"segments": unlisted}))
 
 
-def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: list[Step]) -> LookUpResult | None:
+def _find_time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: list[Step]) -> LookUpResult | None:
     index = RecordingTimeIndex(segment.time_index)
     entry = index.lookup(timestamp)
     name = index.file.path.rpartition("/")[2]
@@ -236,10 +236,10 @@ def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: lis
     )
     steps.append(Step("index", text, name, numbers={"timestamp": entry.timestamp, "offset": entry.offset}))
     position = _search_offset_index(segment, max(entry.offset, start), steps)
-    begin, passed, size = position, 0, segment.size
+    begin, skipped, size = position, 0, segment.size
     for at, header in segment.headers_from(position, end=size):
         if header.max_timestamp >= timestamp and header.last_offset >= start:
-            steps.append(_scan_step(segment, begin, at, passed, f"has only times below {timestamp}"))
+            steps.append(_scan_step(segment, begin, at, skipped, f"has only times below {timestamp}"))
             why = f"has the largest time {header.max_timestamp}"
             steps.append(_batch_step(segment, at, header, why))
             record = drain(search_batch(segment.batch_at(at), header, timestamp, start))
@@ -249,7 +249,7 @@ def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: lis
                 steps.append(Step("records", text, file_of(segment), at, at + header.size_in_bytes, numbers))
                 return LookUpResult(segment.base_offset, at, header.size_in_bytes, record.offset, record.timestamp)
             steps.append(Step("records", "None of its records has a time that late.", file_of(segment), at))
-            begin, passed = at + header.size_in_bytes, -1
-        passed += 1
-    steps.append(_scan_step(segment, begin, size, passed, f"has only times below {timestamp}"))
+            begin, skipped = at + header.size_in_bytes, -1
+        skipped += 1
+    steps.append(_scan_step(segment, begin, size, skipped, f"has only times below {timestamp}"))
     return None

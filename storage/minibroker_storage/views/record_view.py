@@ -137,9 +137,9 @@ def record_view(log: Log, offset: int) -> RecordView:
             fault = str(error)
     if place is None and not fault:
         return replace(view, state="gap")
-    offset_entry = _index_entry(segment.offset_index, offset)
-    scanned, scanned_bytes = _scanned(segment, offset_entry, batch)
-    marker, is_open = _marker(log, batch)
+    offset_entry = _find_index_entry(segment.offset_index, offset)
+    scanned, scanned_bytes = _count_scanned(segment, offset_entry, batch)
+    marker, is_open = _find_marker(log, batch)
     newer, is_certain = (
         newest_with_key(log, place.key, offset)
         if log.config.compact and place is not None and place.key is not None and not batch.is_control
@@ -151,7 +151,7 @@ def record_view(log: Log, offset: int) -> RecordView:
         place=place,
         fault=fault,
         offset_entry=offset_entry,
-        time_entry=None if place is None else _index_entry(segment.time_index, place.timestamp),
+        time_entry=None if place is None else _find_index_entry(segment.time_index, place.timestamp),
         scanned=scanned,
         scanned_bytes=scanned_bytes,
         marker=marker,
@@ -161,7 +161,7 @@ def record_view(log: Log, offset: int) -> RecordView:
     )
 
 
-def _index_entry(index: OffsetIndex | TimeIndex, key: int) -> IndexEntryView | None:
+def _find_index_entry(index: OffsetIndex | TimeIndex, key: int) -> IndexEntryView | None:
     """Return the last entry whose offset or time is at or below `key`."""
     slot = bisect_right(range(index.entries), key, key=lambda slot: index.entry(slot)[0]) - 1
     if slot < 0:
@@ -171,14 +171,14 @@ def _index_entry(index: OffsetIndex | TimeIndex, key: int) -> IndexEntryView | N
     return IndexEntryView(name, slot, index.entries, slot * size, (slot + 1) * size, *index.entry(slot))
 
 
-def _scanned(segment: LogSegment, entry: IndexEntryView | None, batch: BatchView) -> tuple[int, int]:
+def _count_scanned(segment: LogSegment, entry: IndexEntryView | None, batch: BatchView) -> tuple[int, int]:
     begin = 0 if entry is None else entry.target
     positions = (position for position, _ in segment.headers_from(begin, end=segment.size))
     count = sum(1 for _ in takewhile(lambda position: position < batch.position, positions))
     return count, max(batch.position - begin, 0)
 
 
-def _marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
+def _find_marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
     """Return the marker of a batch's transaction, and whether the transaction is still open."""
     if not batch.is_transactional or batch.is_control:
         return None, False

@@ -353,7 +353,7 @@ def offset_entries(
         OSError: the file cannot be read.
     """
     index = segment.offset_index
-    slots = _slots(first, stride, limit, index.entries)
+    slots = _slot_range(first, stride, limit, index.entries)
     return [OffsetEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
@@ -366,11 +366,11 @@ def time_entries(
         OSError: the file cannot be read.
     """
     index = segment.time_index
-    slots = _slots(first, stride, limit, index.entries)
+    slots = _slot_range(first, stride, limit, index.entries)
     return [TimeEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
-def _slots(first: int, stride: int, limit: int, entries: int) -> range:
+def _slot_range(first: int, stride: int, limit: int, entries: int) -> range:
     first, stride = max(first, 0), max(stride, 1)
     return range(first, min(entries, first + stride * max(limit, 0)), stride)
 
