@@ -364,7 +364,7 @@ def read_mark(directory: str) -> Mark | None:
     """Return the mark of a snapshot, or None for a directory without one.
 
     Raises:
-        CutShortError: the snapshot is incomplete.
+        IncompleteSnapshotError: the snapshot is incomplete.
         OperationError: the mark is damaged.
         OSError: the mark cannot be read.
     """

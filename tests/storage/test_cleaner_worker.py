@@ -158,7 +158,8 @@ def test_a_worker_ends_with_its_broker_and_leaves_everything_as_it_is(plan: Clea
     slow = plan._replace(io_bytes_per_second=0.001)  # The cleaning would take days.
     before = contents(Path(plan.directory))
     with worker() as started:
-        output, complaint = started.communicate(encode_plan(slow), PATIENCE_S)  # The input closes, as on a death.
+        # This closes the worker's input, as the broker's death does.
+        output, complaint = started.communicate(encode_plan(slow), PATIENCE_S)
     assert (output, complaint) == (BEGUN, b"")
     assert started.returncode not in {0, 1}
     assert contents(Path(plan.directory)) == before

@@ -162,7 +162,7 @@ class _Cleaner:
             )
         return transactions
 
-    # The segments
+    # Segments
 
     def _clean_group(
         self, sources: Sequence[SegmentToClean], batch_filter: BatchFilter, transactions: CleanedTransactions
