@@ -93,6 +93,18 @@ class Home:
         for segment in self.log.segments:
             segment.close_files()
 
+    def stop(self, last_stop: LastStop) -> None:
+        """Close the log for a clean stop, or else abandon it."""
+        if last_stop is LastStop.CLEAN:
+            self.log.close()
+        else:
+            self.crash()
+
+    def reopen(self, last_stop: LastStop, *, recovery_point: int = 0, log_start_offset: int = 0) -> Log:
+        """Stop like `last_stop` and start again."""
+        self.stop(last_stop)
+        return self.open(last_stop=last_stop, recovery_point=recovery_point, log_start_offset=log_start_offset)
+
     def stage(self, *batches: Batch, leader_epoch: int = 0, now_ms: int = NOW) -> list[int]:
         return [self.log.append(batch.view, batch.header, leader_epoch, now_ms) for batch in batches]
 

@@ -64,8 +64,7 @@ def test_a_failed_commit_is_undone_and_the_next_one_succeeds(
     assert offsets_of(home.log) == [0, 1]
     home.log.commit()  # Nothing remains to be written.
     assert home.append(sequenced(2), a_batch()) == [2, 3]
-    home.log.close()
-    assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == [0, 1, 2, 3]
+    assert offsets_of(home.reopen(LastStop.CLEAN)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("room", range(0, 40, 3))
@@ -147,8 +146,7 @@ def test_what_cannot_be_cut_away_now_is_cut_before_the_next_write(
             home.log.commit()
     assert home.append(a_batch(value=b"x")) == [1]
     assert home.file(LOG).stat().st_size == home.log.size
-    home.crash()
-    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [0, 1]
+    assert offsets_of(home.reopen(LastStop.CRASHED)) == [0, 1]
 
 
 def test_a_failed_checkpoint_of_the_leader_epoch_fails_the_commit(
@@ -232,8 +230,7 @@ def test_a_snapshot_that_cannot_be_written_at_a_roll_costs_nothing_but_time(
     disk.room = None
     assert home.names(".snapshot") == []
     home.append(sequenced(3))
-    home.crash()
-    assert home.open(last_stop=LastStop.CRASHED).producers.active[7].last_sequence == 3
+    assert home.reopen(LastStop.CRASHED).producers.active[7].last_sequence == 3
 
 
 def test_a_log_whose_last_words_cannot_be_written_closes_its_files_all_the_same(

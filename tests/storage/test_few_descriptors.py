@@ -17,7 +17,7 @@ from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import LogWriteError, StorageError
 from minibroker_storage.files import FilePool
 from tests.storage.helpers import NOW, Home, a_batch, filled, offsets_of, sequenced
-from tests.storage.time_search import find_by_timestamp
+from tests.storage.time_search import offset_of_time
 
 _MOST_OPENS: Final = 300
 COMPACTED: Final = LogConfig(
@@ -101,8 +101,7 @@ def test_appends_and_rolls_fail_and_go_on(tmp_path: Path, kernel: Kernel) -> Non
     assert at_every_open(kernel, roll_and_append, lambda: None) > 1
     assert offsets_of(home.log) == [0, 3, 6, 9, 12, *range(15, 15 + appended)]
     assert home.log.log_end_offset == 15 + appended
-    home.crash()
-    home.open(last_stop=LastStop.KILLED)
+    home.reopen(LastStop.KILLED)
     assert home.log.log_end_offset == 15 + appended
 
 
@@ -154,11 +153,8 @@ def test_a_segment_that_could_not_be_closed_gets_its_last_entry_later(tmp_path: 
     home.log.roll(NOW)
     times = home.log.segments[0].time_index
     assert times.entry(times.entries - 1) == (NOW + 2, 1)
-    home.log.close()
-    home.open(last_stop=LastStop.CLEAN)
-    record = find_by_timestamp(home.log, NOW + 2)
-    assert record is not None
-    assert record.offset == 1
+    home.reopen(LastStop.CLEAN)
+    assert offset_of_time(home.log, NOW + 2) == 1
 
 
 @pytest.mark.parametrize("ends", ["roll", "close"])

@@ -9,6 +9,7 @@ import pytest
 
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.flush import LogFlush
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, filled, refusing
 
 
@@ -38,12 +39,17 @@ def syncs(monkeypatch: pytest.MonkeyPatch, home: Home) -> Syncs:
     return Syncs(monkeypatch, home.path)
 
 
+def begun_flush(home: Home) -> LogFlush:
+    flush = home.log.begin_flush()
+    assert flush is not None
+    return flush
+
+
 def test_a_flush_moves_the_recovery_point_when_it_is_finished(home: Home) -> None:
     assert (home.log.recovery_point, home.log.unflushed_records) == (0, 0)
     home.append(a_batch(5))
     assert home.log.unflushed_records == 5
-    flush = home.log.begin_flush()
-    assert flush is not None
+    flush = begun_flush(home)
     home.append(a_batch(2))
     home.stage(a_batch(1))
     thread = threading.Thread(target=flush.run)
@@ -102,11 +108,9 @@ def test_a_segment_that_was_closed_after_its_flush_is_forced_to_disk_once_more(h
 
 def test_a_flush_of_a_log_that_is_closed_or_deleted_meanwhile_succeeds(home: Home) -> None:
     home.append(a_batch(5))
-    flush = home.log.begin_flush()
+    flush = begun_flush(home)
     home.log.close()
-    again = home.log.begin_flush()
-    assert flush is not None
-    assert again is not None
+    again = begun_flush(home)
     flush.run()
     flush.finish()
     again.run()
@@ -114,16 +118,14 @@ def test_a_flush_of_a_log_that_is_closed_or_deleted_meanwhile_succeeds(home: Hom
     assert home.log.recovery_point == 5
     home.open(last_stop=LastStop.CLEAN)
     home.append(a_batch())
-    flush = home.log.begin_flush()
-    assert flush is not None
+    flush = begun_flush(home)
     home.log.delete()
     flush.run()
 
 
 def test_a_flush_of_segments_that_retention_removes_meanwhile_succeeds(tmp_path: Path) -> None:
     home = filled(tmp_path)
-    flush = home.log.begin_flush()
-    assert flush is not None
+    flush = begun_flush(home)
     home.log.advance_log_start_offset(170)
     assert home.log.delete_old_segments(NOW) > 2
     flush.run()
@@ -135,8 +137,7 @@ def test_a_flush_of_many_segments_keeps_no_more_descriptors_than_the_pool(tmp_pa
     home = filled(tmp_path, 300)
     home.files.capacity = 3
     before = len(os.listdir("/dev/fd"))
-    flush = home.log.begin_flush()
-    assert flush is not None
+    flush = begun_flush(home)
     assert len(os.listdir("/dev/fd")) <= before
     flush.run()
     flush.finish()
@@ -147,8 +148,7 @@ def test_a_truncation_meanwhile_takes_the_recovery_point_back(home: Home) -> Non
     home.append(a_batch(5), a_batch(5))
     home.log.flush()
     home.append(a_batch(5))
-    flush = home.log.begin_flush()
-    assert flush is not None
+    flush = begun_flush(home)
     home.log.truncate_to(5, NOW)
     assert home.log.recovery_point == 5
     home.append(a_batch(20))
@@ -196,8 +196,7 @@ def test_an_opened_log_takes_its_checkpointed_recovery_point(
 ) -> None:
     home = Home(tmp_path / "orders-0", LogConfig())
     home.append(*(a_batch() for _ in range(10)))
-    home.log.close()
-    home.open(last_stop=LastStop.CLEAN, recovery_point=recovery_point, log_start_offset=log_start_offset)
+    home.reopen(LastStop.CLEAN, recovery_point=recovery_point, log_start_offset=log_start_offset)
     assert home.log.recovery_point == expected
     assert home.log.unflushed_records == 10 - expected
     assert (home.log.begin_flush() is None) == (expected == 10)

@@ -189,8 +189,7 @@ def test_many_logs_share_few_descriptors(tmp_path: Path) -> None:
         assert offsets_of(home.log) == list(range(0, 80, 2))
         assert find_by_timestamp(home.log, NOW + 20) is not None
         assert len(files) <= 5
-        home.crash()
-        assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == list(range(0, 80, 2))
+        assert offsets_of(home.reopen(LastStop.CRASHED)) == list(range(0, 80, 2))
         home.log.close()
     assert len(files) == 0
 
@@ -201,8 +200,7 @@ def test_a_pool_of_one_descriptor_is_enough(tmp_path: Path) -> None:
         home.append(a_batch(timestamps=[NOW + number]))
     assert offsets_of(home.log) == list(range(100))
     home.log.truncate_to(50, NOW)
-    home.log.close()
-    assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == list(range(50))
+    assert offsets_of(home.reopen(LastStop.CLEAN)) == list(range(50))
 
 
 def test_a_log_says_where_it_is_and_what_it_holds(home: Home) -> None:

@@ -33,8 +33,7 @@ def test_the_log_start_moves_forward_only_and_not_beyond_the_end(tmp_path: Path)
     with pytest.raises(OffsetOutOfRangeError):
         home.log.advance_log_start_offset(181)
     assert home.file("leader-epoch-checkpoint").read_text() == "0\n1\n0 50\n"
-    home.log.close()
-    assert home.open(last_stop=LastStop.CLEAN, log_start_offset=50).log_start_offset == 50
+    assert home.reopen(LastStop.CLEAN, log_start_offset=50).log_start_offset == 50
 
 
 def test_old_segments_are_removed_with_their_snapshots_and_the_log_begins_later(tmp_path: Path) -> None:
@@ -51,8 +50,7 @@ def test_old_segments_are_removed_with_their_snapshots_and_the_log_begins_later(
     home.log.advance_log_start_offset(home.log.log_end_offset)
     home.log.delete_old_segments(NOW)
     assert len(home.log.segments) == 1
-    home.log.close()
-    assert home.open(last_stop=LastStop.CLEAN).log_start_offset == home.log.segments[0].base_offset
+    assert home.reopen(LastStop.CLEAN).log_start_offset == home.log.segments[0].base_offset
 
 
 def test_a_pinned_segment_is_read_to_the_end_after_its_deletion(tmp_path: Path) -> None:
@@ -78,10 +76,8 @@ def test_truncation_drops_everything_from_the_batch_of_the_offset_on(tmp_path: P
     remaining = list(range(0, end - end % 3, 3))
     assert offsets_of(home.log) == remaining
     assert home.append(a_batch()) == [end]
-    home.log.close()
-    assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == [*remaining, end]
-    home.crash()
-    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [*remaining, end]
+    assert offsets_of(home.reopen(LastStop.CLEAN)) == [*remaining, end]
+    assert offsets_of(home.reopen(LastStop.CRASHED)) == [*remaining, end]
 
 
 def test_truncation_takes_producers_and_epochs_back(tmp_path: Path) -> None:
@@ -129,8 +125,7 @@ def test_the_log_start_moves_on_a_full_disk_and_the_next_start_mends_the_epochs(
         assert home.log.log_start_offset == 50
         assert home.log.delete_old_segments(NOW) > 0
     assert home.file("leader-epoch-checkpoint").read_text() == before
-    home.log.close()
-    assert home.open(last_stop=LastStop.CLEAN, log_start_offset=50).log_start_offset == 50
+    assert home.reopen(LastStop.CLEAN, log_start_offset=50).log_start_offset == 50
     assert home.file("leader-epoch-checkpoint").read_text() == "0\n1\n0 50\n"
 
 

@@ -18,7 +18,7 @@ from minibroker_storage.log import Log
 from minibroker_storage.lookup import TimestampOffset
 from tests.storage.counted_reads import counted, linux_only
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents, refusing
-from tests.storage.time_search import find_by_timestamp, find_max_timestamp
+from tests.storage.time_search import find_by_timestamp, find_max_timestamp, offset_of_time
 
 DENSE = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_bytes=1200)
 
@@ -196,15 +196,12 @@ def test_times_are_found_in_messages_that_have_them(tmp_path: Path) -> None:
     append_set(home, [b"c" * 50] * 4, timestamps=[310, 500, 400, 500], codec=CompressionCodec.GZIP)
     append_set(home, [b"d" * 50] * 2, timestamps=[450, 600])
     answers = {0: 0, 100: 0, 101: 1, 300: 1, 301: 6, 311: 7, 500: 7, 501: 11, 600: 11}
-    for _ in LastStop:
+    for last_stop in LastStop:
         for time, offset in answers.items():
-            record = find_by_timestamp(home.log, time)
-            assert record is not None
-            assert record.offset == offset
+            assert offset_of_time(home.log, time) == offset
         assert find_by_timestamp(home.log, 601) is None
         assert find_max_timestamp(home.log) == TimestampOffset(600, 11, -1)
-        home.crash()
-        home.open(last_stop=_)
+        home.reopen(last_stop)
 
 
 def test_a_log_of_v0_has_no_times(tmp_path: Path) -> None:
@@ -215,8 +212,7 @@ def test_a_log_of_v0_has_no_times(tmp_path: Path) -> None:
         assert find_by_timestamp(home.log, 0) is None
         assert find_max_timestamp(home.log) is None
         assert {segment.largest_timestamp.timestamp for segment in home.log.segments} == {-1}
-        home.log.close()
-        home.open(last_stop=last_stop)
+        home.reopen(last_stop)
 
 
 # Recovery
@@ -228,10 +224,7 @@ def test_a_log_of_all_formats_is_the_same_after_a_stop(tmp_path: Path, last_stop
     before = records_of(home.log)
     end = home.log.log_end_offset
     newest = find_max_timestamp(home.log)
-    if last_stop is LastStop.CLEAN:
-        home.log.close()
-    else:
-        home.crash()
+    home.stop(last_stop)
     for suffix in (".log", ".index", ".timeindex"):
         assert len(home.names(suffix)) > 3
     log = home.open(last_stop=last_stop)
@@ -318,9 +311,7 @@ def test_lost_indexes_of_old_messages_are_made_anew(tmp_path: Path, suffix: str,
         assert segment.offset_index.entries > 2
     for record in before:
         if record.timestamp >= 0:
-            found = find_by_timestamp(log, record.timestamp)
-            assert found is not None
-            assert found.offset == record.offset
+            assert offset_of_time(log, record.timestamp) == record.offset
 
 
 def test_a_message_of_an_unknown_format_ends_the_log(tmp_path: Path) -> None:
@@ -357,10 +348,7 @@ def test_a_time_within_a_set_behind_sets_that_are_not_indexed_is_found(tmp_path:
     for count in (1, 3, 1, 9, 2, 16, 1, 5):
         append_set(home, [b"v" * 30] * count, timestamps=[NOW + number for number in range(first, first + count)])
         first += count
-    for last_stop in (LastStop.CLEAN, LastStop.KILLED, LastStop.CRASHED):
+    for last_stop in LastStop:
         for number in range(first):
-            record = find_by_timestamp(home.log, NOW + number)
-            assert record is not None
-            assert (record.offset, record.timestamp) == (number, NOW + number)
-        home.crash()
-        home.open(last_stop=last_stop)
+            assert find_by_timestamp(home.log, NOW + number) == (NOW + number, number, -1)
+        home.reopen(last_stop)

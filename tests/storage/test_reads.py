@@ -25,8 +25,7 @@ from tests.storage.helpers import (
 def test_reading_from_mid_batch_returns_the_whole_batch(tmp_path: Path, *, is_reopened: bool) -> None:
     home = filled(tmp_path)
     if is_reopened:
-        home.log.close()
-        home.open(last_stop=LastStop.CLEAN)
+        home.reopen(LastStop.CLEAN)
     assert len(home.log.segments) > 1
     for offset in range(home.log.log_end_offset):
         assert offsets_of(home.log, offset) == list(range(offset - offset % 3, 180, 3))
@@ -53,8 +52,7 @@ def test_max_bytes_cuts_the_last_batch_and_one_batch_is_returned_whole_if_asked(
     assert log.read(0, 5, min_one_batch=False).size == 5
     assert log.read(0, 0, min_one_batch=False).size == 0
     assert log.read(2, 5).read() == log.read(0, 10000).read()[2 * size :]
-    home.log.close()
-    reopened = home.open(last_stop=LastStop.CLEAN)
+    reopened = home.reopen(LastStop.CLEAN)
     assert (reopened.read(1, 5).size, reopened.read(1, 2 * size).size) == (size, 2 * size)
 
 
@@ -72,8 +70,7 @@ def test_a_range_that_is_cut_ends_with_a_whole_batch_where_the_index_knows_one(t
 def test_a_reader_that_goes_on_reads_as_one_that_begins_there(tmp_path: Path) -> None:
     home = Home(tmp_path / "indexed", LogConfig(index_interval_bytes=100, segment_bytes=4000))
     home.append(*(a_batch(1 + number % 3, value=b"v" * (number * 7 % 90)) for number in range(200)))
-    home.log.close()
-    log = home.open(last_stop=LastStop.CLEAN)  # Reopening drops the remembered positions.
+    log = home.reopen(LastStop.CLEAN)  # Reopening drops the remembered positions.
     for max_bytes in (1, 300, 1000):
         offset = 0
         while offset < log.log_end_offset:

@@ -113,8 +113,7 @@ def test_a_batch_with_impossible_offsets_is_cut(tmp_path: Path, base_offset: int
 def test_a_batch_larger_than_what_is_read_at_once_is_recovered(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig())
     home.append(a_batch(), a_batch(value=b"v" * (SCAN_CHUNK_BYTES + 1000)), a_batch())
-    home.crash()
-    assert home.open(last_stop=LastStop.CRASHED).log_end_offset == 3
+    assert home.reopen(LastStop.CRASHED).log_end_offset == 3
     home.crash()
     os.truncate(home.file(LOG), SCAN_CHUNK_BYTES + 500)
     assert home.open(last_stop=LastStop.CRASHED).log_end_offset == 1
@@ -165,8 +164,7 @@ def test_lost_indexes_of_the_last_segment_are_made_anew(tmp_path: Path, last_sto
 @pytest.mark.parametrize("position", [0, 8, 73])
 def test_bytes_that_were_spoilt_behind_our_back_are_told_to_the_reader(tmp_path: Path, position: int) -> None:
     home = three_segments(tmp_path)
-    home.log.close()
-    log = home.open(last_stop=LastStop.CLEAN)
+    log = home.reopen(LastStop.CLEAN)
     data = bytearray(home.file(LOG).read_bytes())
     data[position : position + 30] = b"\xff" * 30
     home.file(LOG).write_bytes(data)
@@ -246,13 +244,10 @@ def test_a_clean_start_reads_the_ends_of_the_files_only(tmp_path: Path) -> None:
     assert reads.total("") < 35_000 < home.log.size // 50
 
 
-@pytest.mark.parametrize("stop", ["clean", "crash"])
-def test_a_wrong_mark_of_a_clean_stop_does_no_harm(tmp_path: Path, stop: str) -> None:
+@pytest.mark.parametrize("stop", [LastStop.CLEAN, LastStop.KILLED])
+def test_a_wrong_mark_of_a_clean_stop_does_no_harm(tmp_path: Path, stop: LastStop) -> None:
     home = three_segments(tmp_path)
-    if stop == "clean":
-        home.log.close()
-    else:
-        home.crash()
+    home.stop(stop)
     with home.file(LOG.replace("00.", "44.")).open("ab") as file:
         file.write(b"\1" * 90)
     log = home.open(last_stop=LastStop.CLEAN)

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage import log as log_module
-from minibroker_storage import recovery
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.log import Log
 from minibroker_storage.recovery import RECALL_WINDOW_BYTES
 from tests.storage.counted_reads import counted, linux_only
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents, offsets_of, sequenced
-from tests.storage.time_search import find_by_timestamp, find_max_timestamp
+from tests.storage.time_search import find_max_timestamp, offset_of_time
 
 VALUE = b"v" * 900
 SIZE = sequenced(0, value=VALUE).size
@@ -170,9 +169,7 @@ def test_a_time_index_that_knows_more_or_less_than_the_offset_index_is_put_right
         log = home.open(last_stop=LastStop.KILLED)
         assert home.file(TIME_INDEX).read_bytes().rstrip(b"\0") == times
         for number in range(60):
-            record = find_by_timestamp(log, NOW + 10 * number - 5)
-            assert record is not None
-            assert record.offset == number
+            assert offset_of_time(log, NOW + 10 * number - 5) == number
         assert find_max_timestamp(log) == (NOW + 590, 59, 0)
         home.crash()
 
@@ -210,8 +207,7 @@ def test_a_growing_segment_leaves_a_snapshot_now_and_then(tmp_path: Path, monkey
     assert snapshots[100] == [100]  # The new segment's snapshot is kept.
     assert snapshots[120] == [100, 120]
     assert snapshots[249] == [100, 200, 240]
-    home.crash()
-    log = home.open(last_stop=LastStop.KILLED)
+    log = home.reopen(LastStop.KILLED)
     assert log.producers.active[7].last_sequence == 249
     assert log.producers.check(sequenced(250).header) is None
     home.append(*(sequenced(250 + by, value=VALUE) for by in range(51)))
@@ -239,42 +235,6 @@ def test_what_a_start_had_to_replay_the_next_one_has_not(tmp_path: Path) -> None
     assert first.total(".log") > 1_500_000
     assert second.total(".log") < 60_000
     assert log.producers.active[7].last_sequence == 1999
-
-
-@pytest.mark.parametrize("last_stop", LastStop)
-def test_the_last_five_batches_of_each_producer_are_known_again(tmp_path: Path, last_stop: LastStop) -> None:
-    """A snapshot contains each producer's last batch. Earlier batches are found in the log in any order."""
-    home = Home(tmp_path / "orders-0", LogConfig(segment_bytes=3000, index_interval_bytes=500))
-    counts = {1: 3, 2: 40, 3: 5, 4: 90}
-    for number in range(90):
-        for producer_id, count in counts.items():
-            if number < count:
-                home.append(sequenced(number, producer_id=producer_id))
-    home.append(sequenced(0, producer_id=3, epoch=1), sequenced(1, producer_id=3, epoch=1))
-    home.log.take_producer_snapshot()
-    producers = {producer_id: entry.batches for producer_id, entry in home.log.producers.active.items()}
-    assert {producer_id: len(batches) for producer_id, batches in producers.items()} == {1: 3, 2: 5, 3: 2, 4: 5}
-    if last_stop is LastStop.CLEAN:
-        home.log.close()
-    else:
-        home.crash()
-    log = home.open(last_stop=last_stop)
-    assert {producer_id: entry.batches for producer_id, entry in log.producers.active.items()} == producers
-    repeated = log.producers.check(sequenced(86, producer_id=4).header)
-    assert repeated is not None
-    assert repeated == producers[4][1]
-
-
-def test_the_search_for_them_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "MAX_RECALLED_BATCHES", 50)
-    monkeypatch.setattr(recovery, "RECALL_WINDOW_BYTES", 1000)
-    home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=0))
-    home.append(sequenced(0), sequenced(1))
-    home.append(*(a_batch() for _ in range(300)))
-    home.append(sequenced(2), sequenced(3))
-    home.log.close()
-    log = home.open(last_stop=LastStop.CLEAN)
-    assert [batch.first_sequence for batch in log.producers.active[7].batches] == [2, 3]
 
 
 def test_a_snapshot_that_a_crash_spoilt_is_made_up_for_by_an_older_one(tmp_path: Path) -> None:
@@ -391,9 +351,7 @@ def test_a_damaged_index_of_a_closed_segment_is_noticed(
         assert path.read_bytes() == original
     assert offsets_of(log) == list(range(250))
     for number in range(250):
-        record = find_by_timestamp(log, NOW + 10 * number)
-        assert record is not None
-        assert record.offset == number
+        assert offset_of_time(log, NOW + 10 * number) == number
 
 
 def test_a_rebuilt_index_that_finds_a_bad_batch_costs_its_segment_only(tmp_path: Path) -> None:

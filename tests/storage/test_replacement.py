@@ -30,7 +30,7 @@ from tests.storage.helpers import (
     offsets_of,
     refusing,
 )
-from tests.storage.time_search import find_by_timestamp
+from tests.storage.time_search import offset_of_time
 
 COUNT = 100
 END = 3 * COUNT
@@ -70,12 +70,9 @@ def test_readers_see_the_cleaned_segment_at_once(tmp_path: Path) -> None:
     expected = [offset for offset in OLD if not bases[0] <= offset < end or offset in {45, 48, 120}]
     assert offsets_of(home.log) == expected
     assert [segment.base_offset for segment in home.log.segments][:3] == [0, bases[0], end]
-    record = find_by_timestamp(home.log, NOW + 10 * 17)
-    assert record is not None
-    assert record.offset == expected[expected.index(48) + 1]
+    assert offset_of_time(home.log, NOW + 10 * 17) == expected[expected.index(48) + 1]
     home.append(a_batch(3))
-    home.log.close()
-    home.open(last_stop=LastStop.CLEAN)
+    home.reopen(LastStop.CLEAN)
     assert offsets_of(home.log) == [*expected, END]
 
 
@@ -122,8 +119,7 @@ def test_the_aborted_transactions_of_a_cleaned_segment_are_those_it_came_with(tm
     bases = cleaned(home, [1, 2], [45, 48, 120], [transaction])
     home.log.replace_segments(bases[0], bases)
     assert home.log.aborted_transactions(0, END) == [transaction]
-    home.log.close()
-    assert home.open(last_stop=LastStop.CLEAN).aborted_transactions(0, END) == [transaction]
+    assert home.reopen(LastStop.CLEAN).aborted_transactions(0, END) == [transaction]
 
 
 def test_cleaned_files_without_good_indexes_get_new_ones(tmp_path: Path) -> None:

@@ -88,8 +88,7 @@ def test_segments_without_timestamps_are_as_old_as_their_last_write(tmp_path: Pa
         os.utime(home.file(name), ns=((NOW + number * DAY) * 10**6,) * 2)
     assert home.log.delete_old_segments(NOW + DAY) == 0
     assert home.log.delete_old_segments(NOW + 2 * DAY + 1) == 2
-    home.log.close()
-    home.open(last_stop=LastStop.CLEAN)
+    home.reopen(LastStop.CLEAN)
     assert home.log.delete_old_segments(NOW + 4 * DAY) == 1
     assert bases(home) == [3]
 

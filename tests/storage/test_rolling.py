@@ -51,8 +51,7 @@ def test_a_batch_that_is_too_late_begins_a_new_segment(
 def test_the_clock_of_a_reopened_segment_starts_at_its_first_batch(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig(segment_ms=1000))
     home.append(a_batch(timestamps=[5000]), a_batch(timestamps=[5500]))
-    home.log.close()
-    home.open(last_stop=LastStop.CLEAN)
+    home.reopen(LastStop.CLEAN)
     home.append(a_batch(timestamps=[6000]))
     assert len(home.log.segments) == 1
     home.append(a_batch(timestamps=[6001]))

@@ -50,7 +50,7 @@ logs = st.lists(
     content=logs,
     rolls=st.sets(st.integers(0, 60), max_size=3),
     start=st.integers(0, 30),
-    stop=st.sampled_from(["none", "clean", "crash"]),
+    stop=st.sampled_from([None, LastStop.CLEAN, LastStop.KILLED]),
     interval=st.sampled_from([0, 100, 400, 4096]),
 )
 def test_the_first_record_at_or_after_a_time_is_found(
@@ -58,7 +58,7 @@ def test_the_first_record_at_or_after_a_time_is_found(
     content: list[tuple[list[int], CompressionCodec, TimestampType]],
     rolls: set[int],
     start: int,
-    stop: str,
+    stop: LastStop | None,
     interval: int,
 ) -> None:
     home = new_home(LogConfig(index_interval_bytes=interval, segment_index_bytes=2400))
@@ -69,12 +69,8 @@ def test_the_first_record_at_or_after_a_time_is_found(
         (offset,) = home.append(a_batch(timestamps=times, codec=codec, timestamp_type=kind), leader_epoch=number // 9)
         stored = [max(times)] * len(times) if kind is TimestampType.LOG_APPEND_TIME else times
         records += [TimestampOffset(time, offset + delta, number // 9) for delta, time in enumerate(stored)]
-    if stop != "none":
-        if stop == "clean":
-            home.log.close()
-        else:
-            home.crash()
-        home.open(last_stop=LastStop.CLEAN if stop == "clean" else LastStop.KILLED)
+    if stop is not None:
+        home.reopen(stop)
     start = min(start, home.log.log_end_offset)
     home.log.advance_log_start_offset(start)
     targets = {0, 1, 30, 59, 60, 61, 10**6 + 1, *(record.timestamp + by for record in records for by in (0, 1))}

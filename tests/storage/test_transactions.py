@@ -124,11 +124,7 @@ def test_an_open_transaction_is_still_open_after_a_start(
         if number % 15 == 0:
             home.log.take_producer_snapshot()
     assert len(home.log.segments) > 2
-    if last_stop is LastStop.CLEAN:
-        home.log.close()
-    else:
-        home.crash()
-    log = home.open(last_stop=last_stop)
+    log = home.reopen(last_stop)
     assert log.last_stable_offset == 2
     home.append(one.abort())
     assert log.last_stable_offset == log.log_end_offset
@@ -187,8 +183,7 @@ def test_a_reader_learns_of_what_it_may_meet(tmp_path: Path, one: Producer, two:
     }
     for (fetch_offset, upper_offset), expected in answers.items():
         assert home.log.aborted_transactions(fetch_offset, upper_offset) == expected
-    home.log.close()
-    log = home.open(last_stop=LastStop.CLEAN)
+    log = home.reopen(LastStop.CLEAN)
     for (fetch_offset, upper_offset), expected in answers.items():
         assert log.aborted_transactions(fetch_offset, upper_offset) == expected
 

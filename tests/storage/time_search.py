@@ -9,5 +9,12 @@ def find_by_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
     return drain(search_by_timestamp(log.segments, timestamp, log.log_start_offset))
 
 
+def offset_of_time(log: Log, timestamp: int) -> int:
+    """Return the offset of a record that must be found."""
+    record = find_by_timestamp(log, timestamp)
+    assert record is not None
+    return record.offset
+
+
 def find_max_timestamp(log: Log) -> TimestampOffset | None:
     return drain(search_max_timestamp(log.segments))
