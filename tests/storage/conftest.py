@@ -6,13 +6,19 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage.files import FilePool
-from tests.storage.helpers import Home
+from tests.storage.helpers import Disk, Home
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """Return a new partition with small segments."""
     return Home(tmp_path / "orders-0")
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """Return a disk that can fail or write only a part."""
+    return Disk(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

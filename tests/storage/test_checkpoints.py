@@ -31,12 +31,10 @@ def test_an_atomic_write_replaces_the_whole_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [0, 2])
-def test_a_failed_atomic_write_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
-) -> None:
+def test_a_failed_atomic_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, disk: Disk, room: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    Disk(monkeypatch).room = room
+    disk.room = room
     with pytest.raises(OSError, match="space") as raised:
         write_atomically(str(path), b"new bytes")
     assert raised.value.errno == errno.ENOSPC

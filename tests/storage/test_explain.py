@@ -59,34 +59,12 @@ def test_a_batch_of_one_record_is_explained_to_the_last_byte(tmp_path: Path) -> 
     assert lines[0] == "batch at byte 0: format v2, offsets 7 to 7, 80 bytes"
     assert lines[1] == "         0  00 00 00 00 00 00 00 07  base offset             7 (set by the broker)"
     names = [line[37:59].strip() for line in lines if ROW.match(line)]
-    assert names == [
-        "base offset",
-        "batch length",
-        "partition leader epoch",
-        "magic",
-        "crc",
-        "attributes",
-        "last offset delta",
-        "base timestamp",
-        "max timestamp",
-        "producer id",
-        "producer epoch",
-        "base sequence",
-        "record count",
-        "length",
-        "attributes",
-        "timestamp delta",
-        "offset delta",
-        "key length",
-        "key",
-        "value length",
-        "value",
-        "header count",
-        "header key length",
-        "header key",
-        "header value length",
-        "header value",
-    ]
+    assert ", ".join(names) == (
+        "base offset, batch length, partition leader epoch, magic, crc, attributes, last offset delta, "
+        "base timestamp, max timestamp, producer id, producer epoch, base sequence, record count, "
+        "length, attributes, timestamp delta, offset delta, key length, key, value length, value, "
+        "header count, header key length, header key, header value length, header value"
+    )
     assert lines[-2] == "        79  78                       header value            1 byte, 'x'"
     assert "        61  24                       length                  18 (zig-zag 36; bytes that follow)" in lines
 
@@ -127,15 +105,9 @@ def test_every_kind_of_file_is_explained_as_what_it_is() -> None:
         FileKind.OFFSET_CHECKPOINT,
         FileKind.UNKNOWN,
     }
-    for heading in (
-        "offset index:",
-        "time index:",
-        "transaction index:",
-        "producer snapshot:",
-        "leader epochs:",
-        "topic",
-    ):
-        assert heading in page
+    for heading in ("offset index", "time index", "transaction index", "producer snapshot", "leader epochs"):
+        assert f"{heading}:" in page
+    assert "topic" in page
 
 
 def test_the_free_slots_of_an_index_are_counted(home: Home) -> None:

@@ -165,8 +165,7 @@ def test_any_other_error_of_opening_goes_to_the_caller(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3, 7, 1000])
-def test_writes_go_on_where_the_kernel_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    disk = Disk(monkeypatch)
+def test_writes_go_on_where_the_kernel_stopped(tmp_path: Path, disk: Disk, most: int) -> None:
     disk.most = most
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     pwrite_all(fd, b"0123456789", 0)

@@ -189,40 +189,29 @@ def test_truncation_drops_entries_at_and_behind_the_offset(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("make", "content", "reason"),
     [
-        (b"\0" * 7 + b"\1", "position 1"),
-        (b"1234567", "multiple of 8"),
-        (struct.pack(">ii", -1, 50), "last offset 99"),
-        (struct.pack(">ii", 100, 50), "last offset 200"),
-        (struct.pack(">ii", 5, 0), "position 0"),
-        (struct.pack(">ii", 5, 999), "position 999"),
-        (struct.pack(">ii", 5, -3), "position -3"),
+        (offset_index, b"\0" * 7 + b"\1", "position 1"),
+        (offset_index, b"1234567", "multiple of 8"),
+        (offset_index, struct.pack(">ii", -1, 50), "last offset 99"),
+        (offset_index, struct.pack(">ii", 100, 50), "last offset 200"),
+        (offset_index, struct.pack(">ii", 5, 0), "position 0"),
+        (offset_index, struct.pack(">ii", 5, 999), "position 999"),
+        (offset_index, struct.pack(">ii", 5, -3), "position -3"),
+        (time_index, b"1234567", "multiple of 12"),
+        (time_index, struct.pack(">qiqi", 50, 1, 40, 2), "below the first"),
+        (time_index, struct.pack(">qi", 50, -7), "last offset 93"),
+        (time_index, struct.pack(">qi", 50, 100), "last offset 200"),
     ],
 )
-def test_an_offset_index_that_cannot_be_is_told(tmp_path: Path, content: bytes, reason: str) -> None:
-    (tmp_path / "index").write_bytes(content)
-    index = offset_index(tmp_path, 100)
+def test_an_index_that_cannot_be_is_told(
+    tmp_path: Path, make: Callable[[Path, int], OffsetIndex | TimeIndex], content: bytes, reason: str
+) -> None:
+    index = make(tmp_path, 100)
+    Path(index.file.path).write_bytes(content)
     with pytest.raises(CorruptIndexError, match=reason):  # noqa: PT012 - either of the two may notice
         index.load()
         index.sanity_check(1 if reason == "position 1" else 500, 200)
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"1234567", "multiple of 12"),
-        (struct.pack(">qiqi", 50, 1, 40, 2), "below the first"),
-        (struct.pack(">qi", 50, -7), "last offset 93"),
-        (struct.pack(">qi", 50, 100), "last offset 200"),
-    ],
-)
-def test_a_time_index_that_cannot_be_is_told(tmp_path: Path, content: bytes, reason: str) -> None:
-    (tmp_path / "timeindex").write_bytes(content)
-    index = time_index(tmp_path, 100)
-    with pytest.raises(CorruptIndexError, match=reason):  # noqa: PT012 - either of the two may notice
-        index.load()
-        index.sanity_check(500, 200)
 
 
 def test_time_entries_for_an_empty_log_are_told(tmp_path: Path) -> None:
@@ -232,10 +221,9 @@ def test_time_entries_for_an_empty_log_are_told(tmp_path: Path) -> None:
         index.sanity_check(0, None)
 
 
-def test_a_failed_write_leaves_the_written_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_written_entries(tmp_path: Path, disk: Disk) -> None:
     index = filled(offset_index(tmp_path), (5, 60))
     state = index.state
-    disk = Disk(monkeypatch)
     disk.room = 3
     index.stage(6, 70)
     with pytest.raises(OSError, match="space"):

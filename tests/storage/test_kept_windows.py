@@ -107,11 +107,10 @@ def test_a_truncated_log_that_grows_again_is_read_right(tmp_path: Path) -> None:
     check_each_offset(home.log)
 
 
-def test_a_failed_append_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_append_leaves_nothing_behind(tmp_path: Path, disk: Disk) -> None:
     home = Home(tmp_path / "orders-0", EACH)
     home.append(*(a_batch(value=b"v" * number) for number in range(100)))
     check_each_offset(home.log)
-    disk = Disk(monkeypatch)
     staged = (a_batch(3), a_batch(2))
     disk.room = sum(batch.size for batch in staged) + 10
     home.stage(*staged)  # There is room for the batches and a part of their index entries.

@@ -80,8 +80,7 @@ def test_truncation_drops_everything_from_the_batch_of_the_offset_on(tmp_path: P
     assert offsets_of(home.reopen(LastStop.CRASHED)) == [*remaining, end]
 
 
-def test_truncation_takes_producers_and_epochs_back(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
+def test_truncation_takes_producers_and_epochs_back(home: Home) -> None:
     for number in range(80):
         home.append(sequenced(2 * number, 2), leader_epoch=number // 20)
     assert len(home.log.segments) > 2

@@ -126,8 +126,7 @@ def test_a_gap_is_skipped_within_a_segment_and_to_the_next(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("last_stop", LastStop)
-def test_an_empty_segment_within_the_log_is_passed_over(tmp_path: Path, last_stop: LastStop) -> None:
-    home = Home(tmp_path / "orders-0")
+def test_an_empty_segment_within_the_log_is_passed_over(home: Home, last_stop: LastStop) -> None:
     home.append(a_batch(5), a_batch(5))
     home.log.roll(NOW)
     home.append(a_batch(5))

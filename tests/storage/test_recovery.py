@@ -53,8 +53,7 @@ def test_a_tail_torn_at_any_byte_is_cut_and_the_log_goes_on(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("byte", range(0, 77, 3))
-def test_a_flipped_bit_in_the_last_batch_cuts_it(tmp_path: Path, byte: int) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
+def test_a_flipped_bit_in_the_last_batch_cuts_it(home: Home, byte: int) -> None:
     home.append(a_batch(), a_batch())
     home.crash()
     data = bytearray(home.file(LOG).read_bytes())
@@ -78,8 +77,7 @@ def test_a_flipped_bit_in_the_last_batch_cuts_it(tmp_path: Path, byte: int) -> N
         struct.pack(">qiib", 2, 30, 0, 2) + b"\0" * 200,
     ],
 )
-def test_garbage_behind_the_last_batch_is_cut(tmp_path: Path, garbage: bytes) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
+def test_garbage_behind_the_last_batch_is_cut(home: Home, garbage: bytes) -> None:
     home.append(a_batch(), a_batch())
     home.crash()
     with home.file(LOG).open("ab") as file:
@@ -88,8 +86,7 @@ def test_garbage_behind_the_last_batch_is_cut(tmp_path: Path, garbage: bytes) ->
     assert home.append(a_batch()) == [2]
 
 
-def test_batches_whose_offsets_do_not_ascend_are_cut(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
+def test_batches_whose_offsets_do_not_ascend_are_cut(home: Home) -> None:
     home.append(a_batch(2), a_batch(2))
     home.crash()
     data = home.file(LOG).read_bytes()
@@ -98,8 +95,7 @@ def test_batches_whose_offsets_do_not_ascend_are_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("base_offset", "last_offset_delta"), [(2**31 - 1, 1), (2**40, 1), (-1, 1), (0, -1)], ids=str)
-def test_a_batch_with_impossible_offsets_is_cut(tmp_path: Path, base_offset: int, last_offset_delta: int) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
+def test_a_batch_with_impossible_offsets_is_cut(home: Home, base_offset: int, last_offset_delta: int) -> None:
     home.append(a_batch(2))
     home.crash()
     data = bytearray(home.file(LOG).read_bytes())
@@ -384,8 +380,7 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
         assert home.file(name).read_bytes() == b"mine"
 
 
-def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0")
+def test_a_directory_that_is_not_there_is_an_error(home: Home) -> None:
     home.log.close()
     shutil.rmtree(home.path)
     with pytest.raises(FileNotFoundError):

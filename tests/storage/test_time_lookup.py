@@ -23,7 +23,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.entries import WALK_WINDOW_BYTES
 from minibroker_storage.lookup import TimestampOffset, search_by_timestamp
-from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
+from tests.storage.helpers import NOW, Batch, Home, a_batch
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 numbers = count()
@@ -84,8 +84,7 @@ def test_the_first_record_at_or_after_a_time_is_found(
     home.log.close()
 
 
-def test_an_empty_log_has_no_record_at_any_time(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0")
+def test_an_empty_log_has_no_record_at_any_time(home: Home) -> None:
     assert find_by_timestamp(home.log, 0) is None
     assert find_max_timestamp(home.log) is None
     home.append(a_batch(timestamps=[-1]))
@@ -93,16 +92,14 @@ def test_an_empty_log_has_no_record_at_any_time(tmp_path: Path) -> None:
     assert find_max_timestamp(home.log) is None
 
 
-def test_the_first_of_several_records_with_the_largest_timestamp_is_the_one(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
+def test_the_first_of_several_records_with_the_largest_timestamp_is_the_one(home: Home) -> None:
     home.append(a_batch(timestamps=[1, 9, 9]))
     home.log.roll(NOW)
     home.append(a_batch(timestamps=[9, 3]))
     assert find_max_timestamp(home.log) == (9, 1, 0)
 
 
-def test_staged_records_are_not_found(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
+def test_staged_records_are_not_found(home: Home) -> None:
     home.append(a_batch(timestamps=[5]))
     home.stage(a_batch(timestamps=[50]))
     assert find_by_timestamp(home.log, 6) is None
@@ -171,8 +168,7 @@ def test_a_moment_between_two_batches_costs_a_few_bytes_of_the_second(
     assert max(sizes) > 100_000  # The search must read the records before the matching one.
 
 
-def test_a_first_record_that_is_older_than_its_batch_says_is_passed_over(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0")
+def test_a_first_record_that_is_older_than_its_batch_says_is_passed_over(home: Home) -> None:
     batch = a_batch(timestamps=[NOW, NOW + 60])
     delta_at = RECORD_BATCH_OVERHEAD + 2  # The delta follows a length of one byte and the attributes.
     assert batch.view[delta_at] == 0
@@ -182,8 +178,7 @@ def test_a_first_record_that_is_older_than_its_batch_says_is_passed_over(tmp_pat
     assert find_by_timestamp(home.log, NOW - 1) == (NOW - 1, 0, 0)
 
 
-def test_a_first_record_that_cannot_be_read_is_told_as_before(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0")
+def test_a_first_record_that_cannot_be_read_is_told_as_before(home: Home) -> None:
     batch = a_batch(timestamps=[NOW])
     batch.view[RECORD_BATCH_OVERHEAD : RECORD_BATCH_OVERHEAD + 6] = b"\xff" * 6
     home.append(batch)

@@ -15,7 +15,7 @@ from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.files import FilePool
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex, decode_all, encode_aborted_txn
-from tests.storage.helpers import LOG, NOW, SMALL, Batch, Disk, Home, a_batch, marker, offsets_of, sequenced
+from tests.storage.helpers import LOG, NOW, Batch, Disk, Home, a_batch, marker, offsets_of, sequenced
 
 WRITTEN_BY_KAFKA = Path(__file__).parent / "data" / "kafka-3.9.1" / "orders-0" / "00000000000000000221.txnindex"
 TXN_INDEX = "00000000000000000000.txnindex"
@@ -82,10 +82,7 @@ def test_what_is_staged_does_not_move_it(home: Home, one: Producer) -> None:
     assert home.log.last_stable_offset == 2
 
 
-def test_a_failed_write_takes_transactions_back(
-    home: Home, one: Producer, two: Producer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk = Disk(monkeypatch)
+def test_a_failed_write_takes_transactions_back(home: Home, one: Producer, two: Producer, disk: Disk) -> None:
     home.append(one.batch(), two.batch())
     home.stage(one.abort(), two.commit(), one.batch())
     with disk.full_after():
@@ -115,9 +112,8 @@ def test_reading_committed_records_ends_there(home: Home, one: Producer) -> None
 
 @pytest.mark.parametrize("last_stop", LastStop)
 def test_an_open_transaction_is_still_open_after_a_start(
-    tmp_path: Path, one: Producer, two: Producer, last_stop: LastStop
+    home: Home, one: Producer, two: Producer, last_stop: LastStop
 ) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
     home.append(a_batch(), two.batch(), one.batch(), two.abort())
     for number in range(40):
         home.append(a_batch(3))
