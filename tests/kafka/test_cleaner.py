@@ -19,7 +19,7 @@ from minibroker_storage.log import Log
 from tests.kafka.cleaner_oracle import CleanerOracle
 from tests.kafka.fixtures import or_skip
 from tests.storage.cleaning import Entry, entries_of, write_segments
-from tests.storage.helpers import NOW
+from tests.storage.helpers import NOW, abandon
 from tests.storage.histories import History
 
 HISTORIES = 15
@@ -109,8 +109,7 @@ class Twins:
                 if self.random.random() < 0.2:
                     self.first_dirty = None
         finally:
-            for segment in log.segments:
-                segment.close_files()
+            abandon(log)
         assert comparable(self.ours) == comparable(self.theirs)
         self.take_over()
         return plan is not None

@@ -89,9 +89,7 @@ class Home:
         return self.log
 
     def crash(self) -> None:
-        """Abandon the log like a killed process: close the descriptors without writing."""
-        for segment in self.log.segments:
-            segment.close_files()
+        abandon(self.log)
 
     def stop(self, last_stop: LastStop) -> None:
         """Close the log for a clean stop, or else abandon it."""
@@ -118,6 +116,12 @@ class Home:
 
     def names(self, suffix: str) -> list[str]:
         return sorted(path.name for path in self.path.iterdir() if path.name.endswith(suffix))
+
+
+def abandon(log: Log) -> None:
+    """Abandon a log like a killed process: close the descriptors without writing."""
+    for segment in log.segments:
+        segment.close_files()
 
 
 def filled(tmp_path: Path, count: int = 60, config: LogConfig = SMALL) -> Home:
@@ -223,7 +227,7 @@ class Moments:
 
     def _copying(self, real: Callable[..., None]) -> Callable[..., None]:
         def call(*arguments: Any, **options: Any) -> None:
-            if os.path.exists(arguments[0]):
+            if options or os.path.exists(arguments[0]):  # Options give the directory of a relative name.
                 copy = self.copies / str(len(self.found)) / self.directory.name
                 shutil.copytree(self.directory, copy)
                 self.found.append(copy)

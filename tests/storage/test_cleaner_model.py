@@ -20,7 +20,7 @@ from minibroker_storage.files import FilePool
 from minibroker_storage.layout import create_partition_directory
 from minibroker_storage.log import Log
 from tests.storage.cleaning import DAY_MS, Entry, records_of
-from tests.storage.helpers import NOW, TOPIC_ID, batches_of
+from tests.storage.helpers import NOW, TOPIC_ID, abandon, batches_of
 from tests.storage.histories import History
 
 HOUR_MS = 3_600_000
@@ -143,8 +143,7 @@ class Life:
         elif step == "clean":
             self.clean()
         else:
-            for segment in self.log.segments:
-                segment.close_files()
+            abandon(self.log)
             self.log = self.open()
         self.clock += self.random.choice([0, 1000, MINUTE_MS, DAY_MS // 10])
 
@@ -224,7 +223,6 @@ def test_a_cleaned_log_holds_what_the_model_says(seed: int, steps: int, oldest_f
         life.log.roll(life.clock)
         life.clean()
         life.check()
-        for segment in life.log.segments:
-            segment.close_files()
+        abandon(life.log)
     finally:
         shutil.rmtree(directory)

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,7 @@ from minibroker_storage.files import FilePool
 from minibroker_storage.layout import create_partition_directory
 from minibroker_storage.log import Log
 from tests.storage.cleaning import Entry, batch, pairs_of
-from tests.storage.helpers import NOW, TOPIC_ID, batches_of, refusing
+from tests.storage.helpers import NOW, TOPIC_ID, Moments, abandon, batches_of, refusing
 
 CONFIG = LogConfig(
     segment_bytes=1 << 20, segment_index_bytes=1200, compact=True, delete=True, min_cleanable_dirty_ratio=0.01
@@ -65,8 +63,8 @@ def remove_below(log: Log, offset: int) -> None:
     assert log.delete_old_segments(NOW)
 
 
-def planned(log: Log, segment_bytes: int = 1 << 20) -> CleaningPlan:
-    plan = plan_cleaning(log, None, NOW)
+def planned(log: Log, segment_bytes: int = 1 << 20, first_dirty_offset: int | None = None) -> CleaningPlan:
+    plan = plan_cleaning(log, first_dirty_offset, NOW)
     assert plan is not None
     return plan._replace(segment_bytes=segment_bytes)
 
@@ -112,9 +110,7 @@ def test_the_log_takes_appends_while_it_is_cleaned(log: Log) -> None:
     finish_cleaning(log, result)
     assert [value for _, _, value in held(log)][-3:] == [b"late", b"later", b"latest"]
     assert log.log_end_offset == 17
-    again = plan_cleaning(log, result.next_dirty_offset, NOW)
-    assert again is not None
-    assert finish_cleaning(log, clean(again)) == 15
+    assert finish_cleaning(log, clean(planned(log, first_dirty_offset=result.next_dirty_offset))) == 15
 
 
 def test_a_reader_that_is_sending_a_segment_reads_it_to_its_end(log: Log) -> None:
@@ -136,8 +132,7 @@ def test_a_swapped_log_opens_again_the_same(log: Log) -> None:
     for last_stop in LastStop:
         again = open_log(Path(log.directory), last_stop=last_stop)
         assert (held(again), [segment.base_offset for segment in again.segments]) == before
-        for segment in again.segments:
-            segment.close_files()
+        abandon(again)
 
 
 # Changes in the meantime
@@ -159,9 +154,7 @@ def test_a_group_that_retention_has_removed_in_part_is_cleaned_again(log: Log) -
     assert finish_cleaning(log, result) == 0
     assert [segment.base_offset for segment in log.segments] == [2, 4, 8, 12]
     assert names(log, ".cleaned") == []
-    again = plan_cleaning(log, 0, NOW)
-    assert again is not None
-    assert finish_cleaning(log, clean(again)) == 12
+    assert finish_cleaning(log, clean(planned(log, first_dirty_offset=0))) == 12
     newest = {key: offset for offset, key, _ in before if offset < 12}
     assert held(log) == [record for record in before if record[0] >= 12 or newest[record[1]] == record[0]]
 
@@ -233,36 +226,14 @@ def test_a_swap_that_fails_leaves_the_log_as_it_is_behind_it(log: Log) -> None:
 # Crashes
 
 
-def copies_at_each_step(log: Log, target: Path, act: Callable[[], object]) -> list[Path]:
-    """Copy the directory before each change that `act` makes to its names, and after the last one."""
-    copies: list[Path] = []
-
-    def copy() -> None:
-        copies.append(target / f"{len(copies)}" / "orders-0")
-        shutil.copytree(log.directory, copies[-1])
-
-    def before(call: Callable[..., None]) -> Callable[..., None]:
-        def step(*arguments: str, **named: int) -> None:
-            copy()
-            call(*arguments, **named)
-
-        return step
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("rename", "replace", "unlink"):
-            patch.setattr(os, name, before(getattr(os, name)))
-        act()
-    copy()
-    return copies
-
-
 @pytest.mark.parametrize("last_stop", [LastStop.KILLED, LastStop.CRASHED])
 def test_a_crash_at_any_moment_of_a_swap_loses_nothing(log: Log, tmp_path: Path, last_stop: LastStop) -> None:
     before = held(log)
     newest = {key: offset for offset, key, _ in before}
     result = cleaned(log, 200)
-    copies = copies_at_each_step(log, tmp_path / "copies", lambda: finish_cleaning(log, result))
-    assert len(copies) > 50
+    with Moments(Path(log.directory), tmp_path / "copies") as copies:
+        finish_cleaning(log, result)
+    assert len(copies) > 30
     after = held(log)
     for directory in copies:
         again = open_log(directory, last_stop=last_stop)
@@ -274,9 +245,7 @@ def test_a_crash_at_any_moment_of_a_swap_loses_nothing(log: Log, tmp_path: Path,
         assert [offset for offset, _, _ in records] == sorted(offset for offset, _, _ in records)
         assert again.log_end_offset == log.log_end_offset
         assert names(again, ".cleaned", ".swap", ".deleted") == []
-        plan = plan_cleaning(again, None, NOW)
-        assert plan is not None
-        finish_cleaning(again, clean(plan._replace(segment_bytes=200)))
+        finish_cleaning(again, cleaned(again, 200))
         assert held(again) == after
         again.close()
 
@@ -284,7 +253,8 @@ def test_a_crash_at_any_moment_of_a_swap_loses_nothing(log: Log, tmp_path: Path,
 def test_a_crash_while_segments_are_cleaned_leaves_the_log_as_it_was(log: Log, tmp_path: Path) -> None:
     before = held(log)
     plan = planned(log, 10)
-    copies = copies_at_each_step(log, tmp_path / "copies", lambda: clean(plan))
+    with Moments(Path(log.directory), tmp_path / "copies") as copies:
+        clean(plan)
     assert any(path.name.endswith(".cleaned") for directory in copies for path in directory.iterdir())
     for directory in copies:
         again = open_log(directory)

@@ -24,6 +24,7 @@ from tests.storage.helpers import (
     Home,
     Moments,
     a_batch,
+    abandon,
     batches_of,
     contents,
     filled,
@@ -178,11 +179,6 @@ def open_copy(directory: Path, last_stop: LastStop, config: LogConfig = SMALL) -
     return Log.open(str(directory), config=config, files=FilePool(50), last_stop=last_stop, now_ms=NOW)
 
 
-def leave(log: Log) -> None:
-    for segment in log.segments:
-        segment.close_files()
-
-
 def is_tidy(directory: Path) -> bool:
     return not any(path.name.endswith((".cleaned", ".swap", ".deleted", ".tmp")) for path in directory.iterdir())
 
@@ -220,12 +216,12 @@ def test_a_crash_at_any_rename_leaves_the_old_segments_or_the_cleaned_one(
         assert is_tidy(copy)
         if outcomes[-1] == new and with_transactions and last_stop is not LastStop.CRASHED:
             assert log.aborted_transactions(45, END) == transactions
-        leave(log)
+        abandon(log)
         for second in second_copies:
             log = open_copy(second, last_stop)
             assert offsets_of(log) == outcomes[-1]
             assert is_tidy(second)
-            leave(log)
+            abandon(log)
     changes = sum(earlier != later for earlier, later in pairwise(outcomes))
     assert (outcomes[0], changes, outcomes[-1]) == (OLD, 1, new)
 
@@ -247,7 +243,7 @@ def test_old_segments_behind_the_cleaned_records_come_back_together_or_not_at_al
             assert offsets[1:] == [offset for offset in OLD if first_old <= offset < end]
             assert first_old in {*bases, end}
             outcomes.add(first_old)
-        leave(log)
+        abandon(log)
     assert len(outcomes) > 2
 
 
@@ -266,7 +262,7 @@ def test_two_cleaned_segments_are_swapped_in_one_after_the_other(tmp_path: Path)
     for copy in copies:
         log = open_copy(copy, LastStop.KILLED)
         assert offsets_of(log) in (OLD, half, [*offsets, *remaining])
-        leave(log)
+        abandon(log)
     assert offsets_of(home.log) == [*offsets, *remaining]
 
 

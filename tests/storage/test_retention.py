@@ -11,7 +11,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.files import FilePool
 from minibroker_storage.log import Log
-from tests.storage.helpers import NOW, Home, Moments, a_batch, offsets_of, refusing
+from tests.storage.helpers import NOW, Home, Moments, a_batch, abandon, offsets_of, refusing
 
 DAY = 86_400_000
 SIZE = a_batch().size
@@ -169,8 +169,7 @@ def test_a_crash_at_any_rename_leaves_a_log_without_a_hole(tmp_path: Path, last_
         assert log.log_end_offset == 9
         assert offsets_of(log) == list(range(log.log_start_offset, 9))
         assert not [path for path in copy.iterdir() if path.name.endswith(".deleted")]
-        for segment in log.segments:
-            segment.close_files()
+        abandon(log)
     assert starts == sorted(starts)
     assert set(starts) == {0, 2, 4, 6, 8, 9}
 

@@ -15,7 +15,7 @@ from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.files import FilePool
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex, decode_all, encode_aborted_txn
-from tests.storage.helpers import LOG, NOW, Batch, Disk, Home, a_batch, marker, offsets_of, sequenced
+from tests.storage.helpers import LOG, NOW, Batch, Disk, Home, a_batch, abandon, marker, offsets_of, sequenced
 
 WRITTEN_BY_KAFKA = Path(__file__).parent / "data" / "kafka-3.9.1" / "orders-0" / "00000000000000000221.txnindex"
 TXN_INDEX = "00000000000000000000.txnindex"
@@ -347,8 +347,7 @@ def test_after_a_kill_between_marker_and_index_entry_the_entry_is_written(tmp_pa
         os.truncate(copy / name, size - torn)
         log = Log.open(str(copy), config=home.config, files=FilePool(50), last_stop=LastStop.KILLED, now_ms=NOW)
         assert log.aborted_transactions(0, 10**6) == aborted
-        for segment in log.segments:
-            segment.close_files()
+        abandon(log)
         shutil.rmtree(copy)
 
 
