@@ -127,11 +127,9 @@ class _Progress:
             return []
         partitions = self.partitions()
         if isinstance(group, ShareGroup):
-            return (
-                [*state_logs(self._services, group), *(partition.log for partition in partitions)]
-                if self.committed
-                else []
-            )
+            if not self.committed:
+                return []
+            return [*state_logs(self._services, group), *(partition.log for partition in partitions)]
         store = self._services.groups.store
         topic = store.log.topic
         offsets = None if topic is None else topic.partition(store.partition_of(self._group_id))

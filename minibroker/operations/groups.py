@@ -186,11 +186,7 @@ def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition,
         return {}
     if isinstance(group, ShareGroup):
         described = describe_loaded_partitions(services, group)
-        return {
-            key: description.start_offset
-            for key, description in described.items()
-            if description.start_offset is not None
-        }
+        return {key: share.start_offset for key, share in described.items() if share.start_offset is not None}
     return {
         (topic, index): offset.offset
         for topic, partitions in group.offsets.committed.items()

@@ -162,10 +162,8 @@ def by_name(init: Callable[Concatenate[Instance, P], None]) -> Callable[Concaten
     def checked(self: Instance, /, *given: P.args, **named: P.kwargs) -> None:
         kind = type(self).__name__
         if given:
-            example = (
-                f"{kind}(listen={given[0]!r})" if isinstance(given[0], str) else f"{kind}(listen='127.0.0.1:9092')"
-            )
-            raise TypeError(f"{kind} takes its arguments by name, such as {example}")
+            address = given[0] if isinstance(given[0], str) else "127.0.0.1:9092"
+            raise TypeError(f"{kind} takes its arguments by name, such as {kind}(listen={address!r})")
         for name, value in named.items():
             if name not in _TYPES:
                 raise TypeError(f"{kind} has no argument {name!r}{_suggest_option(kind, name, value)}")
@@ -174,13 +172,8 @@ def by_name(init: Callable[Concatenate[Instance, P], None]) -> Callable[Concaten
 
     receiver = Parameter("self", Parameter.POSITIONAL_ONLY)
     options = [
-        Parameter(
-            name,
-            Parameter.KEYWORD_ONLY,
-            default=_DEFAULT,
-            annotation=getattr(annotation, "__forward_arg__", annotation),
-        )
-        for name, annotation in _TYPES.items()
+        Parameter(name, Parameter.KEYWORD_ONLY, default=_DEFAULT, annotation=getattr(hint, "__forward_arg__", hint))
+        for name, hint in _TYPES.items()
     ]
     vars(checked)["__signature__"] = Signature([receiver, *options], return_annotation=None)
     return checked

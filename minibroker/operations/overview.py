@@ -13,10 +13,8 @@ async def overview(services: Services, requests: int) -> str:
     services.core.writes.commit()
     lines = ["topics:"]
     for topic in sorted(services.core.topics, key=lambda topic: topic.name):
-        ends = {
-            partition.index: (partition.log.log_start_offset, partition.log.high_watermark)
-            for partition in topic.partitions
-        }
+        logs = {partition.index: partition.log for partition in topic.partitions}
+        ends = {index: (log.log_start_offset, log.high_watermark) for index, log in logs.items()}
         filled = ", ".join(f"{index}: {start}..{end}" for index, (start, end) in ends.items() if end)
         if not topic.is_internal:
             size = counted(len(ends), "partition")

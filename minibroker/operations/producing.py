@@ -111,11 +111,7 @@ def produce(
     records = [_make_record(message, services.core.clock.now_ms(), magic) for message in messages]
     places: list[RecordMetadata | None] = [None] * len(records)
     by_partition: dict[int, list[int]] = {}
-    turn = (
-        sum(partition_of_topic.log.log_end_offset for partition_of_topic in topic.partitions)
-        if len(topic.partitions) > 1
-        else 0
-    )
+    turn = sum(target.log.log_end_offset for target in topic.partitions) if len(topic.partitions) > 1 else 0
     for number, (message, record) in enumerate(zip(messages, records, strict=True)):
         partition = message.partition
         if partition is None and record.key is not None:
@@ -173,14 +169,10 @@ def _make_record(message: Message, now_ms: int, magic: int) -> NewRecord:
     return NewRecord(key, value, timestamp, headers)
 
 
-def _encode_headers(headers_argument: object) -> tuple[tuple[str, bytes | None], ...]:
-    pairs = (
-        list(cast("Mapping[object, Any]", headers_argument).items())
-        if isinstance(headers_argument, Mapping)
-        else headers_argument
-    )
+def _encode_headers(argument: object) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = list(cast("Mapping[object, Any]", argument).items()) if isinstance(argument, Mapping) else argument
     if not isinstance(pairs, list | tuple):
-        raise OperationError(f"headers: {headers_argument!r} is neither a mapping nor a list of names and values")
+        raise OperationError(f"headers: {argument!r} is neither a mapping nor a list of names and values")
     headers: list[tuple[str, bytes | None]] = []
     for pair in cast("Sequence[object]", pairs):
         if not isinstance(pair, list | tuple) or len(cast("Sequence[object]", pair)) != 2:  # noqa: PLR2004 - name and value

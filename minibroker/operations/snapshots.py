@@ -380,9 +380,8 @@ def read_mark(directory: str) -> Mark | None:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise OperationError(f"restore: {path} is damaged: {type(error).__name__}: {error}") from None
     if files is None:
-        raise IncompleteSnapshotError(
-            f"restore: {directory} is not whole: the snapshot was cut short while it was taken"
-        )
+        reason = "the snapshot was cut short while it was taken"
+        raise IncompleteSnapshotError(f"restore: {directory} is not whole: {reason}")
     return files
 
 

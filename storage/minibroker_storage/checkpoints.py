@@ -129,10 +129,8 @@ class LeaderEpochCheckpoint:
         """
         if epoch < 0 or (self.entries and self.latest_epoch == epoch and self.entries[-1].start_offset <= start_offset):
             return False
-        older_entries = tuple(
-            entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset
-        )
-        self.entries = (*older_entries, EpochEntry(epoch, start_offset))
+        older = tuple(entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset)
+        self.entries = (*older, EpochEntry(epoch, start_offset))
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:

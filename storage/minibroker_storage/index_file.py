@@ -171,9 +171,8 @@ class IndexFile(ABC, Generic[_Window]):
         """Remove all entries with an offset >= `offset`, and restore the file's full size."""
         relative = offset - self.base_offset
         slots = range(self.entries)
-        self._truncate_entries(
-            bisect_left(slots, relative, key=lambda slot: self._relative_offset(self._read(slot, 1)))
-        )
+        entries = bisect_left(slots, relative, key=lambda slot: self._relative_offset(self._read(slot, 1)))
+        self._truncate_entries(entries)
 
     def _truncate_entries(self, entries: int) -> None:
         self._cuts += 1

@@ -32,12 +32,8 @@ def pip_install(extra: str) -> str:
     source = _installed_from(distribution)
     if source is not None:
         return f"pip install {shlex.quote(f'{source}[{extra}]')}"
-    required = distribution.requires or []
-    packages = [
-        match[1]
-        for requirement in required
-        if (match := _EXTRA_REQUIREMENT.match(requirement)) is not None and match[2] == extra
-    ]
+    requirements = map(_EXTRA_REQUIREMENT.match, distribution.requires or [])
+    packages = [match[1] for match in requirements if match is not None and match[2] == extra]
     return f"pip install {' '.join(map(shlex.quote, packages))}"
 
 

@@ -73,10 +73,8 @@ class OffsetIndex(IndexFile["array[int]"]):
         if not count:
             return 0, next_position
         entry = window[count - 1]
-        return (
-            entry & _POSITION_MASK,
-            next_position if entry >> _RELATIVE_SHIFT < offset - self.base_offset else _NOTHING,
-        )
+        is_above = entry >> _RELATIVE_SHIFT < offset - self.base_offset
+        return entry & _POSITION_MASK, next_position if is_above else _NOTHING
 
     def _find_window(self, offset: int) -> tuple["array[int]", int]:
         """Return a window and how many of its entries are at or below `offset`. Without entries the window is empty."""

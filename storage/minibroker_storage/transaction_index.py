@@ -159,9 +159,8 @@ class TransactionIndex:
         slot = self._first_reaching(offset) if self.entries else 0
         transactions: list[AbortedTxn] = []
         while slot + len(transactions) < self.entries:
-            transactions += self._read(
-                slot + len(transactions), min(_WINDOW_ENTRIES, self.entries - slot - len(transactions))
-            )
+            next_slot = slot + len(transactions)
+            transactions += self._read(next_slot, min(_WINDOW_ENTRIES, self.entries - next_slot))
         return transactions
 
     def _first_reaching(self, offset: int) -> int:

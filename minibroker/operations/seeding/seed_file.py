@@ -100,15 +100,15 @@ def _parse_topic(text: str, place: str) -> SeededTopic:
 
 
 def _make_topic(fields: Mapping[str, Any], place: str) -> SeededTopic:
-    message_format = cast("Format", _get_value(fields, "message_format", place, _to_text, "v2"))
-    codec = cast("Codec", _get_value(fields, "codec", place, _to_text, "none"))
+    message_format = cast("Format", _get(fields, "message_format", place, _to_text, "v2"))
+    codec = cast("Codec", _get(fields, "codec", place, _to_text, "none"))
     _convert(magic_of, message_format, codec, place=place)
     return SeededTopic(
         place,
         _get_required(fields, "name", place),
-        _get_value(fields, "partitions", place, _to_integer),
-        _get_value(fields, "replication_factor", place, _to_integer),
-        _get_value(fields, "configs", place, _to_configs, {}),
+        _get(fields, "partitions", place, _to_integer),
+        _get(fields, "replication_factor", place, _to_integer),
+        _get(fields, "configs", place, _to_configs, {}),
         message_format,
         codec,
     )
@@ -126,9 +126,9 @@ def _add_record(seeds: Seeds, data: object, place: str, topic: SeededTopic | Non
     message = Message(
         value=_get_payload(fields, "value", place),
         key=_get_payload(fields, "key", place),
-        headers=_get_value(fields, "headers", place, _to_headers, ()),
-        timestamp=_get_value(fields, "timestamp", place, _to_timestamp),
-        partition=_get_value(fields, "partition", place, _to_integer),
+        headers=_get(fields, "headers", place, _to_headers, ()),
+        timestamp=_get(fields, "timestamp", place, _to_timestamp),
+        partition=_get(fields, "partition", place, _to_integer),
     )
     seeds.records.setdefault(name, []).append(SeededRecord(place, message))
 
@@ -162,9 +162,7 @@ def _get_required(fields: Mapping[str, Any], name: str, place: str) -> str:
     return _convert(_to_text, fields[name], place=f"{place}: {name}")
 
 
-def _get_value(
-    fields: Mapping[str, Any], name: str, place: str, convert: Callable[[Any], T], default: Any = None
-) -> Any:
+def _get(fields: Mapping[str, Any], name: str, place: str, convert: Callable[[Any], T], default: Any = None) -> Any:
     value = fields.get(name)
     return default if value is None else _convert(convert, value, place=f"{place}: {name}")
 

@@ -56,11 +56,8 @@ def load_seeds(services: Services, seeds: Seeds) -> None:
     """
     topics = services.core.topics
     existing = {name: topic for name in seeds.records if (topic := topics.get(name)) is not None}
-    empty = [
-        name
-        for name, topic in existing.items()
-        if not any(partition.log.log_end_offset for partition in topic.partitions)
-    ]
+    ends = {name: [partition.log.log_end_offset for partition in topic.partitions] for name, topic in existing.items()}
+    empty = [name for name in existing if not any(ends[name])]
     with topics.seeding([existing[name] for name in empty]):
         for seed in seeds.topics.values():
             if topics.get(seed.name) is None:

@@ -80,11 +80,7 @@ TRANSACTION: Final[StateMachine] = {
 }
 GROUPS: Final[Mapping[str, StateMachine]] = {
     Group.kind: {
-        state.value: tuple(
-            following.value
-            for following in GroupState
-            if state in VALID_PREVIOUS_STATES[following] and following is not state
-        )
+        state.value: tuple(after.value for after in GroupState if state in VALID_PREVIOUS_STATES[after] - {after})
         for state in GroupState
     },
     ConsumerGroup.kind: _any_to_any(*(state.value for state in ConsumerGroupState)),

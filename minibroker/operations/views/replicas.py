@@ -57,17 +57,9 @@ async def replicas_view(services: Services) -> ReplicasView:
                 leads[leader] = leads.get(leader, 0) + 1
             rows = in_sync if leader is not None and len(partition.isr) == len(partition.replicas) else out_of_sync
             if len(rows) < MAX_ELEMENTS:
+                epoch, is_under_min_isr = partition.leader_epoch, partition.is_under_min_isr
                 replicas, isr = tuple(partition.replicas), tuple(partition.isr)
-                row = ReplicasRow(
-                    topic.name,
-                    partition.index,
-                    leader,
-                    partition.leader_epoch,
-                    replicas,
-                    isr,
-                    partition.is_under_min_isr,
-                )
-                rows.append(row)
+                rows.append(ReplicasRow(topic.name, partition.index, leader, epoch, replicas, isr, is_under_min_isr))
     nodes = sorted(services.core.cluster.nodes.values(), key=lambda node: node.id)
     brokers = tuple(BrokerRow(node.id, node.is_up, leads.get(node.id, 0)) for node in nodes)
     return ReplicasView(brokers, count, tuple([*out_of_sync, *in_sync][:MAX_ELEMENTS]))

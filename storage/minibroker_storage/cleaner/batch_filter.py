@@ -267,12 +267,8 @@ def rebuild_batch(
             parts.append(data[start:end])
         else:
             encoded = encode_varlong(new_delta)
-            parts += (
-                encode_varint(end - after_delta + len(encoded) + 1),
-                data[body:delta_at],
-                encoded,
-                data[after_delta:end],
-            )
+            length = encode_varint(end - after_delta + len(encoded) + 1)
+            parts += (length, data[body:delta_at], encoded, data[after_delta:end])
     records = b"".join(parts)
     attributes = header.attributes & RETAINED_ATTRIBUTES
     if attributes & CODEC_MASK:

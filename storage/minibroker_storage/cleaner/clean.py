@@ -232,15 +232,13 @@ def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> li
         size += segment.size
         offset_index_size += segment.offset_index_size
         time_index_size += segment.time_index_size
-        next_base_offset = (
-            segments[number + 1].base_offset if number + 1 < len(segments) else plan.first_uncleanable_offset
-        )
+        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else plan.first_uncleanable_offset
         if (
             groups
             and size <= plan.segment_bytes
             and offset_index_size <= plan.segment_index_bytes
             and time_index_size <= plan.segment_index_bytes
-            and (not segment.size or next_base_offset - 1 - groups[-1][0].base_offset <= INT32_MAX)
+            and (not segment.size or next_base - 1 - groups[-1][0].base_offset <= INT32_MAX)
         ):
             groups[-1].append(segment)
         else:

@@ -14,7 +14,7 @@ BEGUN = b"\n"
 """The worker's first output, sent once its modules are loaded."""
 _WORKER = "minibroker_storage.cleaner.worker"
 _SIZE = Struct(">i")
-_MAX_REASON_CHARACTERS = 500
+_MAX_REASON_LENGTH = 500
 
 
 def worker_command() -> list[str]:
@@ -74,9 +74,7 @@ def read_outcome(output: bytes, status: int, errors: bytes = b"") -> CleaningRes
     """
     if not output.startswith(BEGUN):
         reason = " ".join(errors.decode(errors="replace").split())
-        raise StorageError(
-            f"the cleaning process ended with {status} before it began: {reason[-_MAX_REASON_CHARACTERS:]}"
-        )
+        raise StorageError(f"the cleaning process ended with {status} before it began: {reason[-_MAX_REASON_LENGTH:]}")
     try:
         if not status:
             return CleaningResult.from_json(output)

@@ -111,9 +111,7 @@ def _list_directory(path: str, *, deep: bool) -> list[DumpFile]:
         children = [(entry.path, entry.is_dir()) for entry in entries]
     files = [dump_file(name, listed=True) for name, is_directory in children if not is_directory]
     files = sorted((file for file in files if file.kind is not FileKind.UNKNOWN), key=_sort_key)
-    for directory in sorted(
-        (name for name, is_directory in children if is_directory and deep), key=_partition_sort_key
-    ):
+    for directory in sorted((name for name, is_directory in children if is_directory and deep), key=_partition_key):
         with contextlib.suppress(FileNotFoundError):  # The directory was deleted in the meantime.
             files += _list_directory(directory, deep=False)
     return files
@@ -123,7 +121,7 @@ def _sort_key(file: DumpFile) -> tuple[bool, int, int, str]:
     return file.base_offset is None, file.base_offset or 0, _ORDER.index(file.kind), file.path
 
 
-def _partition_sort_key(directory: str) -> tuple[str, int, str]:
+def _partition_key(directory: str) -> tuple[str, int, str]:
     name = os.path.basename(directory)
     topic, partition = parse_partition_directory(name) or (name, -1)
     return topic, partition, directory

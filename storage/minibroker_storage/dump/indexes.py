@@ -221,10 +221,8 @@ def _check_sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> 
 
 
 def _check_partial_entry(file: DumpFile, layout: Struct, size: int) -> list[Event]:
-    extra_bytes = size % layout.size
-    return (
-        [Problem(file, size - extra_bytes, f"{extra_bytes} of an entry's {layout.size} bytes")] if extra_bytes else []
-    )
+    extra = size % layout.size
+    return [Problem(file, size - extra, f"{extra} of an entry's {layout.size} bytes")] if extra else []
 
 
 def _read_entries(read: Callable[[int], bytes | None], layout: Struct, size: int) -> Iterator[tuple[int, ...]]:

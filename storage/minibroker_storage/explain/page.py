@@ -58,9 +58,8 @@ class Page:
         """Write one field."""
         hex_bytes = raw.hex(" ") if len(raw) <= _SHOWN_BYTES else raw[: _SHOWN_BYTES - 1].hex(" ") + " .."
         text = _shorten(f"{value} ({meaning})" if meaning else value)
-        first, *more_lines = (
-            [text] if len(text) <= WIDTH - _VALUE_COLUMN else textwrap.wrap(text, WIDTH - _VALUE_COLUMN)
-        )
+        width = WIDTH - _VALUE_COLUMN
+        first, *more_lines = [text] if len(text) <= width else textwrap.wrap(text, width)
         line = f"{position:>{_POSITION_WIDTH}}  {hex_bytes:{_HEX_WIDTH}}  {_shorten(name):{_NAME_WIDTH}}  {first}"
         self._write(line.rstrip() + "\n")
         for wrapped_line in more_lines:
