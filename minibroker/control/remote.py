@@ -71,10 +71,14 @@ class Remote:
             future.cancel()
 
 
-async def _remote(request: Request) -> Remote:
-    remote: Remote = request.app.state.remote
-    return remote
+def from_state(name: str) -> Any:
+    """Return the FastAPI dependency for an attribute of the application's state."""
+
+    async def read(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(read)
 
 
-OnBroker = Annotated[Remote, Depends(_remote)]
+OnBroker = Annotated[Remote, from_state("remote")]
 """A route parameter: calls to the broker."""

@@ -1,5 +1,7 @@
 """Routes for brokers and partition leaders."""
 
+from collections.abc import Awaitable, Callable
+
 from fastapi import APIRouter
 from pydantic import Field
 
@@ -54,25 +56,13 @@ async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
 
     A stopped broker stays stopped.
     """
-
-    async def work(broker: AsyncOperations) -> Node:
-        await _find_node(broker, node_id).stop()
-        await broker.services.core.cluster.settled()
-        return _node(broker, node_id)
-
-    return await on_broker(work)
+    return await on_broker(lambda broker: _switch(broker, node_id, AsyncBrokerNode.stop))
 
 
 @router.post("/brokers/{node_id}/start", openapi_extra=calls("brokers.start"))
 async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
     """Start a broker again at the same address. A running broker keeps running."""
-
-    async def work(broker: AsyncOperations) -> Node:
-        await _find_node(broker, node_id).start()
-        await broker.services.core.cluster.settled()
-        return _node(broker, node_id)
-
-    return await on_broker(work)
+    return await on_broker(lambda broker: _switch(broker, node_id, AsyncBrokerNode.start))
 
 
 @router.get("/topics/{topic}/partitions/{partition}/leader", openapi_extra=calls("leader"))
@@ -92,6 +82,12 @@ async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBr
         return await broker.leader(topic, partition)
 
     return Leader(node_id=await on_broker(work))
+
+
+async def _switch(broker: AsyncOperations, node_id: int, switch: Callable[[AsyncBrokerNode], Awaitable[None]]) -> Node:
+    await switch(_find_node(broker, node_id))
+    await broker.services.core.cluster.settled()
+    return _node(broker, node_id)
 
 
 def _find_node(broker: AsyncOperations, node_id: int) -> AsyncBrokerNode:

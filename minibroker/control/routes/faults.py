@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Depends, Request
+from fastapi import APIRouter, Body
 from pydantic import Field, WithJsonSchema
 
 from minibroker.cluster.errors import NotFoundError, collected_warnings
 from minibroker.control.models import ResponseBody, WithWarnings, warnings_field
-from minibroker.control.remote import OnBroker
+from minibroker.control.remote import OnBroker, from_state
 from minibroker.control.routes import calls
 from minibroker.control.routes.requests import JournalEntry, entry_json
 from minibroker.operations.asynchronous import AsyncOperations
@@ -103,12 +103,7 @@ class FaultIds:
         return faults[fault_id]
 
 
-async def _ids(request: Request) -> FaultIds:
-    ids: FaultIds = request.app.state.faults
-    return ids
-
-
-Ids = Annotated[FaultIds, Depends(_ids)]
+Ids = Annotated[FaultIds, from_state("faults")]
 
 
 @router.get("/faults", response_model_exclude_unset=True, openapi_extra=calls("faults", "faults.list"))

@@ -2,14 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from minibroker.cluster.errors import ConflictError, NotFoundError
 from minibroker.control.models import Body, ResponseBody
 from minibroker.control.parameters import NamesRoute
-from minibroker.control.remote import OnBroker
+from minibroker.control.remote import OnBroker, from_state
 from minibroker.control.routes import calls
 from minibroker.operations import snapshots
 
@@ -122,12 +122,7 @@ class SnapshotShelf:
             self.remove(name)
 
 
-async def _shelf(request: Request) -> SnapshotShelf:
-    shelf: SnapshotShelf = request.app.state.snapshots
-    return shelf
-
-
-Shelf = Annotated[SnapshotShelf, Depends(_shelf)]
+Shelf = Annotated[SnapshotShelf, from_state("snapshots")]
 
 
 @router.post("/reset", status_code=204, openapi_extra=calls("reset"))

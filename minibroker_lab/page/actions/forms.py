@@ -69,11 +69,12 @@ def forms(document: Mapping[str, Any]) -> dict[str, Form]:
 
 
 def _form(action: Action, document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Form:
-    body = _body(document, operation)
+    content = operation.get("requestBody", {}).get("content", {})
+    body = _resolve(document, content["application/json"]["schema"]) if content else {}
     fields = (*_parameters(action, operation), *_body_fields(action, document, body))
     meaning = " ".join(operation["description"].split())
     return Form(
-        action, method, path, meaning, body is not None, tuple(sorted(fields, key=lambda field: not field.is_needed))
+        action, method, path, meaning, bool(content), tuple(sorted(fields, key=lambda each: not each.is_needed))
     )
 
 
@@ -85,18 +86,9 @@ def _parameters(action: Action, operation: Mapping[str, Any]) -> Iterator[Field]
             yield _field(action, name, place, parameter["schema"], meaning, is_needed=parameter["required"])
 
 
-def _body(document: Mapping[str, Any], operation: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the schema of the request body, or None."""
-    if "requestBody" not in operation:
-        return None
-    schema = operation["requestBody"]["content"]["application/json"]["schema"]
-    return _resolve(document, schema)
-
-
-def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str, Any] | None) -> Iterator[Field]:
-    needed = set(() if body is None else body.get("required", ())) | action.needed
-    properties: Mapping[str, Any] = {} if body is None else body["properties"]
-    for name, schema in properties.items():
+def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[Field]:
+    needed = {*body.get("required", ()), *action.needed}
+    for name, schema in body.get("properties", {}).items():
         if name == _RECORDS:
             record = _resolve(document, schema["items"])
             for field, inner in record["properties"].items():

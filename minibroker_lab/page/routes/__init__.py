@@ -2,15 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Request
-
+from minibroker.control.remote import from_state
 from minibroker_lab.page.recorder import Recorder
 
-
-async def _recorder(request: Request) -> Recorder:
-    recorder: Recorder = request.app.state.recorder
-    return recorder
-
-
-OnRecorder = Annotated[Recorder, Depends(_recorder)]
+OnRecorder = Annotated[Recorder, from_state("recorder")]
 """A route parameter: the recorder of a broker's or a proxy's requests."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 
 from minibroker.config.version import __version__
-from minibroker.control.remote import OnBroker
+from minibroker.control.remote import OnBroker, from_state
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker_lab.page.follow.story import story
 from minibroker_lab.page.routes import OnRecorder
@@ -15,6 +15,8 @@ broker = APIRouter()
 proxy = APIRouter()
 time_line = APIRouter(prefix="/timeline")
 following = APIRouter(prefix="/follow")
+
+OnTimeLine = Annotated[TimeLine, from_state("time_line")]
 
 
 @broker.get("/lab")
@@ -41,16 +43,14 @@ async def about_proxy(request: Request) -> dict[str, Any]:
 
 
 @time_line.get("")
-async def view(request: Request) -> dict[str, Any]:
+async def view(line: OnTimeLine) -> dict[str, Any]:
     """Return all requests and events in order."""
-    line: TimeLine = request.app.state.time_line
     return await line.view()
 
 
 @time_line.get("/{number}")
-async def moment(request: Request, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
+async def moment(request: Request, line: OnTimeLine, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
     """Return the groups, offsets and logs at the time when a request was answered."""
-    line: TimeLine = request.app.state.time_line
     return await line.moment(request.app.state.remote, number)
 
 

@@ -1,9 +1,9 @@
 """The logs of partitions: segments, batches, indexes, and lookups shown step by step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from operator import itemgetter
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
@@ -18,6 +18,8 @@ from minibroker_storage.log import Log
 from minibroker_storage.views import look_ups, snapshot
 
 router = APIRouter(prefix="/logs")
+
+T = TypeVar("T")
 
 _MAX_ARROWS: Final = 400
 _MAX_PARTITIONS: Final = 2000
@@ -64,20 +66,16 @@ async def batches(
 
     They start at the second to last index entry at or below the offset.
     """
-
-    def work(broker: AsyncOperations) -> dict[str, Any]:
-        log = _partition(broker, topic, index).log
-        return asdict(snapshot.batch_page(log, _shortly_before(log, offset), most))
-
-    return await on_broker.get(work)
+    read = _read_log(on_broker, topic, index, lambda log: snapshot.batch_page(log, _shortly_before(log, offset), most))
+    return asdict(await read)
 
 
 @router.get("/{topic}/{index}/indexes")
 async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset) -> dict[str, Any]:
     """Return the entries of a segment's indexes, or every nth entry if there are many."""
 
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
-        segment_view = snapshot.segment_with(_partition(broker, topic, index).log, segment)
+    def work(log: Log) -> dict[str, Any]:
+        segment_view = snapshot.segment_with(log, segment)
         if segment_view is None:
             raise NotFoundError(f"segment: {topic}-{index} has none with the base offset {segment}")
         strides = [1 + view.entries // _MAX_ARROWS for view in (segment_view.offset_index, segment_view.time_index)]
@@ -87,7 +85,7 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
             "strides": strides,
         }
 
-    return await on_broker(work)
+    return await _read_log(on_broker, topic, index, work)
 
 
 @router.get("/{topic}/{index}/history")
@@ -100,9 +98,7 @@ async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str
 @router.get("/{topic}/{index}/batch")
 async def batch(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset, position: Offset) -> dict[str, Any]:
     """Return the bytes of one batch and their fields."""
-    data = await on_broker.get(
-        lambda broker: snapshot.read_batch(_partition(broker, topic, index).log, segment, position)
-    )
+    data = await _read_log(on_broker, topic, index, lambda log: snapshot.read_batch(log, segment, position))
     if not data:
         raise NotFoundError(f"batch: {topic}-{index} has none at byte {position} of segment {segment}")
     return record_set_json(data, topic)
@@ -120,34 +116,39 @@ async def find(
     if (offset is None) == (time is None):
         raise OperationError("find: exactly one of offset and time is needed")
 
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
-        log = _partition(broker, topic, index).log
-        try:
-            return asdict(
-                look_ups.find_offset(log, offset) if offset is not None else look_ups.find_time(log, time or 0)
-            )
-        except StorageError as error:
-            raise OperationError(f"{topic}-{index}: {error}") from None
+    def work(log: Log) -> look_ups.LookUp:
+        return look_ups.find_offset(log, offset) if offset is not None else look_ups.find_time(log, time or 0)
 
-    return await on_broker(work)
+    try:
+        return asdict(await _read_log(on_broker, topic, index, work))
+    except StorageError as error:
+        raise OperationError(f"{topic}-{index}: {error}") from None
 
 
 @router.get("/{topic}/{index}/producers")
 async def producers(topic: Topic, index: Number, on_broker: OnBroker) -> dict[str, Any]:
     """Return the producers with state in the log, and its aborted transactions."""
 
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
-        log = _partition(broker, topic, index).log
+    def work(log: Log) -> dict[str, Any]:
         return {
             "producers": _dicts(snapshot.producers(log, limit=100)),
             "aborted": _dicts(snapshot.aborted_transactions(log, limit=100)),
         }
 
-    return await on_broker(work)
+    return await _read_log(on_broker, topic, index, work)
 
 
 def _dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]
+
+
+async def _read_log(on_broker: OnBroker, topic: str, index: int, read: Callable[[Log], T]) -> T:
+    """Return what `read` returns for a log. It runs on the broker's loop.
+
+    Raises:
+        NotFoundError: There is no such partition.
+    """
+    return await on_broker.get(lambda broker: read(_partition(broker, topic, index).log))
 
 
 def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:

@@ -66,11 +66,7 @@ def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
 @router.get("/groups")
 async def more_groups(on_broker: OnBroker, after: After = "") -> dict[str, Any]:
     """Return the groups after a name."""
-
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
-        return asdict(await groups.group_page(broker.services, after))
-
-    return await on_broker(work)
+    return asdict(await on_broker(lambda broker: groups.group_page(broker.services, after)))
 
 
 @router.get("/groups/{group_id:path}")

@@ -1,7 +1,6 @@
 """Faults, the journal and brokers over HTTP."""
 
 import socket
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -54,22 +53,6 @@ def test_faults_of_python_have_ids_too_and_ids_are_not_given_twice(control: Cont
     assert control.post("/faults", {"api": "Fetch", "delay_ms": 1}, 201)["id"] not in ids
 
 
-@pytest.mark.parametrize(
-    ("fields", "complaint"),
-    [
-        ({"api": "Produce"}, "nothing happens: give one of "),
-        ({"api": "Prod", "delay_ms": 1}, "api: 'Prod' is not an API of Kafka"),
-        ({"api": "Produce", "eror": 1}, "eror: there is no such field; did you mean error?"),
-        ({"api": "Produce", "error": "OOPS"}, "error: 'OOPS' is neither the name nor the number of one of Kafka's"),
-        ([], "body: Input should be a valid dictionary"),
-    ],
-)
-def test_a_fault_that_cannot_be_is_refused_with_the_field(control: Control, fields: Any, complaint: str) -> None:
-    status, word, message = control.ask("POST", "/faults", fields).problem
-    assert (status, word) == (400, "bad_request")
-    assert message.startswith(complaint)
-
-
 def test_requests_are_told_filtered_and_waited_for(control: Control, broker: Broker) -> None:
     send(broker)
     found = control.post("/requests/wait", {"api": "Produce", "client_id": "wr*", "timeout": PATIENCE_S})["requests"]
@@ -87,21 +70,6 @@ def test_requests_are_told_filtered_and_waited_for(control: Control, broker: Bro
     assert control.get("/requests?error=6")["requests"] == []
     control.delete("/requests")
     assert control.get("/requests")["requests"] == []
-
-
-def test_requests_that_do_not_come_are_a_conflict_that_tells_what_came(control: Control) -> None:
-    answer = control.ask("POST", "/requests/wait", {"api": "Produce", "error": "CORRUPT_MESSAGE", "timeout": 0})
-    assert answer.problem[:2] == (409, "timeout")
-    assert "expected 1 request (api='Produce', error='CORRUPT_MESSAGE')" in answer.problem[2]
-
-
-@pytest.mark.parametrize("error", ["OOPS", "9999"])
-def test_an_error_that_kafka_does_not_have_is_refused(control: Control, error: str) -> None:
-    complaint = "is neither the name nor the number of one of Kafka's errors"
-    listed = control.ask("GET", f"/requests?error={error}").problem
-    assert (listed[0], complaint in listed[2]) == (400, True)
-    waited = control.ask("POST", "/requests/wait", {"error": error}).problem
-    assert (waited[0], complaint in waited[2]) == (400, True)
 
 
 def test_a_journal_is_begun_and_ended() -> None:

@@ -151,15 +151,3 @@ def test_a_browser_does_not_send_requests_for_pages_elsewhere(control: Control, 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
 def test_our_own_pages_and_the_user_are_served(control: Control, site: str) -> None:
     assert control.ask("GET", "/", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "image"}).status == 200
-
-
-def test_a_body_that_is_too_large_is_refused(control: Control) -> None:
-    answer = control.ask("POST", "/topics", {"name": "a" * (9 << 20)})
-    assert answer.problem[:2] == (413, "too_large")
-
-
-def test_too_many_records_are_refused_before_any_is_written(control: Control) -> None:
-    answer = control.ask("POST", "/topics/many/records", {"records": [{"value": "x"}] * 20_001})
-    assert answer.problem[:2] == (400, "bad_request")
-    assert "at most 20000 items" in answer.problem[2]
-    assert control.ask("GET", "/topics/many").status == 404

@@ -43,38 +43,6 @@ def test_a_topic_with_a_prefix_has_a_name_that_nobody_has_heard_of(control: Cont
     assert all(name.startswith("orders-") for name in names)
 
 
-def test_a_topic_that_is_there_or_cannot_be_is_refused_with_kafkas_words(control: Control) -> None:
-    there = control.ask("POST", "/topics", {"name": "given"})
-    assert there.problem == (409, "conflict", "topic 'given': Topic 'given' already exists.")
-    status, word, message = control.ask("POST", "/topics", {"name": "a/b"}).problem
-    assert (status, word) == (400, "bad_request")
-    assert "a/b" in message
-    both = control.ask("POST", "/topics", {"name": "a", "prefix": "b"})
-    assert both.problem == (400, "bad_request", "a topic needs either a name or a prefix")
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/topics/nope"),
-        ("DELETE", "/topics/nope"),
-        ("GET", "/topics/nope/records"),
-        ("GET", "/topics/nope/partitions/0/leader"),
-    ],
-)
-def test_a_topic_that_there_is_not_is_not_found_and_those_there_are_are_named(
-    control: Control, method: str, path: str
-) -> None:
-    status, word, message = control.ask(method, path).problem
-    assert (status, word) == (404, "not_found")
-    assert message.startswith("there is no topic 'nope'; topics: given")
-
-
-def test_a_partition_that_there_is_not_is_not_found(control: Control) -> None:
-    answer = control.ask("GET", "/topics/given/records?partition=7")
-    assert answer.problem == (404, "not_found", "topic 'given' has no partition 7, only 2")
-
-
 @pytest.mark.parametrize("limit", [1, 3, 4, 5, 7, 10])
 def test_records_come_in_parts_and_each_of_them_once(control: Control, limit: int) -> None:
     sent = [{"value": f"{number}", "partition": number % 2} for number in range(10)]
@@ -99,11 +67,6 @@ def test_large_records_come_in_smaller_parts(control: Control, broker: Broker) -
     part = control.get("/topics/given/records")
     assert [record["offset"] for record in part["records"]] == list(range(19))
     assert part["next_offsets"] == {"0": 19}
-
-
-@pytest.mark.parametrize("path", ["/topics/given/records?limit=100001", "/topics/given/records?limit=0"])
-def test_a_limit_has_limits(control: Control, path: str) -> None:
-    assert control.ask("GET", path).problem[:2] == (400, "bad_request")
 
 
 def test_records_keep_their_bytes_whatever_they_are(control: Control, broker: Broker) -> None:
@@ -203,11 +166,6 @@ def test_a_record_that_does_not_come_is_a_conflict_that_compares(control: Contro
     assert "expected 2 records in 'orders' within 0 s; found 1" in waited[2]
 
 
-def test_a_path_with_a_slash_too_many_is_refused_and_leads_nowhere(control: Control) -> None:
-    answer = control.ask("POST", "/topics/", {"name": "orders"})
-    assert answer.problem[:2] == (404, "not_found")
-
-
 def test_null_is_expected_as_null_and_what_is_not_said_is_anything(control: Control, broker: Broker) -> None:
     broker.produce("orders", "a", key="k")
     broker.produce("orders", None, key="k")
@@ -216,47 +174,6 @@ def test_null_is_expected_as_null_and_what_is_not_said_is_anything(control: Cont
     assert control.post("/topics/orders/records/expect", {"value": {"base64": "YQ=="}})["offset"] == 0
     answer = control.ask("POST", "/topics/orders/records/expect", {"key": None, "timeout": 0})
     assert answer.problem[:2] == (409, "timeout")
-
-
-@pytest.mark.parametrize(
-    ("body", "complaint"),
-    [
-        ({}, "records: Field required"),
-        ({"records": [{"valu": 1}]}, "records.0.valu: there is no such field; did you mean value?"),
-        ({"recrods": []}, "recrods: there is no such field; did you mean records?"),
-        (
-            {"records": [], "codec": "brotli"},
-            "codec: Input should be 'none', 'gzip', 'snappy', 'lz4' or 'zstd', not 'brotli'",
-        ),
-        ({"records": [{"value": {"base64": "?"}}]}, "value: '?' is not valid base64: "),
-        ({"records": [{"value": {"base64": 1}}]}, "value: 1 is not valid base64: "),
-        ({"records": [{"value": "\ud800"}]}, "the text is not valid Unicode: "),
-        ({"records": [{"headers": {"\ud800": "1"}}]}, ""),
-        ({"records": [{"value": "a", "timestamp": 2**70}]}, ""),
-        ({"records": [{"value": "a", "timestamp": -5}]}, "timestamp: -5 is negative"),
-        ({"records": [{"value": "a", "partition": 9}]}, "partition: topic 'given' has no partition 9"),
-        ({"records": [{"value": "a", "headers": {"h": "1"}}], "message_format": "v0"}, "headers: format v0"),
-        (b'{"records": [', "the body: JSON is needed"),
-    ],
-)
-def test_records_that_cannot_be_are_refused_with_the_field(control: Control, body: Any, complaint: str) -> None:
-    status, word, message = control.ask("POST", "/topics/given/records", body).problem
-    assert (status, word) == (400, "bad_request"), message
-    assert complaint in message
-    assert control.get("/topics/given/records")["records"] == []
-
-
-def test_a_body_that_is_no_json_is_refused_with_the_place(control: Control) -> None:
-    answer = control.ask("POST", "/topics", b'{"name": ', {"Content-Type": "application/json"})
-    assert answer.problem[:2] == (400, "bad_request")
-    assert "the body is not valid JSON" in answer.problem[2]
-
-
-@pytest.mark.parametrize("timeout", [-1, 601, float("nan"), "1"])
-def test_patience_has_its_limits(control: Control, timeout: object) -> None:
-    answer = control.ask("POST", "/topics/given/records/wait", {"timeout": timeout})
-    assert answer.problem[:2] == (400, "bad_request")
-    assert answer.problem[2].startswith("timeout: ")
 
 
 def test_that_nothing_was_sent_is_answered_with_nothing_or_with_the_records(control: Control, broker: Broker) -> None:
@@ -270,31 +187,6 @@ def test_that_nothing_was_sent_is_answered_with_nothing_or_with_the_records(cont
         assert "found 1 record\n  orders-0@0: key='k'" in message
     answer = control.ask("POST", "/topics/orders/records/expect-none", {"within": -1})
     assert answer.problem[:2] == (400, "bad_request")
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "complaint"),
-    [
-        ("GET", "/topics?limt=3", "limt: unknown query parameter; did you mean limit?"),
-        ("GET", "/topics?limit=3&x=", "x: unknown query parameter; this request has after, limit"),
-        ("GET", "/topics/given/records?fromat=json", "fromat: unknown query parameter; did you mean format?"),
-        ("GET", "/requests?client-id=a", "client-id: unknown query parameter; did you mean client_id?"),
-        ("GET", "/faults?api=Produce", "api: unknown query parameter; this request has none"),
-        ("POST", "/reset?keep_topics=true", "keep_topics: unknown query parameter; it is a field of the JSON body"),
-        ("DELETE", "/topics/given?force=1", "force: unknown query parameter; this request has none"),
-    ],
-)
-def test_an_unknown_query_parameter_is_refused(control: Control, method: str, path: str, complaint: str) -> None:
-    control.post("/topics/given/records", {"records": [{"value": "a"}]})
-    status, word, message = control.ask(method, path).problem
-    assert (status, word) == (400, "bad_request")
-    assert complaint in message
-    assert len(control.get("/topics/given/records?limit=5")["records"]) == 1
-
-
-def test_a_query_parameter_with_a_wrong_value_is_named(control: Control) -> None:
-    message = control.ask("GET", "/topics/given/records?format=jsn").problem[2]
-    assert message == "format: Input should be 'text', 'base64' or 'json', not 'jsn'"
 
 
 def test_a_misspelt_topic_of_expect_none_is_in_the_answer(control: Control, broker: Broker) -> None:
