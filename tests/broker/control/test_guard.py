@@ -63,9 +63,10 @@ def test_health_is_told_without_the_token(guarded: Control, path: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", ":0", "192.0.2.1:0", "[::]:0", "example.org:1"])
-def test_an_address_that_others_can_reach_needs_a_token(address: str) -> None:
-    with pytest.raises(ValueError, match="can be reached from other machines, so a token is needed"):
-        Broker(control=address)
+@pytest.mark.parametrize("option", ["control", "page"])
+def test_an_address_that_others_can_reach_needs_a_token(option: str, address: str) -> None:
+    with pytest.raises(ValueError, match=f"{option}: .* can be reached from other machines, so a token is needed"):
+        Broker(**{option: address})  # type: ignore[arg-type]  # both options take an address
 
 
 @pytest.mark.parametrize("token", ["", "two words", "\u00e9"])
@@ -85,16 +86,24 @@ def test_an_address_in_use_is_told_and_nothing_is_left_running() -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_broker_without_a_control_plane_has_no_address_of_one() -> None:
-    with Broker() as broker, pytest.raises(RuntimeError, match="there is no control plane"):
-        _ = broker.control_url
+def test_a_broker_without_a_control_plane_or_a_page_has_no_address_of_one() -> None:
+    with Broker(page=False) as broker:
+        with pytest.raises(RuntimeError, match="there is no control plane"):
+            _ = broker.control_url
+        with pytest.raises(RuntimeError, match="there is no page"):
+            _ = broker.page_url
 
 
-def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing() -> None:
+@pytest.mark.parametrize(
+    ("command", "option", "extra"),
+    [(["serve"], "control", "control"), (["lab", "--no-browser"], "page", "lab")],
+)
+def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing(
+    command: list[str], option: str, extra: str
+) -> None:
+    arguments = [*command, "--listen", "127.0.0.1:0", f"--{option}", "127.0.0.1:0"]
     program = (
-        "import sys; sys.modules['fastapi'] = None\n"
-        "from minibroker.cli.main import main\n"
-        "sys.exit(main(['serve', '--listen', '127.0.0.1:0', '--control', '127.0.0.1:0']))"
+        f"import sys; sys.modules['fastapi'] = None\nfrom minibroker.cli.main import main\nsys.exit(main({arguments}))"
     )
     result = subprocess.run(
         [sys.executable, "-c", program],
@@ -105,7 +114,7 @@ def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing() -
         check=False,
     )
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"minibroker: control: {missing('fastapi', 'control')}\n"
+    assert result.stderr == f"minibroker: {option}: {missing('fastapi', extra)}\n"
 
 
 def test_the_command_line_wants_a_token_for_an_address_that_others_can_reach(

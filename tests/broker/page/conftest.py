@@ -9,11 +9,19 @@ from playwright.sync_api import Browser
 from minibroker import Broker
 from tests.broker.control.http import Control
 from tests.broker.page.browser import launched
+from tests.broker.page.lesson_answers import lab_for
 
 
 @pytest.fixture(scope="module")
 def shown() -> Iterator[Broker]:
     with Broker(page=True, topics=["orders:2"]) as broker:
+        yield broker
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """Yield a lab for the lesson of `with_lab`."""
+    with lab_for(request.param) as broker:
         yield broker
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
+import pytest
+
 from minibroker import Broker
 from minibroker.cli.main import make_parser
 from minibroker_lab.page.lessons.lesson import Lesson
@@ -72,3 +74,8 @@ def _sentences(lesson: Lesson, broker: Broker) -> dict[str, dict[str, str]]:
     assert not found["reached"].keys() & found["so_far"].keys()
     assert {*found["reached"], *found["so_far"]} == {goal.name for goal in lesson.goals}
     return found
+
+
+def with_lab(lesson: Lesson) -> pytest.MarkDecorator:
+    """Run a test with a `lab` for this lesson."""
+    return pytest.mark.parametrize("lab", [lesson], indirect=True, ids=[""])

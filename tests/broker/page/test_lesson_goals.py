@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,20 +12,10 @@ from confluent_kafka.admin import AdminClient
 from minibroker import Broker
 from minibroker_lab.page.lessons.texts import LESSONS
 from tests.broker.control.http import Control
-from tests.broker.page.lesson_answers import lab_for, reached, text_of
+from tests.broker.page.lesson_answers import reached, text_of, with_lab
 from tests.patience import PATIENCE_S
 
 FETCHING, GROUPS, OFFSETS, IDEMPOTENCE, RETENTION = (LESSONS[number - 1] for number in (4, 5, 6, 7, 9))
-
-
-@pytest.fixture
-def lab(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    with lab_for(request.param) as broker:
-        yield broker
-
-
-def with_lab(lesson: object) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("lab", [lesson], indirect=True, ids=[""])
 
 
 def write(lab: Broker, topic: str, *records: tuple[str | None, str | None], **settings: object) -> None:

@@ -2,30 +2,18 @@
 
 import socket
 import struct
-from collections.abc import Iterator
 
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
 from minibroker_lab.page.lessons.texts import LESSONS
 from tests.broker.control.http import Control
-from tests.broker.page.lesson_answers import lab_for, server_of, so_far
+from tests.broker.page.lesson_answers import server_of, so_far, with_lab
 from tests.broker.page.test_lesson_goals import read, write
 from tests.broker.socket_client import framed
 from tests.patience import PATIENCE_S
 
 REQUESTS, PRODUCING, FINDING, FETCHING, GROUPS, OFFSETS, IDEMPOTENCE, TRANSACTIONS, RETENTION, FAILURE = LESSONS
-
-
-@pytest.fixture
-def lab(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    with lab_for(request.param) as broker:
-        yield broker
-
-
-def with_lab(lesson: object) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("lab", [lesson], indirect=True, ids=[""])
 
 
 def plain(sentence: str) -> str:
