@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from minibroker.config.keys import LONG_MAX
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker_protocol.error_codes import ErrorCode
@@ -43,18 +44,6 @@ Outcomes = list[tuple[str, list[tuple[int, ErrorCode]]]]
 """The topics of a response, with the error of each partition."""
 
 
-class RefusedCommitError(Exception):
-    """A commit that is rejected as a whole.
-
-    Attributes:
-        code: The error for all its partitions.
-    """
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
-
-
 def commit(
     core: Core,
     topics: Sequence[OffsetCommitTopic],
@@ -73,7 +62,7 @@ def commit(
     Args:
         core: The cluster core, for its topics.
         topics: The topics of the request.
-        admit: Returns the group if it accepts offsets of these partitions, or raises RefusedCommitError.
+        admit: Returns the group if it accepts offsets of these partitions, or raises GroupRefusedError.
         write: Writes the offsets, given the group and their number.
         merges: Whether the result is `merged`.
         retention_ms: The retention time requested by the client.
@@ -108,7 +97,7 @@ def commit(
             if committed:
                 offsets = ((key, _offset(item, now_ms, expire_timestamp)) for key, item in committed.items())
                 write_error = write(group, len(committed), offsets)
-        except RefusedCommitError as error:
+        except GroupRefusedError as error:
             refusal = error.code
     if refusal or write_error:
         outcomes = [
@@ -130,7 +119,7 @@ def check_member(
     """Check whether a client may commit offsets of some partitions in a group.
 
     Raises:
-        RefusedCommitError: The commit is rejected.
+        GroupRefusedError: The commit is rejected.
     """
     member_id, epoch = request.member_id, request.generation_id_or_member_epoch
     code = group.validate_commit(
@@ -145,7 +134,7 @@ def check_member(
         if group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in topics if topic is not None]):
             return
     if code:
-        raise RefusedCommitError(code)
+        raise GroupRefusedError(code)
 
 
 def merged(outcomes: Outcomes) -> Outcomes:

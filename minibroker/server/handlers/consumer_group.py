@@ -8,8 +8,8 @@ from minibroker.cluster.routing.slices import ForEach
 from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
-from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError
-from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
+from minibroker.coordinators.groups.modern.coordinator import Answer, Client
+from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING, GroupRefusedError
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
 from minibroker.coordinators.java_order import timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType

@@ -10,13 +10,13 @@ from minibroker.cluster.topics import with_names
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.commits import (
     Outcomes,
-    RefusedCommitError,
     check_member,
     commit,
     commit_response,
     merged,
 )
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
@@ -85,11 +85,11 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
     def admit(places: Collection[TopicPartition]) -> AnyGroup:
         code = store.readiness(request.group_id, call.node)
         if code:
-            raise RefusedCommitError(code)
+            raise GroupRefusedError(code)
         generation = request.generation_id_or_member_epoch
         if generation >= 0 and store.find(request.group_id) is None:
             knows_groups = call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS and not call.services.is_before("4.0")
-            raise RefusedCommitError(ErrorCode.GROUP_ID_NOT_FOUND if knows_groups else ErrorCode.ILLEGAL_GENERATION)
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND if knows_groups else ErrorCode.ILLEGAL_GENERATION)
         group = store.find_or_create(request.group_id)
         check_member(core, group, request, places, is_transactional=False, version=call.api_version)
         group.note_activity(request.member_id)

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.routing.slices import ForEach, Steps, rescued, then
 from minibroker.cluster.topics import Topic, Topics
-from minibroker.coordinators.groups.modern.coordinator import Client, GroupRefusedError
-from minibroker.coordinators.groups.modern.group import JOINING, LEAVING
+from minibroker.coordinators.groups.modern.coordinator import Client
+from minibroker.coordinators.groups.modern.group import JOINING, LEAVING, GroupRefusedError
 from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareMember
 from minibroker.coordinators.groups.share.offsets import StartOffset
 from minibroker.coordinators.java_order import timeline_order

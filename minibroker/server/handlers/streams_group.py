@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from minibroker.cluster.routing.slices import ForEach
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.streams.group import ASSIGNOR, StreamsGroup, StreamsMember
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
 from minibroker.coordinators.groups.streams.tasks import ReportedOffsets, TaskOffsets, Tasks, TaskSets

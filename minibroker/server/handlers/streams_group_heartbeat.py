@@ -14,8 +14,8 @@ from minibroker.cluster.topic_admin import (
     refuse_too_many,
 )
 from minibroker.cluster.topics import topic_name_error
-from minibroker.coordinators.groups.modern.coordinator import Client, GroupRefusedError
-from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
+from minibroker.coordinators.groups.modern.coordinator import Client
+from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING, GroupRefusedError
 from minibroker.coordinators.groups.streams.coordinator import StreamsAnswer
 from minibroker.coordinators.groups.streams.group import EndpointPartitions
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode

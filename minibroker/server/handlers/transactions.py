@@ -7,7 +7,8 @@ from typing import Final
 from minibroker.cluster.logs.error_mapping import as_producers_know_it
 from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.cluster.topics import with_names
-from minibroker.coordinators.groups.commits import RefusedCommitError, check_member, commit, commit_response
+from minibroker.coordinators.groups.commits import check_member, commit, commit_response
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
@@ -301,11 +302,11 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
         if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id_or_member_epoch >= 0:
             code = ErrorCode.NONE if store.find(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
         if code:
-            raise RefusedCommitError(code)
+            raise GroupRefusedError(code)
         group = store.find_or_create(request.group_id)
         code = _verify(request, call)
         if code:
-            raise RefusedCommitError(code)
+            raise GroupRefusedError(code)
         check_member(call.core, group, request, places, is_transactional=True, version=call.api_version)
         return group
 

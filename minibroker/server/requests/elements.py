@@ -5,7 +5,8 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from minibroker.cluster.routing.slices import ForEach
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError, ModernGroups
+from minibroker.coordinators.groups.modern.coordinator import ModernGroups
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.registry import AnyModernGroup
 from minibroker.security.authorization.acls import ResourceType
 from minibroker.server.requests.call import Call

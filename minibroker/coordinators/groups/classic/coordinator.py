@@ -23,8 +23,7 @@ from minibroker.coordinators.groups.classic.rebalances import (
 from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, new_member_id
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
-from minibroker.coordinators.groups.modern.group import ModernGroup
+from minibroker.coordinators.groups.modern.group import GroupRefusedError, ModernGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode

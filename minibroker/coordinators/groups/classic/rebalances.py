@@ -81,7 +81,7 @@ class Rebalances:
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.generation == 0:
             group.new_member_added = True
         group.add(member)
-        self._restart_session(group, member, _NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.restart_session(group, member, _NEW_MEMBER_JOIN_TIMEOUT_MS)
         self.maybe_prepare(group)
 
     def expect(self, group: Group, member_id: str, session_timeout_ms: int) -> None:
@@ -105,14 +105,11 @@ class Rebalances:
         group.remove(member_id)
         self.maybe_complete_join(group)
 
-    def restart_session(self, group: Group, member: Member) -> None:
-        """Restart a member's session."""
-        self._restart_session(group, member, member.session_timeout_ms)
-
-    def _restart_session(self, group: Group, member: Member, timeout_ms: int) -> None:
+    def restart_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
+        """Restart a member's session, by default with the timeout of the member."""
         if member.session is None:
             member.session = Deadline(self._clock, partial(self._on_session_end, group, member))
-        member.session.restart(timeout_ms)
+        member.session.restart(member.session_timeout_ms if timeout_ms is None else timeout_ms)
 
     def _on_session_end(self, group: Group, member: Member) -> None:
         # A member that waits for a response cannot send heartbeats. Its session restarts with the response.

@@ -12,8 +12,7 @@ from minibroker.coordinators.groups.classic.group import Protocol
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup, ConsumerMember
 from minibroker.coordinators.groups.consumer.migration import assignment_of, subscription_in, with_ids
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
-from minibroker.coordinators.groups.modern.group import MemberState
+from minibroker.coordinators.groups.modern.group import GroupRefusedError, MemberState
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -82,7 +81,7 @@ class ClassicMembers:
         )
         if static_member is not None and groups.rules.since_4_3:
             update.downgrades = groups.migration.may_downgrade(group, [static_member.member_id], replaced=True)
-        moved = groups.advance(update, member, updated, with_ids(subscription.owned_partitions, self._topics))
+        moved = update.advance(member, updated, with_ids(subscription.owned_partitions, self._topics))
         if static_member is None or not groups.replace_last(group, update, static_member, moved):
             groups.finish(group, update, moved)
             groups.timers(group, moved.member_id).end_join(rebalance_timeout_ms)

@@ -18,10 +18,10 @@ from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
 from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.migration import Migration
-from minibroker.coordinators.groups.consumer.reconciliation import Rules, UnknownStateError
+from minibroker.coordinators.groups.consumer.reconciliation import Rules
 from minibroker.coordinators.groups.consumer.subscriptions import ALL_TOPICS, TopicAccess
-from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError, ModernGroups
-from minibroker.coordinators.groups.modern.group import JOINING
+from minibroker.coordinators.groups.modern.coordinator import Answer, Client, ModernGroups
+from minibroker.coordinators.groups.modern.group import JOINING, GroupRefusedError
 from minibroker.coordinators.groups.modern.topics import Partitions, is_subset, partitions_of
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
@@ -143,7 +143,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         )
         if updated.regex != member.regex:
             _check_regex(updated.regex)
-        moved = self.advance(update, member, updated, owned)
+        moved = update.advance(member, updated, owned)
         self.finish(group, update, moved, tombstones)
         if update.has_new_regex:
             group.is_matching = True
@@ -200,22 +200,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         if authorizer is not None:
             topic_access = None if may_describe is None else TopicAccess(may_describe, authorizer.changes)
         return GroupUpdate(group, self.core, self.assignors, topic_access, self.rules)
-
-    @staticmethod
-    def advance(
-        update: GroupUpdate, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None
-    ) -> ConsumerMember:
-        """Call `GroupUpdate.advance`.
-
-        Raises:
-            GroupRefusedError: FENCED_MEMBER_EPOCH, because the state of the member is unknown.
-        """
-        try:
-            return update.advance(member, updated, owned)
-        except UnknownStateError:
-            raise GroupRefusedError(
-                ErrorCode.FENCED_MEMBER_EPOCH, "The member's state is unknown here: it must join again."
-            ) from None
 
     def finish(
         self, group: ConsumerGroup, update: GroupUpdate, member: ConsumerMember, before: Collection[NewRecord] = ()

@@ -85,7 +85,7 @@ class GroupUpdate:
             owned: The partitions that the member reports as owned, or None.
 
         Raises:
-            UnknownStateError: The state of the member is unknown.
+            GroupRefusedError: FENCED_MEMBER_EPOCH, because the state of the member is unknown.
         """
         group = self._group
         bumps_epoch = group.epoch == _NEVER or group.has_new_matches

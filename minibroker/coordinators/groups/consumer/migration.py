@@ -17,7 +17,7 @@ from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, RECORDS, ConsumerGroup, ConsumerMember
 from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.reconciliation import Rules
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.modern.topics import Partitions, find_topics, frozen, hash_topics
 from minibroker.coordinators.groups.store import GroupStore

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import NamedTuple, Self
 
 from minibroker.coordinators.groups.consumer.group import NO_EPOCHS, ConsumerMember
-from minibroker.coordinators.groups.modern.group import MemberState
+from minibroker.coordinators.groups.modern.group import GroupRefusedError, MemberState
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, frozen
+from minibroker_protocol.error_codes import ErrorCode
 
 
 class Rules(NamedTuple):
@@ -44,10 +45,6 @@ class Rules(NamedTuple):
         return cls(*(not is_before(release) for release in ("4.0", "4.1", "4.2", "4.3", "4.4")))
 
 
-class UnknownStateError(Exception):
-    """The member is in a state of a later Kafka release and still owns partitions, so it must join again."""
-
-
 class TargetState(NamedTuple):
     """The target of a member.
 
@@ -76,7 +73,8 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
         rules: The rules of the release.
 
     Raises:
-        UnknownStateError: The state of the member is unknown.
+        GroupRefusedError: FENCED_MEMBER_EPOCH, because the member is in a state of a later Kafka release and still owns
+            partitions.
     """
     epoch = member.epoch
     if member.state is MemberState.STABLE:
@@ -91,7 +89,8 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
     elif member.state is MemberState.UNKNOWN:
         # In a state of a newer release, only a member that owns nothing can continue. Others are fenced and join again.
         if owned is None or owned:
-            raise UnknownStateError
+            message = "The member's state is unknown here: it must join again."
+            raise GroupRefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
         epoch = goal.epoch
     return _next(member, epoch, goal, owned, rules)
 

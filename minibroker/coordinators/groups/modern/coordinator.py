@@ -12,7 +12,7 @@ from minibroker.cluster.advice import LOST_GROUPS, about_lost_members
 from minibroker.cluster.core import Core
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import MemberTimers
-from minibroker.coordinators.groups.modern.group import AWAY, ModernMember
+from minibroker.coordinators.groups.modern.group import AWAY, GroupRefusedError, ModernMember
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.modern.topics import Partitions
 from minibroker.coordinators.groups.offsets import GroupOffsets
@@ -37,15 +37,6 @@ class Answer(NamedTuple):
     member_id: str
     epoch: int
     assignment: Partitions | None
-
-
-class GroupRefusedError(Exception):
-    """A rejected request, with Kafka's error code and message."""
-
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message or code.name)
-        self.code = code
-        self.message = message
 
 
 G = TypeVar("G", bound=AnyModernGroup)

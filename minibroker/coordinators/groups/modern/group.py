@@ -26,6 +26,15 @@ _FIRST_TRANSACTIONAL_WITH_EPOCHS: Final = 6
 _DELETED_EPOCH: Final = -1
 
 
+class GroupRefusedError(Exception):
+    """A rejected request, with Kafka's error code and message."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.name)
+        self.code = code
+        self.message = message
+
+
 class MemberState(IntEnum):
     """The reconciliation state of a member of a consumer or share group, numbered as in records."""
 

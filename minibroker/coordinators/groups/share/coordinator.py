@@ -17,8 +17,8 @@ from minibroker.cluster.routing.slices import ForEach
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.assignors.range import member_specs
 from minibroker.coordinators.groups.assignors.simple import assign_simple
-from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError, ModernGroups
-from minibroker.coordinators.groups.modern.group import JOINING
+from minibroker.coordinators.groups.modern.coordinator import Answer, Client, ModernGroups
+from minibroker.coordinators.groups.modern.group import JOINING, GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, find_topics, hash_topics
 from minibroker.coordinators.groups.offsets import GroupOffsets

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.routing.slices import ForEach
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.share.coordinator import ShareGroups
 from minibroker.coordinators.groups.share.group import (

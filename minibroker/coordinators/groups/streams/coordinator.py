@@ -15,8 +15,8 @@ from minibroker.cluster.core import Core
 from minibroker.cluster.features import STREAMS_VERSION
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.deadlines import Deadline
-from minibroker.coordinators.groups.modern.coordinator import Client, GroupRefusedError, ModernGroups
-from minibroker.coordinators.groups.modern.group import JOINING
+from minibroker.coordinators.groups.modern.coordinator import Client, ModernGroups
+from minibroker.coordinators.groups.modern.group import JOINING, GroupRefusedError
 from minibroker.coordinators.groups.modern.topics import find_topics, hash_topics
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
@@ -34,19 +34,17 @@ from minibroker.coordinators.groups.streams.internal_topics import (
     StatusCode,
     to_record,
 )
-from minibroker.coordinators.groups.streams.reconciliation import UnknownTaskStateError, reconcile
+from minibroker.coordinators.groups.streams.reconciliation import reconcile
 from minibroker.coordinators.groups.streams.sticky import StreamsMemberSpec, TaskCounts, assign_sticky
 from minibroker.coordinators.groups.streams.tasks import (
     NO_TASKS,
     NOTHING_REPORTED,
-    DuplicateOffsetError,
     HeldTasks,
     Tasks,
     are_subset,
     task_sets,
 )
 from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from minibroker_protocol.records.record import NewRecord
 
@@ -217,10 +215,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         topics = find_topics(self.core.topics, update.topology.required_topics, group.topics)
         update.set_topics(topics, hash_topics(topics) if topics is not group.topics else group.metadata_hash)
         update.check_tasks(owned)
-        try:
-            reported = group.reported_by(updated.member_id).updated(request.task_offsets, request.task_end_offsets)
-        except DuplicateOffsetError as error:
-            raise GroupRefusedError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        reported = group.reported_by(updated.member_id).updated(request.task_offsets, request.task_end_offsets)
         if reported is not NOTHING_REPORTED and not is_new:  # As in Kafka, new groups begin without any.
             group.reported[updated.member_id] = reported
         update.set_configs(self._assignor_settings(group.group_id))
@@ -246,12 +241,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         epoch, target = self._target(update, updated)
         if updated.is_reconciled(epoch):
             return updated
-        try:
-            moved = reconcile(updated, epoch, target, owned, group.owners, may_switch=self._may_switch)
-        except UnknownTaskStateError:
-            raise GroupRefusedError(
-                ErrorCode.FENCED_MEMBER_EPOCH, "The member is in an unknown state: it must join again."
-            ) from None
+        moved = reconcile(updated, epoch, target, owned, group.owners, may_switch=self._may_switch)
         if moved != updated:
             update.changes.append(RECORDS.current_assignment(group.group_id, moved))
         return moved

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Final, NamedTuple, Self
 
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.java_order import hash_order, string_hash, table_size
 from minibroker_protocol.coordinator_records.streams_groups import (
@@ -21,14 +22,11 @@ from minibroker_protocol.coordinator_records.streams_groups import (
     TopicConfig,
     TopicInfo,
 )
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import in_java_order
 from minibroker_protocol.messages import streams_group, streams_group_heartbeat
 
 _MAX_LISTED_NAMES: Final = 3
-
-
-class DuplicateSubtopologyError(Exception):
-    """A topology with two subtopologies of the same id."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +45,12 @@ class Topology:
         """Return the topology in a record.
 
         Raises:
-            DuplicateSubtopologyError: Two subtopologies have the same id.
+            GroupRefusedError: Two subtopologies have the same id.
         """
         subtopologies = {subtopology.subtopology_id: subtopology for subtopology in value.subtopologies}
         if len(subtopologies) < len(value.subtopologies):
-            raise DuplicateSubtopologyError
+            message = "The topology has two subtopologies of the same name."
+            raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
         return cls(value.epoch, subtopologies)
 
     @cached_property
@@ -130,14 +129,6 @@ class Status(NamedTuple):
     detail: str
 
 
-class InvalidTopologyError(Exception):
-    """A topology that cannot work with any topics."""
-
-
-class MalformedTopologyError(Exception):
-    """A topology on which Kafka's coordinator fails with an unexpected exception."""
-
-
 class _NotReadyError(Exception):
     def __init__(self, code: StatusCode, detail: str) -> None:
         super().__init__(detail)
@@ -200,8 +191,8 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
         topics: The existing topics of the topology.
 
     Raises:
-        InvalidTopologyError: The topology cannot work with any topics.
-        MalformedTopologyError: Kafka fails on the topology with an unexpected exception.
+        GroupRefusedError: STREAMS_INVALID_TOPOLOGY, because the topology cannot work with any topics, or
+            UNKNOWN_SERVER_ERROR, because Kafka fails on the topology with an unexpected exception.
     """
     try:
         _refuse_missing_sources(topology, topics)
@@ -260,7 +251,9 @@ class _Counts:
     def _count_or_fail(self, name: str) -> int:
         count = self._count(name)
         if count is None:
-            raise MalformedTopologyError(f"Number of partitions must be set for topic {name}")
+            raise GroupRefusedError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"Number of partitions must be set for topic {name}"
+            )
         return count
 
     def of_repartition_topics(self) -> None:
@@ -269,19 +262,21 @@ class _Counts:
         Each has the count that was sent, or the count of the largest source of a subtopology that writes it.
 
         Raises:
-            InvalidTopologyError: A count cannot be decided.
+            GroupRefusedError: A count cannot be decided.
         """
         sources = [info for subtopology in self._subtopologies for info in subtopology.repartition_source_topics]
         counts = {info.name: info.partitions for info in sources if info.partitions}
         if not self._follow_sources(counts):
-            raise InvalidTopologyError(
+            raise GroupRefusedError(
+                ErrorCode.STREAMS_INVALID_TOPOLOGY,
                 "Failed to compute number of partitions for all repartition topics. "
-                "There may be loops in the topology that cannot be resolved."
+                "There may be loops in the topology that cannot be resolved.",
             )
         if any(info.name not in counts for info in sources):
-            raise InvalidTopologyError(
+            raise GroupRefusedError(
+                ErrorCode.STREAMS_INVALID_TOPOLOGY,
                 "Failed to compute number of partitions for all repartition topics, because "
-                "a repartition source topic is never used as a sink topic."
+                "a repartition source topic is never used as a sink topic.",
             )
         self._decided.update(counts)
 
@@ -357,12 +352,15 @@ class _Counts:
         """Give each changelog topic one partition per task of its subtopology.
 
         Raises:
-            InvalidTopologyError: A subtopology has no source topics.
+            GroupRefusedError: A subtopology has no source topics.
         """
         for subtopology in self._subtopologies:
             topic_names = source_topics(subtopology)
             if not topic_names:
-                raise InvalidTopologyError(f"No source topics found for subtopology {subtopology.subtopology_id}")
+                raise GroupRefusedError(
+                    ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                    f"No source topics found for subtopology {subtopology.subtopology_id}",
+                )
             tasks = max(map(self._count_or_fail, topic_names))
             self._decided.update((info.name, tasks) for info in subtopology.state_changelog_topics)
 
@@ -391,7 +389,7 @@ def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
     """Yield the sets of topics that must have the same partition count.
 
     Raises:
-        MalformedTopologyError: An index is out of bounds.
+        GroupRefusedError: An index is out of bounds.
     """
     repartition = [info.name for info in subtopology.repartition_source_topics]
     for group in subtopology.copartition_groups:
@@ -402,7 +400,7 @@ def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
 def _at(names: list[str], indexes: Sequence[int]) -> list[str]:
     wrong = next((index for index in indexes if not 0 <= index < len(names)), None)
     if wrong is not None:
-        raise MalformedTopologyError(f"Index {wrong} out of bounds for length {len(names)}")
+        raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Index {wrong} out of bounds for length {len(names)}")
     return [names[index] for index in indexes]
 
 

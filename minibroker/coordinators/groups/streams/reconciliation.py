@@ -8,12 +8,10 @@ assignment and gets the free tasks of its target. It gets the others after their
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.streams.group import StreamsMember, TaskState
 from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Task, Tasks, each_task, overlap, sets_of
-
-
-class UnknownTaskStateError(Exception):
-    """The member is in a state of a later Kafka release and still has tasks, so it must join again."""
+from minibroker_protocol.error_codes import ErrorCode
 
 
 class _Holdings(NamedTuple):
@@ -58,7 +56,8 @@ def reconcile(
         may_switch: Whether tasks can change their kind without being revoked, as since Kafka 4.4.
 
     Raises:
-        UnknownTaskStateError: The state of the member is unknown.
+        GroupRefusedError: FENCED_MEMBER_EPOCH, because the member is in a state of a later Kafka release and still has
+            tasks.
     """
     epoch = member.epoch
     if member.state is TaskState.STABLE:
@@ -70,7 +69,8 @@ def reconcile(
         epoch += 1
     elif member.state is TaskState.UNKNOWN:
         if owned is None or any(owned):
-            raise UnknownTaskStateError
+            message = "The member is in an unknown state: it must join again."
+            raise GroupRefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
         epoch = target_epoch
     return _next(member, epoch, target_epoch, target, owned, owners, may_switch=may_switch)
 

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
+from minibroker_protocol.error_codes import ErrorCode
+
 # Brokers without streams groups do not load these messages.
 if TYPE_CHECKING:
     from minibroker_protocol.messages.streams_group import TaskOffset
@@ -69,10 +72,6 @@ class Owners(NamedTuple):
     warmup: dict[Task, set[str]]
 
 
-class DuplicateOffsetError(ValueError):
-    """A member has reported two offsets of one task."""
-
-
 class ReportedOffsets(NamedTuple):
     """The offsets of the tasks whose state a member has, including tasks of earlier assignments on its disk.
 
@@ -88,7 +87,7 @@ class ReportedOffsets(NamedTuple):
         """Return the offsets after a heartbeat. None means no change.
 
         Raises:
-            DuplicateOffsetError: A task has two offsets.
+            GroupRefusedError: INVALID_REQUEST, because a task has two offsets.
         """
         if reached is None and ends is None:
             return self
@@ -126,9 +125,10 @@ def _by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
     for task_offset in reported:
         offsets = offsets_by_subtopology.setdefault(task_offset.subtopology_id, {})
         if task_offset.partition in offsets:
-            raise DuplicateOffsetError(
+            raise GroupRefusedError(
+                ErrorCode.INVALID_REQUEST,
                 f"Task offsets contain a duplicate entry for subtopology {task_offset.subtopology_id} and partition "
-                f"{task_offset.partition}."
+                f"{task_offset.partition}.",
             )
         offsets[task_offset.partition] = task_offset.offset
     return offsets_by_subtopology

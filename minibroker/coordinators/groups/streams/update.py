@@ -3,15 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.streams.group import RECORDS, StreamsGroup, StreamsMember
 from minibroker.coordinators.groups.streams.internal_topics import (
     ConfiguredTopology,
-    DuplicateSubtopologyError,
-    InvalidTopologyError,
-    MalformedTopologyError,
     Status,
     StatusCode,
     Topology,
@@ -93,12 +90,7 @@ class GroupUpdate:
                 raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has no topology.")
             self.topology = known
             return
-        try:
-            sent = Topology.of(value)
-        except DuplicateSubtopologyError:
-            raise GroupRefusedError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "The topology has two subtopologies of the same name."
-            ) from None
+        sent = Topology.of(value)
         if sent.epoch < 0:
             raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
         if known is None:
@@ -122,12 +114,7 @@ class GroupUpdate:
         if group.configured is not None and group.topology is not None and not is_new:
             self.configured = group.configured
         else:
-            try:
-                self.configured = configure(self.topology, found)
-            except InvalidTopologyError as error:
-                raise GroupRefusedError(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(error)) from None
-            except MalformedTopologyError as error:
-                raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+            self.configured = configure(self.topology, found)
         self._validated_epoch = self.topology.epoch if self.configured.is_ready else _NOT_READY
         self.bumps |= self._validated_epoch != group.validated_epoch
 

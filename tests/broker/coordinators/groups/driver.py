@@ -1,6 +1,5 @@
 """The members of one group of a broker without sockets."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -136,8 +135,3 @@ def answered(pending: Pending) -> Any:
 def are_waiting(*pending: Pending) -> bool:
     """Return whether none of the requests is answered."""
     return not any(request.is_answered for request in pending)
-
-
-def names_of(members: Iterable[Any]) -> set[str]:
-    """Return the member ids in a list of members."""
-    return {member.member_id for member in members}

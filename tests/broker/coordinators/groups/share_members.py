@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import Answer, Client
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import ShareGroups
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker_protocol.error_codes import ErrorCode

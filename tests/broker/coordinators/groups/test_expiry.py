@@ -1,6 +1,7 @@
 """Expiration of committed offsets, by Kafka's rules (KIP-211)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -86,13 +87,6 @@ def test_offsets_of_subscribed_topics_are_kept_and_others_expire(harness: Harnes
     assert offsets_of(harness) == {U0: 2}
 
 
-def test_groups_of_other_protocol_types_keep_all_offsets_while_they_have_members(harness: Harness) -> None:
-    with_members(harness, protocol_type="connect")
-    commit(harness, {T0: 1}, **MEMBER)
-    pass_time(harness, 30 * MINUTE_MS)
-    assert offsets_of(harness) == {T0: 1}
-
-
 def test_nothing_expires_while_a_group_rebalances(harness: Harness) -> None:
     group = with_members(harness, topics=("u",))
     commit(harness, {T0: 1}, **MEMBER)
@@ -101,8 +95,9 @@ def test_nothing_expires_while_a_group_rebalances(harness: Harness) -> None:
     assert offsets_of(harness) == {T0: 1}
 
 
-def test_nothing_expires_while_the_subscriptions_are_unknown(harness: Harness) -> None:
-    with_members(harness, subscription=b"?")
+@pytest.mark.parametrize("fields", [{"subscription": b"?"}, {"protocol_type": "connect"}], ids=str)
+def test_nothing_expires_while_the_subscriptions_are_unknown(harness: Harness, fields: dict[str, Any]) -> None:
+    with_members(harness, **fields)
     commit(harness, {T0: 1, U0: 2}, **MEMBER)
     pass_time(harness, 30 * MINUTE_MS)
     assert offsets_of(harness) == {T0: 1, U0: 2}

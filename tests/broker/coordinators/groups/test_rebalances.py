@@ -18,9 +18,9 @@ UNKNOWN_MEMBER_ID = 25
 
 
 @pytest.fixture
-def sized(configured: Callable[[dict[str, str]], Harness]) -> Callable[[dict[str, str]], Members]:
-    """Return a function that makes a group on a broker with the given configuration."""
-    return lambda config: Members(configured(config))
+def delayed(configured: Callable[[dict[str, str]], Harness]) -> Members:
+    """Return a group whose first rebalance waits for more members for three seconds."""
+    return Members(configured({"group.initial.rebalance.delay.ms": "3000"}))
 
 
 def test_a_rebalance_waits_for_the_longest_rebalance_timeout(members: Members) -> None:
@@ -158,52 +158,45 @@ def test_a_waiting_member_that_is_removed_gets_an_error(members: Members) -> Non
     assert members.join(first).generation_id == generation + 1
 
 
-def test_the_first_rebalance_of_a_group_waits_for_more_members(sized: Callable[[dict[str, str]], Members]) -> None:
-    members = sized({"group.initial.rebalance.delay.ms": "3000"})
-    clock = members.harness.clock
-    waiting = [members.begin_join(members.new_id())]
+def test_the_first_rebalance_of_a_group_waits_for_more_members(delayed: Members) -> None:
+    clock = delayed.harness.clock
+    waiting = [delayed.begin_join(delayed.new_id())]
     clock.advance(2_999)
-    waiting.append(members.begin_join(members.new_id()))
+    waiting.append(delayed.begin_join(delayed.new_id()))
     clock.advance(2_999)
-    waiting.append(members.begin_join(members.new_id()))
+    waiting.append(delayed.begin_join(delayed.new_id()))
     clock.advance(2_999)
     assert are_waiting(*waiting)
     clock.advance(10)
     clock.advance(3_000)
-    members.harness.run_soon()
+    delayed.harness.run_soon()
     assert {answered(pending).generation_id for pending in waiting} == {1}
     assert len(answered(waiting[0]).members) == 3
 
 
-def test_the_first_rebalance_waits_no_longer_than_a_rebalance_timeout(
-    sized: Callable[[dict[str, str]], Members],
-) -> None:
-    members = sized({"group.initial.rebalance.delay.ms": "3000"})
-    waiting = [members.begin_join(members.new_id(), rebalance_ms=8_000)]
+def test_the_first_rebalance_waits_no_longer_than_a_rebalance_timeout(delayed: Members) -> None:
+    waiting = [delayed.begin_join(delayed.new_id(), rebalance_ms=8_000)]
     for _ in range(7):
-        members.harness.clock.advance(1_000)
-        waiting.append(members.begin_join(members.new_id(), rebalance_ms=8_000))
-    members.harness.clock.advance(999)
+        delayed.harness.clock.advance(1_000)
+        waiting.append(delayed.begin_join(delayed.new_id(), rebalance_ms=8_000))
+    delayed.harness.clock.advance(999)
     assert are_waiting(*waiting)
-    members.harness.clock.advance(1)
-    members.harness.run_soon()
+    delayed.harness.clock.advance(1)
+    delayed.harness.run_soon()
     assert {answered(pending).generation_id for pending in waiting} == {1}
 
 
-def test_the_initial_delay_of_a_group_that_became_empty_is_not_extended(
-    sized: Callable[[dict[str, str]], Members],
-) -> None:
-    members = sized({"group.initial.rebalance.delay.ms": "3000"})
-    first = members.new_id()
-    members.begin_join(first)
-    members.harness.clock.advance(3_000)
-    members.leave(first)
-    assert members.state == "Empty"
-    waiting = [members.begin_join(members.new_id())]
-    members.harness.clock.advance(2_000)
-    waiting.append(members.begin_join(members.new_id()))
-    members.harness.clock.advance(1_000)
-    members.harness.run_soon()
+def test_the_initial_delay_of_a_group_that_became_empty_is_not_extended(delayed: Members) -> None:
+    first = delayed.new_id()
+    delayed.begin_join(first)
+    delayed.harness.clock.advance(3_000)
+    delayed.leave(first)
+    assert delayed.state == "Empty"
+    waiting = [delayed.begin_join(delayed.new_id())]
+    delayed.harness.clock.advance(2_000)
+    waiting.append(delayed.begin_join(delayed.new_id()))
+    delayed.harness.clock.advance(1_000)
+    delayed.harness.run_soon()
     assert {answered(pending).generation_id for pending in waiting} == {3}
 
 

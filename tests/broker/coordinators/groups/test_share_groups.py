@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from minibroker.cluster.routing.slices import drain
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.share.group import ShareGroupState
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey

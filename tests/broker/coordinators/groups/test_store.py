@@ -9,7 +9,7 @@ import pytest
 from minibroker.cluster.routing.outcomes import Answer
 from minibroker.cluster.routing.slices import drain
 from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
-from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
@@ -102,15 +102,9 @@ def test_a_restart_loads_the_groups_without_any_request(harness: Harness) -> Non
     commit(harness, {T0: 1})
     harness.restart()
     harness.run_soon()
-    assert [group.group_id for group in harness.services.groups.store.groups()] == ["g"]
-
-
-def test_a_group_with_only_commits_is_empty_after_a_restart(harness: Harness) -> None:
-    commit(harness, {T0: 1})
-    harness.restart()
-    offsets_of(harness)
-    group = group_of(harness)
-    assert (group.state, group.protocol_type, group.generation) == (GroupState.EMPTY, None, 0)
+    (group,) = harness.services.groups.store.groups()
+    assert isinstance(group, Group)
+    assert (group.group_id, group.state, group.protocol_type, group.generation) == ("g", GroupState.EMPTY, None, 0)
 
 
 def test_a_group_is_restored_with_its_members_and_offsets(harness: Harness, again: Again) -> None:

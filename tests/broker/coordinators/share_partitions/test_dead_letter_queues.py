@@ -14,7 +14,7 @@ from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.record import NewRecord, Record
-from tests.broker.coordinators.share_partitions.members import REJECT, RELEASE, ShareMember, acquired, begin
+from tests.broker.coordinators.share_partitions.members import REJECT, RELEASE, ShareMember, begin
 from tests.broker.harness import Harness, batch
 from tests.broker.logs.world import pass_time, topic_of
 
@@ -52,13 +52,19 @@ def states(harness: Harness, index: int = 0) -> list[RecordState]:
     return [records.state for records in harness.services.share_partitions.all[key].ranges]
 
 
+def reading(harness: Harness, *batches: bytes | bytearray) -> ShareMember:
+    """Return a member that has acquired the records of some batches."""
+    begin(harness)
+    for produced in batches:
+        harness.produce(produced)
+    member = ShareMember(harness)
+    member.one(T0)
+    return member
+
+
 def reject(harness: Harness) -> None:
     """Reject a record."""
-    begin(harness)
-    harness.produce(batch(b"a"))
-    member = ShareMember(harness)
-    assert acquired(member.one(T0)) == [(0, 0, 1)]
-    assert member.acknowledged([(0, 0, REJECT)]) == 0
+    assert reading(harness, batch(b"a")).acknowledged([(0, 0, REJECT)]) == 0
 
 
 def test_a_rejected_record_is_written_to_the_queue_with_its_origin(configured: Make) -> None:
@@ -98,11 +104,8 @@ def test_a_record_that_reaches_the_delivery_limit_is_written_to_the_queue(harnes
 def test_keys_and_values_are_copied_on_demand_without_headers(harness: Harness, codec: CompressionCodec) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
     make_queue(harness)
-    begin(harness)
     records = [NewRecord(b"k", b"v", 5, (("h", b"1"),)), NewRecord(None, None, 6)]
-    harness.produce(bytes(build_batch(records, codec=codec)))
-    member = ShareMember(harness)
-    member.one(T0)
+    member = reading(harness, build_batch(records, codec=codec))
     assert member.acknowledged([(0, 1, REJECT)]) == 0
     ((first, second),) = queued(harness)
     assert [(record.key, record.value) for record in (first, second)] == [(b"k", b"v"), (None, None)]
@@ -114,13 +117,9 @@ def test_keys_and_values_are_copied_on_demand_without_headers(harness: Harness, 
 def test_batches_fit_the_limit_of_the_queue(harness: Harness, codec: CompressionCodec) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
     make_queue(harness, max_message_bytes="1000")
-    begin(harness)
     values = [b"a" * 400, b"b" * 400, b"c" * 400]
-    for value in values:
-        harness.produce(bytes(build_batch([NewRecord(None, value, 5)], codec=codec)))
-    harness.produce(bytes(build_batch([NewRecord(None, b"too large" * 200, 5)], codec=codec)))
-    member = ShareMember(harness)
-    member.one(T0)
+    sent = [*values, b"too large" * 200]
+    member = reading(harness, *(build_batch([NewRecord(None, value, 5)], codec=codec) for value in sent))
     assert member.acknowledged([(0, 3, REJECT)]) == 0
     batches = queued(harness)
     assert [entry.value for written_batch in batches for entry in written_batch] == [*values, None]
@@ -206,10 +205,7 @@ def test_a_queue_without_a_leader_is_retried_for_some_time(harness: Harness, cap
 def test_writes_to_queues_are_counted_by_group(harness: Harness) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness)
-    begin(harness)
-    harness.produce(batch(b"a", b"b", b"c"))
-    member = ShareMember(harness)
-    member.one(T0)
+    member = reading(harness, batch(b"a", b"b", b"c"))
     assert member.acknowledged([(0, 1, REJECT)]) == 0
     topic_of(harness, QUEUE).partitions[0].is_under_min_isr = True
     assert member.acknowledged([(2, 2, REJECT)]) == 0

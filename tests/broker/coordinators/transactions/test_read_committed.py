@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from minibroker_protocol.messages.fetch import PartitionData
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.coordinators.transactions.producer import READ_COMMITTED, Producer, committed_values, read_committed
 from tests.broker.harness import Harness, Pending, batch, fetch_request, only_partition
@@ -38,6 +39,11 @@ def test_the_last_stable_offset_waits_for_the_oldest_transaction(harness: Harnes
     assert end_offset(harness, 0) == 6
 
 
+def aborted_in(data: PartitionData) -> list[tuple[int, int]]:
+    """Return the (producer id, first offset) of each aborted transaction in a response."""
+    return [(transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions or []]
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_waiting_reader_wakes_when_the_transaction_ends(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
     producer = Producer(harness)
@@ -50,8 +56,7 @@ def test_a_waiting_reader_wakes_when_the_transaction_ends(harness: Harness, comm
     assert [*answered, waiting.is_answered] == [False, True]
     data = only_partition(waiting.response)
     assert committed_values(data) == ([b"x"] if commit else [])
-    aborted = [(transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions or []]
-    assert aborted == ([] if commit else [(producer.id, 0)])
+    assert aborted_in(data) == ([] if commit else [(producer.id, 0)])
 
 
 def test_a_waiting_reader_wakes_when_the_transaction_times_out(harness: Harness) -> None:
@@ -75,9 +80,7 @@ def test_aborted_transactions_are_known_after_a_roll_and_a_restart(harness: Harn
     for restart in (harness.restart, harness.crash):
         restart()
         first = harness.fetch_one(0, isolation_level=READ_COMMITTED)
-        assert [
-            (transaction.producer_id, transaction.first_offset) for transaction in first.aborted_transactions or []
-        ] == [(producer.id, 0)]
+        assert aborted_in(first) == [(producer.id, 0)]
         assert committed_values(first) == []
         assert read_committed(harness, offset=1) == [b"committed"]
 
