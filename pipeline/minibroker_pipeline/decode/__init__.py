@@ -16,13 +16,11 @@ Two engines return the same rows. "auto" selects the first that works:
 codec=...)` is the reverse of `decode`, for entries of any format.
 """
 
-from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare, prepare_worker
+from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare
 from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, Producer, encode
 from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers, wrong_crcs
 from minibroker_pipeline.decode.request import (
     BATCH_COLUMNS,
-    CHUNK_BYTES,
-    END_OF_OFFSETS,
     HEADERS_COLUMN,
     RECORD_COLUMNS,
     AbortedRange,
@@ -36,8 +34,6 @@ from minibroker_pipeline.decode.request import (
 
 __all__ = [
     "BATCH_COLUMNS",
-    "CHUNK_BYTES",
-    "END_OF_OFFSETS",
     "HEADERS_COLUMN",
     "HEADER_DTYPE",
     "RECORD_COLUMNS",
@@ -55,7 +51,6 @@ __all__ = [
     "encode",
     "load_engine",
     "prepare",
-    "prepare_worker",
     "scan_headers",
     "schema_of",
     "wrong_crcs",

@@ -196,8 +196,8 @@ def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
             chosen = slice(first, end)
             deltas = rows.offsets[chosen] - rows.offsets[first]
             if magic == MAGIC_V2:
-                bodies[chosen] += _size_of(deltas) + _size_of(rows.timestamps[chosen] - rows.timestamps[first])
-                totals[chosen] = bodies[chosen] + _size_of(bodies[chosen])
+                bodies[chosen] += varint_sizes(deltas) + varint_sizes(rows.timestamps[chosen] - rows.timestamps[first])
+                totals[chosen] = bodies[chosen] + varint_sizes(bodies[chosen])
             ends = np.cumsum(totals[chosen])
             fits = (ends <= limit) & (deltas <= INT32_MAX)
             count = len(fits) if fits.all() else max(int(np.argmin(fits)), 1)
@@ -218,9 +218,9 @@ def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     numbers = np.repeat(rows.headers_first - headers_before, rows.headers_count)
     headers = headers.take(pa.array(numbers + np.arange(len(numbers))))
     bounds = _bounds(headers)[np.append(headers_before, len(numbers))]
-    sizes = 1 + np.diff(bounds) + _size_of(rows.headers_count)
+    sizes = 1 + np.diff(bounds) + varint_sizes(rows.headers_count)
     for column in (rows.keys, rows.values):
-        sizes += _size_of(column.size) + np.maximum(column.size, 0)
+        sizes += varint_sizes(column.size) + np.maximum(column.size, 0)
     plan = _plan(rows, groups, sizes, MAGIC_V2)
     times, offsets = (
         values - np.repeat(values[plan.firsts], plan.counts) for values in (rows.timestamps, rows.offsets)
@@ -345,7 +345,8 @@ def _raw(values: NDArray[Any]) -> NDArray[np.uint64]:
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
-def _size_of(values: NDArray[Any]) -> _Ints:
+def varint_sizes(values: NDArray[Any]) -> _Ints:
+    """Return the size of each value as a zigzag varint, in bytes."""
     return np.searchsorted(_VARINT_LIMITS, _raw(values), side="right") + 1
 
 

@@ -81,9 +81,9 @@ class ColumnBuilder:
 
     def __init__(self, columns: tuple[str, ...], topic: str, partition: int, engine: RecordEngine) -> None:
         self.schema = schema_of(columns)
-        self._engine = engine
-        self._topic = Repeated(topic, pa.string())
-        self._partition = Repeated(partition, pa.int32())
+        self.engine = engine
+        self.topic = Repeated(topic, pa.string())
+        self.partition = Repeated(partition, pa.int32())
         self._uniform: dict[tuple[str, Any], Repeated] = {}
 
     def build(self, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]) -> pa.RecordBatch:
@@ -97,28 +97,12 @@ class ColumnBuilder:
         make = _RECORD_BUILDERS.get(name)
         return batch_columns.column(name) if make is None else make(self, table)
 
-    def key(self, table: RecordTable) -> pa.Array:
-        """Return the column `key`."""
-        return self._engine.binary(table.data, table.key_at, table.key_size, table.rows)
-
-    def value(self, table: RecordTable) -> pa.Array:
-        """Return the column `value`."""
-        return self._engine.binary(table.data, table.value_at, table.value_size, table.rows)
-
-    def topic(self, table: RecordTable) -> pa.Array:
-        """Return the column `topic`."""
-        return self._topic.take(table.rows)
-
-    def partition(self, table: RecordTable) -> pa.Array:
-        """Return the column `partition`."""
-        return self._partition.take(table.rows)
-
     def headers(self, table: RecordTable) -> pa.Array:
         """Return the column `headers`."""
         rows = table.rows
         if not table.header_count[:rows].any():
             return pa.nulls(rows, HEADERS_TYPE)
-        validity, lists, keys, values = self._engine.headers(table)
+        validity, lists, keys, values = self.engine.headers(table)
         pairs = pa.StructArray.from_arrays([header_keys(keys), values], fields=list(HEADERS_TYPE.value_type))
         return pa.Array.from_buffers(HEADERS_TYPE, rows, [validity, lists], children=[pairs])
 
@@ -182,10 +166,10 @@ class _BatchColumns:
 
 
 _RECORD_BUILDERS: Final[dict[str, Callable[[ColumnBuilder, RecordTable], pa.Array]]] = {
-    "key": ColumnBuilder.key,
-    "value": ColumnBuilder.value,
-    "topic": ColumnBuilder.topic,
-    "partition": ColumnBuilder.partition,
+    "key": lambda builder, table: builder.engine.binary(table.data, table.key_at, table.key_size, table.rows),
+    "value": lambda builder, table: builder.engine.binary(table.data, table.value_at, table.value_size, table.rows),
+    "topic": lambda builder, table: builder.topic.take(table.rows),
+    "partition": lambda builder, table: builder.partition.take(table.rows),
     "offset": lambda _, table: _numbers(table.offsets[: table.rows], pa.int64()),
     "timestamp": lambda _, table: microseconds(table.timestamps[: table.rows]),
     "headers": ColumnBuilder.headers,

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from minibroker_pipeline.decode.assemble import varint_sizes
 from minibroker_pipeline.decode.blocks import (
     END,
     ENTRY,
@@ -41,7 +42,6 @@ ENTRY_OVERHEADS: Final = (LOG_OVERHEAD + MIN_MESSAGE_LENGTH, LOG_OVERHEAD + MIN_
 """The bytes that v0 and v1 add to the key and value of each record: 26 and 34."""
 BATCH_BYTES: Final = 16384
 """The producers' default of `batch.size`: single messages of v0 and v1 are joined into batches of this size."""
-_VARINT_LIMITS: Final = tuple(np.uint64(1) << np.uint64(7 * size) for size in range(1, 10))
 
 
 class Group(NamedTuple):
@@ -169,25 +169,13 @@ class _Measures:
         first = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
         table = self._table
         body = 1 + varint_sizes(timestamps - timestamps[first]) + varint_sizes(offsets - offsets[first])
-        body += varint_sizes(table.key_size[:rows][chosen].astype(np.int64))
-        body += varint_sizes(table.value_size[:rows][chosen].astype(np.int64))
+        body += varint_sizes(table.key_size[:rows][chosen])
+        body += varint_sizes(table.value_size[:rows][chosen])
         body += 1 + contents  # The messages have no headers.
         return int((body + varint_sizes(body)).sum()) + RECORD_BATCH_OVERHEAD * int(np.count_nonzero(is_first))
 
 
 _MIN_RECORD_BYTES: Final = 7
-
-
-def varint_sizes(values: _Ints) -> _Ints:
-    """Return the size of each value as a zigzag varint, in bytes."""
-    raw = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    sizes = np.ones(len(values), np.int64)
-    largest = raw.max(initial=np.uint64(0))
-    for limit in _VARINT_LIMITS:
-        if largest < limit:
-            break
-        sizes += raw >= limit
-    return sizes
 
 
 def _header_bytes(walked: WalkedRecords, engine: RecordEngine) -> _Ints:

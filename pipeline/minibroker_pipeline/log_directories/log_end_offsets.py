@@ -18,6 +18,7 @@ from minibroker_pipeline.decode import AbortedRange, Damage, scan_headers, wrong
 from minibroker_pipeline.decode.headers import next_entry, stop_fault
 from minibroker_pipeline.filesystem import OpenFile, read_if_there
 from minibroker_pipeline.log_directories.partition_logs import OffsetEntries, PartitionLog, SegmentFiles, offset_entries
+from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import (
     CONTROL_FLAG,
@@ -35,6 +36,10 @@ from minibroker_storage.producer_snapshot import decode_snapshot
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _ABORT: Final = b"\0\0"
+_KEY_SIZE_AT: Final = RECORD_BATCH_OVERHEAD + 4
+_KEY_SIZE: Final = 8
+"""The length 4 as a zigzag varint."""
+_TYPE_AT: Final = RECORD_BATCH_OVERHEAD + 7
 
 HighWatermark = Literal["auto", "checkpoint", "logEnd"]
 
@@ -61,6 +66,21 @@ def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offs
     return MAGIC_AT < length + LOG_OVERHEAD <= size - position and base_offset <= first <= offset
 
 
+def is_abort_marker(data: memoryview, position: int) -> bool:
+    """Return whether the marker at this position is an abort marker.
+
+    An unreadable marker counts as none, because the decoder reports it.
+    """
+    # The form that brokers write.
+    if len(data) > position + _TYPE_AT + 2 and data[position + _KEY_SIZE_AT] == _KEY_SIZE:
+        return bytes(data[position + _TYPE_AT : position + _TYPE_AT + 2]) == _ABORT
+    try:
+        marker = next(iter(RecordBatch(data[position:])), None)
+    except DecodeError:
+        return False
+    return marker is not None and marker.key is not None and bytes(marker.key[2:4]) == _ABORT
+
+
 @dataclass(slots=True)
 class Transactions:
     """The transactions in the batches of a log up to some offset."""
@@ -83,9 +103,7 @@ class Transactions:
             if start is None:
                 continue
             self.ended.append((start, first))
-            position = int(header["position"])
-            marker = next(iter(RecordBatch(data[position : position + int(header["size"])])), None)
-            if marker is not None and marker.key is not None and bytes(marker.key[2:4]) == _ABORT:
+            if is_abort_marker(data, int(header["position"])):
                 self.aborted.append(AbortedRange(producer, start, first))
 
     def stable_below(self, end: int, high_watermark: int) -> int:

@@ -6,7 +6,7 @@ files are read whole into arrays, because planning needs many entries at once, p
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -166,7 +166,11 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
     filesystem, directory = filesystem_of(path, storage)
     parent, _, name = directory.rpartition("/")
     own_name = parse_partition_directory(name)
-    entries = _entries_between_writes(filesystem, directory)
+    fault = (
+        "a writer was killed there when it put its work in place; the next write into the directory, or a start of"
+        " minibroker on it, completes that"
+    )
+    entries = _list_settled(filesystem, directory, lambda names: UNFINISHED not in names, fault)
     of_partitions = LOG_SUFFIX, PARTITION_METADATA
     if own_name and any(entry.name.endswith(of_partitions) and not entry.is_directory for entry in entries):
         return [FoundPartition(*own_name, directory, _data_directory(filesystem, parent))]
@@ -202,20 +206,20 @@ def partitions_without_directories(filesystem: FileSystem, data_dir: str, names:
     ]
 
 
-def _entries_between_writes(filesystem: FileSystem, directory: str) -> list[Entry]:
-    """List a data directory, retrying while a writer publishes its files (see `staged_write`).
+def _list_settled(
+    filesystem: FileSystem, directory: str, is_settled: Callable[[set[str]], bool], fault: str, suffix: str = "\0"
+) -> list[Entry]:
+    """List a directory, retrying while a writer or a compaction is replacing files, which takes a few milliseconds.
 
-    The publication takes a few milliseconds.
+    Raises:
+        LogNameError: the replacement was interrupted.
     """
     for wait in _SWAP_WAITS:
-        entries = filesystem.entries(directory)
-        if all(entry.name != UNFINISHED for entry in entries):
+        entries = filesystem.entries(directory, (suffix,))
+        if is_settled({entry.name for entry in entries}):
             return entries
         time.sleep(wait)
-    raise LogNameError(
-        f"{directory}: a writer was killed there when it put its work in place; the next write into the directory, or"
-        " a start of minibroker on it, completes that"
-    )
+    raise LogNameError(f"{directory}: {fault}")
 
 
 def _data_directory(filesystem: FileSystem, path: str, names: set[str] | None = None) -> DataDirectory:
@@ -277,7 +281,13 @@ def open_partition(partition: FoundPartition) -> PartitionLog:
         LogNameError: a compaction was interrupted in the directory.
         OSError: the directory cannot be read.
     """
-    entries = _settled_entries(partition)
+    fault = "a compaction was interrupted there; a broker that opens the directory completes it"
+    try:
+        entries = _list_settled(partition.data.filesystem, partition.directory, _are_swapped, fault, LOG_SUFFIX)
+    except FileNotFoundError:
+        if partition.is_made:
+            raise
+        entries = []
     indexes: dict[int, set[str]] = {}
     logs: list[tuple[int, int, int]] = []
     snapshots: list[int] = []
@@ -311,26 +321,9 @@ def open_partition(partition: FoundPartition) -> PartitionLog:
     )
 
 
-def _settled_entries(partition: FoundPartition) -> list[Entry]:
-    """List a partition's directory, retrying while compaction replaces segments (see `replacement`).
-
-    The replacement takes a few milliseconds.
-    """
-    for wait in _SWAP_WAITS:
-        try:
-            entries = partition.data.filesystem.entries(partition.directory, (LOG_SUFFIX,))
-        except FileNotFoundError:
-            if partition.is_made:
-                raise
-            return []
-        names = {entry.name for entry in entries}
-        swapped = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
-        if all(name.removesuffix(SWAP_SUFFIX) in names for name in swapped):
-            return entries
-        time.sleep(wait)
-    raise LogNameError(
-        f"{partition.directory}: a compaction was interrupted there; a broker that opens the directory completes it"
-    )
+def _are_swapped(names: set[str]) -> bool:
+    """Return whether no segment is being replaced by compaction (see `replacement`)."""
+    return all(name.removesuffix(SWAP_SUFFIX) in names for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
 
 
 def select(

@@ -1,6 +1,6 @@
 """Writes the log files of a partition without a broker: segments, indexes, and the small files beside them.
 
-    with PartitionWriter(directory, LogFileSettings(segment_bytes=1 << 28)) as writer:
+    with PartitionWriter(directory, LogConfig(segment_bytes=1 << 28)) as writer:
         writer.append(data, headers)          # whole entries of any format, as `decode.scan_headers` finds them
     write_partition_files(directory, writer.summary, topic_id=topic_id)
 
@@ -50,28 +50,6 @@ class LogOrderError(ValueError):
     """Entries whose offsets do not ascend, or precede the end of the log."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogFileSettings:
-    """Topic configurations of Kafka with the same names and defaults.
-
-    There is no `segment.ms`: segments are filled up regardless of the age of their records.
-
-    Raises:
-        ValueError: Kafka refuses a value.
-    """
-
-    segment_bytes: int = 1 << 30
-    index_interval_bytes: int = 4096
-    segment_index_bytes: int = 10 * 1024 * 1024
-
-    def __post_init__(self) -> None:
-        LogConfig(
-            segment_bytes=self.segment_bytes,
-            index_interval_bytes=self.index_interval_bytes,
-            segment_index_bytes=self.segment_index_bytes,
-        )
-
-
 class WrittenSegment(NamedTuple):
     """A complete segment.
 
@@ -119,7 +97,7 @@ class PartitionWriter:
 
     Args:
         directory: the existing directory.
-        settings: the topic's configuration.
+        settings: the topic's configuration. Segments are filled up regardless of `segment_ms`.
         base_offset: the base offset of the first segment.
         track_transactions: whether to find aborted transactions.
         producers: the producers' state before the first entry, for a log that continues another one.
@@ -128,14 +106,14 @@ class PartitionWriter:
     def __init__(
         self,
         directory: str,
-        settings: LogFileSettings | None = None,
+        settings: LogConfig | None = None,
         *,
         base_offset: int = 0,
         track_transactions: bool = True,
         producers: Mapping[int, ProducerStateEntry] | None = None,
     ) -> None:
         self._directory = directory
-        self._settings = settings or LogFileSettings()
+        self._settings = settings or LogConfig()
         self._producers = ProducerStateManager(directory, INT64_MAX, initial=producers)
         self._track_transactions = track_transactions
         self._epochs = LeaderEpochCheckpoint("")
@@ -342,7 +320,7 @@ class PartitionWriter:
 class _OpenSegment(BufferedIndexWriter):
     """The segment that is being written."""
 
-    def __init__(self, directory: str, base_offset: int, settings: LogFileSettings) -> None:
+    def __init__(self, directory: str, base_offset: int, settings: LogConfig) -> None:
         super().__init__(
             base_offset,
             index_interval_bytes=settings.index_interval_bytes,

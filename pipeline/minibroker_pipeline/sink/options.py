@@ -12,10 +12,9 @@ from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.encoder import encode
 from minibroker_pipeline.log_directories.directory_commit import local_path
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
-from minibroker_pipeline.log_directories.segment_writer import LogFileSettings
 from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
 from minibroker_protocol.errors import ProtocolError
-from minibroker_storage.config import MIN_SEGMENT_BYTES
+from minibroker_storage.config import MIN_SEGMENT_BYTES, LogConfig
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 
 BATCH_BYTES: Final = 64 * 1024
@@ -39,16 +38,16 @@ class WriteOptions:
     codec: str = "none"
     level: int | None = None
     batch_bytes: int = BATCH_BYTES
-    segment_bytes: int = LogFileSettings.segment_bytes
-    index_interval_bytes: int = LogFileSettings.index_interval_bytes
+    segment_bytes: int = 1 << 30
+    index_interval_bytes: int = 4096
     keep_offsets: bool = False
     timestamp_type: str = "CreateTime"
     now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     @property
-    def files(self) -> LogFileSettings:
+    def files(self) -> LogConfig:
         """The format of the segments."""
-        return LogFileSettings(segment_bytes=self.segment_bytes, index_interval_bytes=self.index_interval_bytes)
+        return LogConfig(segment_bytes=self.segment_bytes, index_interval_bytes=self.index_interval_bytes)
 
     @property
     def log_append_time(self) -> int | None:

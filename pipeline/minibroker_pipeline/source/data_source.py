@@ -322,7 +322,7 @@ class MinibrokerDataSource(DataSource):
         return sink_writer.LogWriter(self.options, schema, overwrite=overwrite)
 
 
-_MOST: Final = 2**63 - 1
+_MAX_INT64: Final = 2**63 - 1
 
 
 class PushedFilters:
@@ -334,10 +334,9 @@ class PushedFilters:
 
     def __init__(self, *, gives_nulls: bool = False) -> None:
         self._gives_nulls = gives_nulls
-        self._topics: set[Any] | None = None
-        self._partitions: set[Any] | None = None
-        self._partition_from, self._partition_until = -_MOST, _MOST
-        self._first, self._end = 0, _MOST
+        #: The allowed topics and partitions.
+        self._values: dict[str, set[Any]] = {}
+        self._bounds = {"offset": (0, _MAX_INT64), "partition": (-_MAX_INT64, _MAX_INT64)}
         self._min_timestamp: int | None = None
 
     def take(self, condition: Filter) -> bool:
@@ -367,55 +366,42 @@ class PushedFilters:
 
     def _equal(self, column: str, values: set[Any]) -> bool:
         values.discard(None)
-        match column:
-            case "topic":
-                self._topics = values if self._topics is None else self._topics & values
-            case "partition":
-                self._partitions = values if self._partitions is None else self._partitions & values
-            case "offset" | "timestamp" if values:
-                self._at_least(column, min(values), 0)
-                self._below(column, max(values), 1)
-                return column == "offset" and len(values) == 1
-            case _:
-                return False
-        return True
+        if column in {"topic", "partition"}:
+            self._values[column] = self._values.get(column, values) & values
+            return True
+        if values and column in {"offset", "timestamp"}:
+            self._at_least(column, min(values), 0)
+            self._below(column, max(values), 1)
+        return column == "offset" and len(values) == 1
 
     def _at_least(self, column: str, value: Any, increment: int) -> bool:
-        match column:
-            case "offset":
-                self._first = max(self._first, value + increment)
-            case "partition":
-                self._partition_from = max(self._partition_from, value + increment)
-            case "timestamp" if isinstance(value, datetime) and value.tzinfo is not None:
-                timestamp = _milliseconds(value)
-                self._min_timestamp = timestamp if self._min_timestamp is None else max(self._min_timestamp, timestamp)
-                return False  # The time index leaves earlier records among the others.
-            case _:
-                return False
+        if column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
+            # The time index leaves earlier records among the others, so Spark applies the filter too.
+            timestamp = _milliseconds(value)
+            self._min_timestamp = timestamp if self._min_timestamp is None else max(self._min_timestamp, timestamp)
+        if column not in self._bounds:
+            return False
+        low, high = self._bounds[column]
+        self._bounds[column] = max(low, value + increment), high
         return True
 
     def _below(self, column: str, value: Any, increment: int) -> bool:
-        match column:
-            case "offset":
-                self._end = min(self._end, value + increment)
-            case "partition":
-                self._partition_until = min(self._partition_until, value + increment)
-            case _:
-                return False
+        if column not in self._bounds:
+            return False
+        low, high = self._bounds[column]
+        self._bounds[column] = low, min(high, value + increment)
         return True
 
     def admits(self, key: TopicPartition) -> bool:
         """Return whether rows of this log can match."""
-        topic, partition = key
-        return (
-            (self._topics is None or topic in self._topics)
-            and (self._partitions is None or partition in self._partitions)
-            and self._partition_from <= partition < self._partition_until
-        )
+        low, high = self._bounds["partition"]
+        named = zip(("topic", "partition"), key, strict=True)
+        return low <= key[1] < high and all(value in self._values.get(column, {value}) for column, value in named)
 
     def narrow(self, first: int, end: int) -> OffsetInterval:
         """Return the part of [first, end) within the bounds."""
-        return OffsetInterval(max(first, self._first), min(end, self._end), self._min_timestamp)
+        low, high = self._bounds["offset"]
+        return OffsetInterval(max(first, low), min(end, high), self._min_timestamp)
 
 
 def _milliseconds(value: datetime) -> int:

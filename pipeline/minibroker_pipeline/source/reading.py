@@ -27,11 +27,10 @@ from minibroker_pipeline.decode import (
     schema_of,
 )
 from minibroker_pipeline.filesystem import OpenFile, ReadBuffer, open_listed
+from minibroker_pipeline.log_directories.log_end_offsets import is_abort_marker
 from minibroker_pipeline.source.options import DAMAGE_COLUMN, SourceOptions
 from minibroker_pipeline.source.planning import HINT, LogRange, read_aborted_from_log
-from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records.batch import RecordBatch
-from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, RECORD_BATCH_OVERHEAD, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
 from minibroker_storage.layout import LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
 _MIN_BATCH_BYTES: Final = 2 * 1024 * 1024
@@ -260,11 +259,6 @@ def output_schema(columns: tuple[str, ...]) -> pa.Schema:
     return pa.schema([fields.get(column, pa.field(DAMAGE_COLUMN, pa.string())) for column in columns])
 
 
-_ABORT: Final = b"\0\0"
-_KEY_SIZE_AT: Final = RECORD_BATCH_OVERHEAD + 4
-_KEY_SIZE: Final = 8
-"""The length 4 as a zigzag varint."""
-_TYPE_AT: Final = RECORD_BATCH_OVERHEAD + 7
 _UNSEEN: Final = -1
 
 
@@ -328,28 +322,13 @@ class MarkerWatch:
         starts = np.where(is_first[lines], _UNSEEN, offsets[firsts[lines]])
         columns = (producers[lines], offsets[lines], entries["position"][lines], starts)
         markers = [
-            _Marker(producer, offset, _is_abort(data, position), self._open.pop(producer, start))
+            _Marker(producer, offset, is_abort_marker(data, position), self._open.pop(producer, start))
             for producer, offset, position, start in zip(*(column.tolist() for column in columns), strict=True)
         ]
         is_last = np.append(producers[1:] != producers[:-1], [True])
         for line in np.flatnonzero(is_last & ~is_marker).tolist():
             self._open.setdefault(int(producers[line]), int(offsets[firsts[line]]))
         return markers
-
-
-def _is_abort(data: memoryview, position: int) -> bool:
-    """Return whether the marker at this position is an abort marker.
-
-    An unreadable marker counts as none, because the decoder reports it.
-    """
-    # The form that brokers write.
-    if len(data) > position + _TYPE_AT + 2 and data[position + _KEY_SIZE_AT] == _KEY_SIZE:
-        return bytes(data[position + _TYPE_AT : position + _TYPE_AT + 2]) == _ABORT
-    try:
-        marker = next(iter(RecordBatch(data[position:])), None)
-    except DecodeError:
-        return False
-    return marker is not None and marker.key is not None and bytes(marker.key[2:4]) == _ABORT
 
 
 def contradictions(

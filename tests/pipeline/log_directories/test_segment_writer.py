@@ -8,7 +8,6 @@ import pytest
 
 from minibroker_pipeline.decode import scan_headers
 from minibroker_pipeline.log_directories.segment_writer import (
-    LogFileSettings,
     LogOrderError,
     PartitionWriter,
     write_partition_files,
@@ -22,7 +21,7 @@ from minibroker_storage.producer_snapshot import decode_snapshot
 from minibroker_storage.transaction_index import AbortedTxn, decode_all
 from tests.storage.helpers import NOW, SMALL, TOPIC_ID, Batch, Home, a_batch, contents, marker, sequenced
 
-SETTINGS = LogFileSettings(
+SETTINGS = LogConfig(
     segment_bytes=SMALL.segment_bytes,
     index_interval_bytes=SMALL.index_interval_bytes,
     segment_index_bytes=SMALL.segment_index_bytes,
@@ -44,7 +43,7 @@ def log_bytes(directory: Path) -> bytes:
 
 
 def rewritten(
-    source: Path, target: Path, *, pieces: int = 1, settings: LogFileSettings = SETTINGS, base_offset: int = 0
+    source: Path, target: Path, *, pieces: int = 1, settings: LogConfig = SETTINGS, base_offset: int = 0
 ) -> PartitionWriter:
     """Write the same entries with `PartitionWriter`, in this number of calls."""
     target.mkdir()
@@ -204,4 +203,4 @@ def test_offsets_that_do_not_rise_are_refused(tmp_path: Path, offsets: tuple[int
 
 def test_settings_that_kafka_refuses_are_refused() -> None:
     with pytest.raises(ValueError, match=r"segment\.bytes: 3"):
-        LogFileSettings(segment_bytes=3)
+        LogConfig(segment_bytes=3)

@@ -7,10 +7,10 @@ from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.request import Mode
 from minibroker_pipeline.jobs.reports import Sums, as_json, bytes_text, text_table
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
-from minibroker_pipeline.log_directories.segment_writer import LogFileSettings
 from minibroker_protocol.records.compression import COMPRESSION_LEVELS
 from minibroker_protocol.records.header import MAGIC_V2, CompressionCodec
 from minibroker_protocol.records.varint import INT32_MAX
+from minibroker_storage.config import LogConfig
 
 Format = Literal["v0", "v1", "v2"]
 Droppable = Literal["headers", "timestamps", "transactions"]
@@ -86,13 +86,13 @@ class ConvertSettings:
         """The number of the codec."""
         return None if self.codec is None else CODEC_NAMES.index(self.codec)
 
-    def files(self) -> LogFileSettings:
+    def files(self) -> LogConfig:
         """Return the settings for writing files.
 
         Raises:
             ValueError: Kafka refuses a value.
         """
-        return LogFileSettings(segment_bytes=self.segment_bytes, index_interval_bytes=self.index_interval_bytes)
+        return LogConfig(segment_bytes=self.segment_bytes, index_interval_bytes=self.index_interval_bytes)
 
     def changes(self, topic: str) -> bool:
         """Return whether to convert this topic. An internal topic is converted only if `topics` names it."""

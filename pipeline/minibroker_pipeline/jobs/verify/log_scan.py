@@ -29,8 +29,8 @@ from minibroker_pipeline.jobs.segment_walk import (
     walk_records,
 )
 from minibroker_pipeline.jobs.verify.findings import NOTHING, RESTORE, Findings, Kind
+from minibroker_pipeline.log_directories.log_end_offsets import is_abort_marker
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from minibroker_protocol.records.legacy import check_inner_crcs
@@ -50,9 +50,6 @@ _ENTRY: Final = np.dtype(
         ("is_behind_damage", "?"),  # The bytes before this entry are not an entry.
     ]
 )
-_TYPE_AT: Final = 2
-_TYPE_END: Final = 4
-_ABORT: Final = 0
 
 
 class TransactionEvent(NamedTuple):
@@ -276,17 +273,15 @@ class LogScan:
         attributes = entries.headers["attributes"][good]
         for header in entries.headers[good[attributes & TRANSACTIONAL_FLAG != 0]]:
             producer, offset = int(header["producer_id"]), int(header["base_offset"])
-            position, size = int(header["position"]), int(header["size"])
+            position = int(header["position"])
             if not header["attributes"] & CONTROL_FLAG:
                 if producer not in self._open:
                     self._open.add(producer)
                     self.transactions.append(TransactionEvent(producer, offset, entries.position + position, None))
                 continue
             self._open.discard(producer)
-            for record in next(iter_batches(entries.data[position : position + size])):
-                kind = int.from_bytes((record.key or b"")[_TYPE_AT:_TYPE_END], "big")
-                event = TransactionEvent(producer, record.offset, entries.position + position, kind == _ABORT)
-                self.transactions.append(event)
+            is_abort = is_abort_marker(entries.data, position)
+            self.transactions.append(TransactionEvent(producer, offset, entries.position + position, is_abort))
 
     def _check_offsets(self) -> None:
         """Check that the offsets of each entry follow those of the previous one, and are within the segment."""
