@@ -178,14 +178,14 @@ _RECORD_BUILDERS: Final[dict[str, Callable[[ColumnBuilder, RecordTable], pa.Arra
 
 _BATCH_BUILDERS: Final[dict[str, Callable[[_BatchColumns, str], pa.Array]]] = {
     "timestampType": _BatchColumns.timestamp_type,
-    "magic": lambda around, name: around.spread(name, around.header("magic")),
+    "magic": lambda batch, name: batch.spread(name, batch.header("magic")),
     "codec": _BatchColumns.codec,
-    "producerId": lambda around, name: around.spread(name, around.header("producer_id")),
-    "producerEpoch": lambda around, name: around.spread(name, around.header("producer_epoch")),
+    "producerId": lambda batch, name: batch.spread(name, batch.header("producer_id")),
+    "producerEpoch": lambda batch, name: batch.spread(name, batch.header("producer_epoch")),
     "sequence": _BatchColumns.sequence,
-    "isTransactional": lambda around, name: around.spread(name, around.flag(0x10)),
-    "isControl": lambda around, name: around.spread(name, around.flag(0x20)),
-    "leaderEpoch": lambda around, name: around.spread(name, around.header("leader_epoch")),
-    "batchBaseOffset": lambda around, name: around.spread(name, around.base_offsets),
-    "batchSize": lambda around, name: around.spread(name, around.header("size")),
+    "isTransactional": lambda batch, name: batch.spread(name, batch.flag(0x10)),
+    "isControl": lambda batch, name: batch.spread(name, batch.flag(0x20)),
+    "leaderEpoch": lambda batch, name: batch.spread(name, batch.header("leader_epoch")),
+    "batchBaseOffset": lambda batch, name: batch.spread(name, batch.base_offsets),
+    "batchSize": lambda batch, name: batch.spread(name, batch.header("size")),
 }

@@ -80,7 +80,6 @@ class PartitionSummary:
     """
 
     log_end_offset: int
-    segments: tuple[WrittenSegment, ...] = ()
     producers: Mapping[int, ProducerStateEntry] | None = field(default_factory=dict[int, ProducerStateEntry])
     epochs: tuple[EpochEntry, ...] = ()
 
@@ -311,7 +310,6 @@ class PartitionWriter:
         """The summary for `write_partition_files`, after the writer is closed."""
         return PartitionSummary(
             log_end_offset=self.log_end_offset,
-            segments=tuple(self._segments),
             producers=dict(self._producers.active),
             epochs=self._epochs.entries,
         )

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from minibroker_pipeline.decode import BATCH_COLUMNS, RECORD_COLUMNS, schema_of
@@ -36,7 +35,3 @@ def test_the_arrow_schema_is_what_spark_makes_of_the_connectors_own() -> None:
     spark = types.StructType([types.StructField(name, kind) for name, kind in fields.items()])
     ours = schema_of((*RECORD_COLUMNS, "headers", *BATCH_COLUMNS))
     assert ours.equals(to_arrow_schema(spark, timezone="UTC"))
-
-
-def test_columns_come_in_the_order_of_the_question() -> None:
-    assert schema_of(("offset", "key")) == pa.schema([("offset", pa.int64()), ("key", pa.binary())])

@@ -4,12 +4,9 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-import fsspec
 import pytest
 from pyspark.sql import SparkSession
 
-from minibroker_pipeline.jobs.diff import diff
-from minibroker_pipeline.jobs.stats import stats
 from minibroker_pipeline.jobs.verify import Finding, Kind, VerifySettings, verify
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
@@ -481,20 +478,3 @@ def test_processes_and_spark_find_the_same(tmp_path: Path, spark: SparkSession) 
     here = verify([str(tmp_path)]).as_json()
     assert len(here["findings"]) == 4
     assert verify([str(tmp_path)], processes=2).as_json() == here == verify([str(tmp_path)], spark=spark).as_json()
-
-
-def test_directories_behind_an_address_are_looked_at_likewise(tmp_path: Path) -> None:
-    partition = sound(tmp_path)
-    memory = fsspec.filesystem("memory")
-    memory.put(str(tmp_path), "/verified", recursive=True)
-    try:
-        report = verify(["memory://verified"])
-        assert report.findings == []
-        assert report.records == 40
-        assert stats(["memory://verified"]).total().counts.records == 40
-        assert diff(str(tmp_path), "memory://verified").is_equal
-        memory.rm(f"/verified/{partition.name}/{0:020d}.index")
-        (finding,) = verify(["memory://verified"]).findings
-        assert finding.path.startswith("memory://")
-    finally:
-        memory.rm("/verified", recursive=True)

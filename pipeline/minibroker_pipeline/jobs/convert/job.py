@@ -384,18 +384,17 @@ def _assemble_partition(
     line = ConvertLine(source.topic, source.partition, log_end_offset=log.end_offset)
     written = sorted(segment for part in converted for segment in part.segments)
     first = source.segments[0].base_offset if source.segments else log.end_offset
-    with PartitionWriter(directory, settings.files(), base_offset=first) as writer:
-        for segment in written:
-            writer.adopt(segment)
-        if writer.log_end_offset < log.end_offset:
-            writer.roll(log.end_offset)  # The end of the log was omitted, but its offsets are used up.
-    line.segments = len(writer.summary.segments)
+    writer = PartitionWriter(directory, settings.files(), base_offset=first)
+    for segment in written:
+        writer.adopt(segment)
+    if writer.log_end_offset < log.end_offset:
+        writer.roll(log.end_offset)  # The end of the log was omitted, but its offsets are used up.
+    line.segments = len(writer.close())
     for part in converted:
         line.counts.add(part.counts)
     has_producers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
     summary = PartitionSummary(
         log_end_offset=log.end_offset,
-        segments=writer.summary.segments,
         producers=log.producers.producers if has_producers else {},
         epochs=_epochs(directory, log, converted) if has_producers else (),
     )
