@@ -6,10 +6,9 @@ blocks is an int64 array with a row per block and the columns below. An engine f
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.headers import as_bytes, chosen
@@ -94,40 +93,6 @@ class RecordTable(NamedTuple):
     value_size: NDArray[np.int32]
     headers_at: NDArray[np.int32]
     header_count: NDArray[np.int32]
-
-
-class RecordEngine(Protocol):
-    """An engine that finds and gathers records. `numba_engine` and `numpy_engine` implement it."""
-
-    #: The preferred amount of data per call, as a multiple of `chunk_bytes`.
-    chunk_factor: int
-
-    def chase(
-        self, data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        """See `headers.chase_entries`."""
-        ...
-
-    def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
-        """See `headers.wrong_crcs`."""
-        ...
-
-    def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:
-        """Return the records of the blocks with offsets in [first, limit).
-
-        This fills the column ROWS of the blocks, and IS_BAD where bytes are not records. A bad block has no rows.
-        """
-        ...
-
-    def binary(
-        self, data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32], rows: int
-    ) -> pa.BinaryArray:
-        """Return the values at these positions as an Arrow array that does not refer to `data`."""
-        ...
-
-    def headers(self, table: RecordTable) -> tuple[pa.Buffer, pa.Buffer, pa.BinaryArray, pa.BinaryArray]:
-        """Return the validity, the list offsets, all keys and all values of the headers column."""
-        ...
 
 
 _CODECS = tuple(CompressionCodec)

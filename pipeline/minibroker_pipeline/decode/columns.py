@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, ROWS, RecordEngine, RecordTable
+from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, ROWS, RecordTable
 from minibroker_pipeline.decode.headers import chosen
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.decode.request import HEADERS_TYPE, schema_of
 
 CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, RecordEngine, record_groups
+from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, record_groups
 from minibroker_pipeline.decode.columns import ColumnBuilder
 from minibroker_pipeline.decode.headers import (
     DamageHandler,
@@ -20,6 +20,7 @@ from minibroker_pipeline.decode.headers import (
     find_positions,
     read_headers,
 )
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine, engine_named
 from minibroker_protocol.records.varint import INT32_MAX
 

@@ -370,6 +370,17 @@ def next_entry(view: memoryview, position: int) -> int | None:
     return None
 
 
+def find_damage(view: memoryview, position: int) -> tuple[int, str | None]:
+    """Return the end of the bytes at a position that are not an entry, and their fault.
+
+    The fault is None if the data merely ends within an entry.
+    """
+    fault, following = stop_fault(view, position), next_entry(view, position)
+    if following is None:
+        return len(view), fault
+    return following, fault or "batch length: it reaches beyond entries that follow"
+
+
 def _candidates(data: NDArray[np.uint8], position: int, until: int) -> list[int]:
     """Return the positions in [position, until) with a valid magic and a length that ends within the data."""
     candidates = np.flatnonzero(data[position + MAGIC_AT : until + MAGIC_AT] <= MAGIC_V2) + position
@@ -408,16 +419,13 @@ class DamageHandler:
         Raises:
             DamagedLogError: the mode is "failfast", and the data does not merely end within an entry.
         """
-        fault = stop_fault(self._view, position)
-        end = len(self._view)
         if self._request.mode == "failfast":
+            fault = stop_fault(self._view, position)
             if fault is not None:
-                self.entry(position, offset_at(self._view, position), end - position, fault)
+                self.entry(position, offset_at(self._view, position), len(self._view) - position, fault)
             return None
-        next_position = next_entry(self._view, position)
-        if next_position is None and fault is None:
+        end, damage = find_damage(self._view, position)
+        if damage is None:
             return None
-        end_position = end if next_position is None else next_position
-        reason = fault or "batch length: it reaches beyond entries that follow"
-        self.entry(position, offset_at(self._view, position), end_position - position, reason)
-        return end_position
+        self.entry(position, offset_at(self._view, position), end - position, damage)
+        return end

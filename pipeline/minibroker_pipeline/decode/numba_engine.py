@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import kernel
 from minibroker_pipeline.decode.blocks import RecordTable, max_rows
 from minibroker_pipeline.decode.headers import as_bytes, chosen, use_chase, wrong_crcs
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 
 _MIN_ROWS: Final = 4096
 _FIELDS: Final = 6
@@ -64,8 +65,8 @@ def allocate_array(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
     return buffer, np.frombuffer(buffer, np.uint8)
 
 
-class NumbaEngine:
-    """The `blocks.RecordEngine` of numba. A table is valid until the next `walk` of the same thread."""
+class NumbaEngine(RecordEngine):
+    """Finds and gathers records with the compiled kernel. A table is valid until the next `walk` of the same thread."""
 
     chunk_factor = 1
     chase = staticmethod(kernel.chase)

@@ -11,7 +11,7 @@ is used, whatever the bytes contain: a lane with invalid bytes continues at an e
 dropped at the end.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ from minibroker_pipeline.decode.blocks import (
     WRAPPER_V1,
     RecordTable,
 )
-from minibroker_pipeline.decode.headers import chase_entries, wrong_crcs
+from minibroker_pipeline.decode.headers import Chase, chase_entries, wrong_crcs
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.header import (
     CODEC_MASK,
@@ -368,15 +368,26 @@ def find_headers(data: _Bytes, at: _Ints, count: _Ints, end: _Ints) -> tuple[NDA
     return fields, bad
 
 
-class LanesEngine:
-    """The `blocks.RecordEngine` of NumPy."""
+class RecordEngine:
+    """Finds and gathers records with NumPy. `numba_engine` overrides all methods.
+
+    Attributes:
+        chunk_factor: the preferred amount of data per call, as a multiple of `chunk_bytes`.
+        chase: see `headers.chase_entries`.
+    """
 
     chunk_factor = 8
-    chase = staticmethod(chase_entries)
-    wrong_crcs = staticmethod(wrong_crcs)
+    chase: ClassVar[Chase] = staticmethod(chase_entries)
+
+    def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
+        """See `headers.wrong_crcs`."""
+        return wrong_crcs(view, headers)
 
     def walk(self, data: _Bytes, blocks: _Ints, first: int, limit: int) -> RecordTable:
-        """See `RecordEngine.walk`."""
+        """Return the records of the blocks with offsets in [first, limit).
+
+        This fills the column ROWS of the blocks, and IS_BAD where bytes are not records. A bad block has no rows.
+        """
         is_v2 = blocks[:, KIND] == V2
         counts = np.where(is_v2, blocks[:, COUNT], 0)
         impossible = (counts < 0) | (counts * _MIN_RECORD_SIZE > blocks[:, END] - blocks[:, START])
@@ -415,10 +426,8 @@ class LanesEngine:
         return RecordTable(data, numbers.shape[1], columns.offsets[selected], columns.timestamps[selected], *numbers)
 
     def binary(self, data: _Bytes, at: NDArray[np.int32], size: NDArray[np.int32], rows: int) -> pa.BinaryArray:
-        """See `RecordEngine.binary`.
-
-        The ascending values and the gaps between them form an array over the original bytes.
-        """
+        """Return the values at these positions as an Arrow array that does not refer to `data`."""
+        # The ascending values and the gaps between them form an array over the original bytes.
         starts, sizes = at[:rows], size[:rows]
         if not rows:
             return pa.array([], pa.binary())
@@ -431,7 +440,7 @@ class LanesEngine:
         return both.take(values)
 
     def headers(self, table: RecordTable) -> tuple[pa.Buffer, pa.Buffer, pa.BinaryArray, pa.BinaryArray]:
-        """See `RecordEngine.headers`."""
+        """Return the validity, the list offsets, all keys and all values of the headers column."""
         count = table.header_count[: table.rows]
         lines = np.flatnonzero(count > 0)
         end = np.full(len(lines), len(table.data))
@@ -446,4 +455,4 @@ class LanesEngine:
         return validity, pa.py_buffer(lists), keys, values
 
 
-ENGINE: Final = LanesEngine()
+ENGINE: Final = RecordEngine()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode import Damage, DamagedLogError, DecodeRequest, load_engine
-from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.decode.headers import Selection
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.filesystem import LocalFileSystem, OpenFile, read_if_there
 from minibroker_pipeline.jobs.reports import Sums, as_json, bytes_text, text_table
 from minibroker_pipeline.jobs.segment_walk import (

@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import Damage, DecodeRequest
-from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, RecordEngine, RecordTable, record_groups
+from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, RecordTable, record_groups
 from minibroker_pipeline.decode.headers import (
     as_bytes,
     fault_of,
+    find_damage,
     find_positions,
-    next_entry,
     offset_at,
     read_headers,
     stop_fault,
 )
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.filesystem import OpenFile
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
@@ -97,16 +98,11 @@ def _size_at(data: memoryview) -> int:
 
 
 def _no_entries(position: int, remainder: memoryview) -> BadBytes:
-    """Describe the bytes at the start of `rest`, the remainder of a file, which do not form a whole entry."""
-    offset = offset_at(remainder, 0)
+    """Describe the bytes at the start of a file's remainder, which do not form a whole entry."""
     if not np.frombuffer(remainder, np.uint8).any():
         return BadBytes(position, len(remainder), None, ZEROS)
-    fault = stop_fault(remainder, 0)
-    next_position = next_entry(remainder, 0)
-    if next_position is not None:
-        fault = fault or "batch length: it reaches beyond entries that follow"
-        return BadBytes(position, next_position, offset, fault)
-    return BadBytes(position, len(remainder), offset, fault or CUT_SHORT)
+    size, fault = find_damage(remainder, 0)
+    return BadBytes(position, size, offset_at(remainder, 0), fault or CUT_SHORT)
 
 
 def walk_records(

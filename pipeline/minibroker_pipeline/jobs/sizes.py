@@ -7,18 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.assemble import varint_sizes
-from minibroker_pipeline.decode.blocks import (
-    END,
-    ENTRY,
-    IS_BAD,
-    KIND,
-    PLAIN_V0,
-    PLAIN_V1,
-    ROWS,
-    START,
-    V2,
-    RecordEngine,
-)
+from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, KIND, PLAIN_V0, PLAIN_V1, ROWS, START, V2
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.jobs.reports import Sums
 from minibroker_pipeline.jobs.segment_walk import Entries, WalkedRecords
 from minibroker_protocol.errors import EncodeError

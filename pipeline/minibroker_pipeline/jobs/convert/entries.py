@@ -19,20 +19,10 @@ from minibroker_pipeline.decode.assemble import (
     encode_rows,
     groups_table,
 )
-from minibroker_pipeline.decode.blocks import (
-    END,
-    ENTRY,
-    IS_BAD,
-    KIND,
-    ROWS,
-    START,
-    WRAPPER_V0,
-    RecordEngine,
-    RecordTable,
-    inflate,
-)
+from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, KIND, ROWS, START, WRAPPER_V0, RecordTable, inflate
 from minibroker_pipeline.decode.encoder import binary_of
 from minibroker_pipeline.decode.headers import Selection
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertCounts, ConvertError, ConvertSettings, Droppable
 from minibroker_pipeline.jobs.segment_walk import BadBytes, Entries, WalkedRecords, describe_entry, walk_records
 from minibroker_pipeline.jobs.sizes import BATCH_BYTES as USUAL_BATCH_BYTES

@@ -11,7 +11,7 @@ import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange, load_engine
 from minibroker_pipeline.decode.assemble import EncodedBatches
-from minibroker_pipeline.decode.blocks import RecordEngine
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.filesystem import FileSystem, LocalFileSystem, open_listed, read_if_there
 from minibroker_pipeline.jobs.convert.entries import EntryConverter, LogSource
 from minibroker_pipeline.jobs.convert.settings import ConvertCounts, ConvertLine, ConvertReport, ConvertSettings

@@ -15,10 +15,10 @@ from minibroker_pipeline.decode.blocks import (
     ROWS,
     V2,
     WRAPPER_V0,
-    RecordEngine,
     RecordTable,
     inflate,
 )
+from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
