@@ -1,6 +1,6 @@
 """Options of Spark queries with `format("minibroker")`: shared checks of names and values for source and sink."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -9,36 +9,25 @@ class OptionError(ValueError):
     """An unknown option or an invalid value. The message names the option and lists the valid choices."""
 
 
-def check_names(given: Iterable[str], known: Mapping[str, str]) -> None:
-    """Check that all options are known.
+def read_options(given: Mapping[str, str], known: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
+    """Parse the options of a query and return their values by attribute name.
 
     Args:
-        given: lowercase names of options.
-        known: the proper spelling of each option by its lowercase name.
+        given: texts by option name, in any case.
+        known: the attribute and the parser of each option. Later options of an attribute override earlier ones.
 
     Raises:
-        OptionError: a name is unknown. The message suggests a similar one.
+        OptionError: an option is unknown, or a parser refuses its text. The message suggests a similar name.
     """
-    for name in given:
-        if name not in known:
-            similar = get_close_matches(name, known, n=1)
-            hint = f"; is {known[similar[0]]} meant?" if similar else f" (known: {', '.join(sorted(known.values()))})"
-            raise OptionError(f"there is no option {name!r}{hint}")
-
-
-def read_simple(given: Mapping[str, str], simple: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
-    """Parse the given options and return their values by attribute name.
-
-    Args:
-        given: texts by lowercase option name.
-        simple: the attribute and the parser of each option.
-
-    Raises:
-        OptionError: a parser refuses its text.
-    """
+    texts = {name.lower(): text for name, text in given.items()}
+    names = {name.lower(): name for name in known}
+    for name in [name for name in texts if name not in names]:
+        similar = get_close_matches(name, names, n=1)
+        hint = f"; is {names[similar[0]]} meant?" if similar else f" (known: {', '.join(sorted(known))})"
+        raise OptionError(f"there is no option {name!r}{hint}")
     values: dict[str, Any] = {}
-    for option, (attribute, read) in simple.items():
-        text = given.get(option.lower())
+    for option, (attribute, read) in known.items():
+        text = texts.get(option.lower())
         if text is not None:
             try:
                 values[attribute] = read(text)

@@ -138,7 +138,7 @@ class LogTail:
         high_watermark: HighWatermark = "auto",
     ) -> None:
         self._verify_crc = verify_crc
-        self._permissive = permissive
+        self.is_permissive = permissive
         self._high_watermark = high_watermark
         self._segment: SegmentFiles | None = None
         self._position = 0
@@ -241,11 +241,6 @@ class LogTail:
                         return int(position)
         return 0
 
-    @property
-    def is_permissive(self) -> bool:
-        """Whether damage is skipped."""
-        return self._permissive
-
     @staticmethod
     def _indexed_at(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
         """Return the position of the last indexed batch that ends at or below `offset`."""
@@ -309,7 +304,7 @@ class LogTail:
         damaged_bytes = remaining if next_position is None else next_position
         reason = fault or "batch length: it reaches beyond entries that follow"
         self._set_damage(path, Damage(self._position, self.log_end_offset, damaged_bytes, reason))
-        if not self._permissive:
+        if not self.is_permissive:
             return False
         self._position += damaged_bytes
         return next_position is not None

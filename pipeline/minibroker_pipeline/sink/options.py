@@ -12,7 +12,7 @@ from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.encoder import encode
 from minibroker_pipeline.log_directories.directory_commit import local_path
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
-from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
+from minibroker_pipeline.query_options import OptionError, flag, one_of, positive, read_options
 from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.config import MIN_SEGMENT_BYTES, LogConfig
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
@@ -62,9 +62,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         OptionError: an option is unknown, missing or invalid.
         DirectoryStateError: the target is not a local directory.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    check_names(given, _OPTION_NAMES)
-    values = read_simple(given, _SIMPLE)
+    values = read_options(options, _OPTIONS)
     if not values.get("target"):
         raise OptionError("path: a data directory has to be named, as in .save(directory)")
     values["target"] = local_path(values["target"])
@@ -152,7 +150,7 @@ def _partitions(text: str) -> int:
     return number
 
 
-_SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+_OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "path": ("target", str),
     "topic": ("topic", str),
     "partitions": ("partitions", _partitions),
@@ -165,5 +163,4 @@ _SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "keepOffsets": ("keep_offsets", flag),
     "timestampType": ("timestamp_type", one_of("CreateTime", LOG_APPEND_TIME)),
 }
-_OPTION_NAMES: Final = {name.lower(): name for name in _SIMPLE}
 _SAMPLE_ROW: Final = pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["value"])

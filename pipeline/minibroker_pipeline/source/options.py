@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS
 from minibroker_pipeline.decode.request import ENGINES, Engine, Isolation, Mode, engine_named
 from minibroker_pipeline.log_directories.log_end_offsets import HighWatermark
-from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
+from minibroker_pipeline.query_options import OptionError, flag, one_of, positive, read_options
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -80,15 +80,12 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     Raises:
         OptionError: an option is unknown, missing or invalid.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    check_names(given, _OPTION_NAMES)
-    values = read_simple(given, _SIMPLE)
+    values = read_options(options, _OPTIONS)
     if not values.get("paths"):
         raise OptionError("path: a data directory has to be named, as in .load(directory)")
     if sum(name in values for name in ("topics", "topics_pattern", "assignment")) > 1:
         raise OptionError("only one of topics, topicsPattern and topic.partitions can be named")
-    values["starting"] = _position(given, "starting")
-    values["ending"] = ending = _position(given, "ending")
+    ending = values.get("ending")
     if ending is not None and EARLIEST in _numbers_of(ending):
         raise OptionError("endingOffsets: earliest, or -2, is not an end")
     return SourceOptions(**values)
@@ -97,21 +94,6 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 def _numbers_of(position: Position) -> list[int | None]:
     by_topic = position.offsets or {}
     return [position.everywhere, *(offset for offsets in by_topic.values() for offset in offsets.values())]
-
-
-def _position(given: Mapping[str, str], which: str) -> Position | None:
-    """Parse a starting or ending position.
-
-    As in the connector, timestamps override offsets, and one timestamp for all partitions overrides one for each.
-    """
-    for suffix, read in _POSITIONS.items():
-        text = given.get(f"{which}{suffix}".lower())
-        if text is not None:
-            try:
-                return read(text)
-            except ValueError as error:
-                raise OptionError(f"{which}{suffix}: {text!r}: {error}") from None
-    return None
 
 
 def _offsets(text: str) -> Position:
@@ -188,7 +170,13 @@ def _milliseconds(text: str) -> int:
     return int(text)
 
 
-_SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+_POSITIONS: Final[dict[str, Callable[[str], Position]]] = {
+    "Offsets": _offsets,
+    "OffsetsByTimestamp": lambda text: Position(timestamps=_by_partition(text)),
+    "Timestamp": lambda text: Position(timestamp=_milliseconds(text)),
+}
+"""Ends of the names of positions. As in the connector, the last of them overrides the others."""
+_OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "path": ("paths", _paths),
     "paths": ("paths", _paths),
     "topics": ("topics", _names),
@@ -213,13 +201,5 @@ _SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "includeDamage": ("include_damage", flag),
     "filterPushdown": ("filter_pushdown", flag),
     "storageOptions": ("storage", _storage),
-}
-_POSITIONS: Final[dict[str, Callable[[str], Position]]] = {
-    "Timestamp": lambda text: Position(timestamp=_milliseconds(text)),
-    "OffsetsByTimestamp": lambda text: Position(timestamps=_by_partition(text)),
-    "Offsets": _offsets,
-}
-_OPTION_NAMES: Final = {
-    name.lower(): name
-    for name in (*_SIMPLE, *(f"{which}{suffix}" for which in ("starting", "ending") for suffix in _POSITIONS))
+    **{f"{which}{suffix}": (which, read) for which in ("starting", "ending") for suffix, read in _POSITIONS.items()},
 }
