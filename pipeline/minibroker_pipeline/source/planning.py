@@ -89,47 +89,6 @@ class _SegmentPart(NamedTuple):
     high: int
 
 
-def plan_ranges(
-    log: PartitionLog, tail: LogTail, interval: OffsetInterval, *, split_bytes: int = SPLIT_BYTES
-) -> Iterator[LogRange]:
-    """Yield the ranges to read of a log, in offset order. `tail` must have been updated with the log.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    if interval.first >= interval.end:
-        return
-    bounds = np.array([segment.base_offset for segment in log.segments], np.int64)
-    first = max(int(np.searchsorted(bounds, interval.first, side="right")) - 1, 0)
-    end_segment = int(np.searchsorted(bounds, interval.end, side="left"))
-    aborted = _Aborted(log, first, tail)
-    for number in range(first, end_segment):
-        segment = log.segments[number]
-        next_base = log.end_of(number)
-        # A broker may be writing the last segment, so only the bytes before the known end of the log are read.
-        size = segment.size if next_base is not None else min(tail.end_position, segment.size)
-        first_offset = max(interval.first, segment.base_offset)
-        end_offset = interval.end if next_base is None else min(interval.end, next_base)
-        if not size:
-            continue
-        offset_before = _offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
-        if offset_before is None:
-            continue
-        for part in _segment_parts(log, segment, size, max(first_offset, offset_before), end_offset, split_bytes):
-            yield LogRange(
-                log.filesystem,
-                log.path(segment),
-                log.topic,
-                log.partition,
-                part.position,
-                part.end_position,
-                first_offset,
-                end_offset,
-                segment.identity,
-                aborted.between(max(part.low, first_offset), min(part.high, end_offset)),
-            )
-
-
 def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | None, *, is_last: bool) -> int | None:
     """Return an offset at or before the first record with this timestamp or a later one.
 
@@ -296,8 +255,43 @@ class QueryLog(NamedTuple):
         return f"{self.log.topic}-{self.log.partition}"
 
     def ranges(self, interval: OffsetInterval, split_bytes: int) -> Iterator[LogRange]:
-        """See `plan_ranges`."""
-        return plan_ranges(self.log, self.tail, interval, split_bytes=split_bytes)
+        """Yield the ranges to read, in offset order.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        log, tail = self.log, self.tail
+        if interval.first >= interval.end:
+            return
+        bounds = np.array([segment.base_offset for segment in log.segments], np.int64)
+        first = max(int(np.searchsorted(bounds, interval.first, side="right")) - 1, 0)
+        end_segment = int(np.searchsorted(bounds, interval.end, side="left"))
+        aborted = _Aborted(log, first, tail)
+        for number in range(first, end_segment):
+            segment = log.segments[number]
+            next_base = log.end_of(number)
+            # A broker may be writing the last segment, so only the bytes before the known end of the log are read.
+            size = segment.size if next_base is not None else min(tail.end_position, segment.size)
+            first_offset = max(interval.first, segment.base_offset)
+            end_offset = interval.end if next_base is None else min(interval.end, next_base)
+            if not size:
+                continue
+            offset_before = _offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
+            if offset_before is None:
+                continue
+            for part in _segment_parts(log, segment, size, max(first_offset, offset_before), end_offset, split_bytes):
+                yield LogRange(
+                    log.filesystem,
+                    log.path(segment),
+                    log.topic,
+                    log.partition,
+                    part.position,
+                    part.end_position,
+                    first_offset,
+                    end_offset,
+                    segment.identity,
+                    aborted.between(max(part.low, first_offset), min(part.high, end_offset)),
+                )
 
     def check(self) -> None:
         """Check the end of the log.
