@@ -61,9 +61,9 @@ class Cluster:
         Raises:
             AssertionError: one of them does not start in time.
         """
-        own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        self.url = self._daemon(_MASTER_READY, "org.apache.spark.deploy.master.Master", *own)
-        worker = ("org.apache.spark.deploy.worker.Worker", self.url, *own, "--cores", "2", "--memory", "1g")
+        addresses = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        self.url = self._daemon(_MASTER_READY, "org.apache.spark.deploy.master.Master", *addresses)
+        worker = ("org.apache.spark.deploy.worker.Worker", self.url, *addresses, "--cores", "2", "--memory", "1g")
         self._daemon(_WORKER_READY, *worker)
 
     def close(self) -> None:
@@ -99,20 +99,20 @@ class Cluster:
         )
         self._children.append(child)
         output: list[str] = []
-        found: list[str] = []
-        known = threading.Event()
+        result: list[str] = []
+        is_known = threading.Event()
 
         def drain() -> None:
             assert child.stderr is not None
             with child.stderr as lines:
                 for line in lines:
                     output.append(line)
-                    if not found and (match := ready.search(line)):
-                        found.append(match[1])
-                        known.set()
-            known.set()
+                    if not result and (match := ready.search(line)):
+                        result.append(match[1])
+                        is_known.set()
+            is_known.set()
 
         threading.Thread(target=drain, daemon=True).start()
-        known.wait(PATIENCE_S)
-        assert found, "".join(output)
-        return found[0]
+        is_known.wait(PATIENCE_S)
+        assert result, "".join(output)
+        return result[0]

@@ -93,9 +93,9 @@ def run(site: Site, script: str, python: str | None = None) -> str:
     """Run commands of the page with our master in place of theirs, and return their output."""
     assert "spark://host:7077" in script
     script = script.replace("spark://host:7077", site.cluster.url).replace("/var/lib/minibroker", site.logs)
-    done = site.cluster.run(script, site.directory, {"PYSPARK_PYTHON": python or site.python})
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    completed = site.cluster.run(script, site.directory, {"PYSPARK_PYTHON": python or site.python})
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
 
 
 def counts(output: str) -> list[list[str]]:
@@ -105,10 +105,10 @@ def counts(output: str) -> list[list[str]]:
 
 
 def test_the_workers_do_not_have_this_distribution(site: Site) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [site.python, "-c", "import pyarrow, numba, minibroker_pipeline"], capture_output=True, text=True, check=False
     )
-    assert "No module named 'minibroker_pipeline'" in done.stderr
+    assert "No module named 'minibroker_pipeline'" in completed.stderr
 
 
 def test_a_wheel_goes_along_as_a_zip(site: Site) -> None:

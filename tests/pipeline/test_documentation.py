@@ -78,9 +78,9 @@ def here(logs: Path, home: Path) -> Callable[[str], str]:
 
 def pieces(page: str) -> Iterator[Block]:
     """Yield the blocks to run here. Blocks in any other language are output."""
-    found = [block for block in blocks(page) if block.language in {"python", "sh"}]
-    assert found
-    return (block for block in found if (page, block.heading) not in ELSEWHERE)
+    result = [block for block in blocks(page) if block.language in {"python", "sh"}]
+    assert result
+    return (block for block in result if (page, block.heading) not in ELSEWHERE)
 
 
 # Spark's JVM keeps its first working directory, so relative paths are made absolute.
@@ -182,11 +182,11 @@ def test_a_broker_runs_as_its_page_says(logs: Path, tmp_path: Path) -> None:
             documented.partition(" # ")[0].replace("FILE.log", file).replace("./data/orders-0", str(logs / "orders-0"))
         )
         arguments = shlex.split(line)
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", *arguments], env=environment(), capture_output=True, timeout=PATIENCE_S, check=False
         )
-        assert done.returncode == 0, line
-        assert done.stdout
+        assert completed.returncode == 0, line
+        assert completed.stdout
 
 
 def test_nothing_is_left_out_that_is_not_there() -> None:

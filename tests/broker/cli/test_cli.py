@@ -107,7 +107,7 @@ def test_a_signal_ends_it_with_status_0_and_the_temporary_directory_is_gone(
 def test_several_brokers_say_in_one_line_where_they_are(serve: Serve) -> None:
     served = serve("--brokers", "3", "--listen", "127.0.0.1:0")
     where = served.words["bootstrap"].split(",")
-    assert [f"{each.host}:{each.port}" for each in served.metadata().brokers] == where
+    assert [f"{node.host}:{node.port}" for node in served.metadata().brokers] == where
     assert len(set(where)) == 3
     assert served.end() == (0, "")
 
@@ -312,14 +312,14 @@ def test_a_data_directory_in_use_is_refused(refused: Callable[..., str], tmp_pat
     ],
 )
 def test_listeners_that_cannot_be_served_are_refused(tmp_path: Path, listeners: str, reason: str) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(tmp_path), "--set", f"listeners={listeners}"],
         capture_output=True,
         text=True,
         check=False,
         timeout=PATIENCE_S,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"minibroker: {reason}\n")
+    assert (completed.returncode, completed.stdout, completed.stderr) == (1, "", f"minibroker: {reason}\n")
 
 
 def test_an_address_in_use_is_named(refused: Callable[..., str]) -> None:
@@ -464,5 +464,5 @@ def test_the_page_about_serving_has_every_option() -> None:
         if line.startswith("| `-")
         for word in re.findall(r"-[-\w]+", line.split("|")[1])
     }
-    known = make_parser(["serve"]).parse_args(["serve"]).parser.format_usage()
-    assert set(re.findall(r"\[(--?[a-z][a-z-]*)", known)) - {"-h"} == listed
+    usage = make_parser(["serve"]).parse_args(["serve"]).parser.format_usage()
+    assert set(re.findall(r"\[(--?[a-z][a-z-]*)", usage)) - {"-h"} == listed

@@ -48,9 +48,9 @@ def tapped(tmp_path: Path) -> Iterator[Tapped]:
 @pytest.fixture
 def over(tapped: Tapped) -> list[Entry]:
     """Return the completed requests."""
-    seen: list[Entry] = []
-    recording_of(tapped.services).watch(seen.append)
-    return seen
+    entries: list[Entry] = []
+    recording_of(tapped.services).watch(entries.append)
+    return entries
 
 
 def test_a_line_tells_what_was_asked_by_whom_and_how_it_ended(tapped: Tapped, over: list[Entry]) -> None:
@@ -60,7 +60,7 @@ def test_a_line_tells_what_was_asked_by_whom_and_how_it_ended(tapped: Tapped, ov
     tapped.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     tapped.ask(MetadataRequest(topics=[MetadataRequestTopic(name=f"t{n}") for n in range(7)]), 9)
     who = "from test 127.0.0.1:51234"
-    assert [line_of(each) for each in over] == [
+    assert [line_of(entry) for entry in over] == [
         f"Produce v9 t-0 (2 records, {size} bytes) {who}: ok in 0.0 ms",
         f"Fetch v12 t-0 {who}: ok, 2 records, {size} bytes in 0.0 ms",
         f"Heartbeat v4 group g {who}: UNKNOWN_MEMBER_ID in 0.0 ms",
@@ -72,7 +72,7 @@ def test_requests_without_an_answer_are_told_too(tapped: Tapped, over: list[Entr
     tapped.start_asking(produce_request(batch(b"a"), acks=0), 9)
     faults_of(tapped.services).add(Fault(api="Metadata", disconnect="before"))
     tapped.start_asking(MetadataRequest(topics=None), 9)
-    assert [line_of(each).partition(": ")[2] for each in over] == [
+    assert [line_of(entry).partition(": ")[2] for entry in over] == [
         "no answer",
         "fault {'api': 'Metadata', 'disconnect': 'before'}, no answer",
     ]

@@ -87,10 +87,10 @@ _MAX_MODULES_PER_STEP: Final = 60
 
 def lines_of(program: str) -> list[list[str]]:
     """Return the output of a new process, split into lines and words."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
-    return [line.split() for line in done.stdout.splitlines()]
+    return [line.split() for line in completed.stdout.splitlines()]
 
 
 def test_no_step_loads_much_and_most_clients_need_nothing_else() -> None:
@@ -103,11 +103,11 @@ def test_no_step_loads_much_and_most_clients_need_nothing_else() -> None:
 
 def test_each_module_that_is_loaded_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that cannot be loaded is skipped silently, so this test checks the list."""
-    asked: list[str] = []
-    monkeypatch.setattr(importlib, "import_module", asked.append)
+    names: list[str] = []
+    monkeypatch.setattr(importlib, "import_module", names.append)
     drain(warm_up.load_modules())
-    assert "minibroker.server.handlers.groups" in asked
-    assert [name for name in asked if importlib.util.find_spec(name) is None] == []
+    assert "minibroker.server.handlers.groups" in names
+    assert [name for name in names if importlib.util.find_spec(name) is None] == []
 
 
 def test_what_opens_logs_is_loaded_behind_the_start() -> None:
@@ -130,13 +130,13 @@ def test_garbage_is_collected_while_there_is_nothing_else_to_do() -> None:
 
 
 def test_without_descriptors_a_module_is_left_to_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    names: list[str] = []
 
     def failing(name: str) -> NoReturn:
-        asked.append(name)
+        names.append(name)
         raise OSError(errno.EMFILE, "Too many open files", name)
 
     monkeypatch.setattr(importlib, "import_module", failing)
     steps = sum(1 for _ in warm_up.load_modules())
-    assert len(asked) == steps
-    assert "minibroker.server.handlers.groups" in asked
+    assert len(names) == steps
+    assert "minibroker.server.handlers.groups" in names

@@ -105,8 +105,8 @@ def test_a_batch_is_what_lies_between_two_positions(
 
 
 def test_partitions_and_patterns_choose_what_is_read(spark: SparkSession, broker: Broker, ten_in_each: str) -> None:
-    one = TopicSource(bootstrap=broker.bootstrap_servers, topics={ten_in_each: [1]}, ending={ten_in_each: {1: 2}})
-    assert offsets(read_topics(spark, one)) == [(1, 0), (1, 1)]
+    source = TopicSource(bootstrap=broker.bootstrap_servers, topics={ten_in_each: [1]}, ending={ten_in_each: {1: 2}})
+    assert offsets(read_topics(spark, source)) == [(1, 0), (1, 1)]
     matching = TopicSource(bootstrap=broker.bootstrap_servers, pattern=ten_in_each[:-1] + ".")
     assert read_topics(spark, matching).count() == 20
 
@@ -140,8 +140,8 @@ def test_a_table_goes_to_a_topic_to_parquet_and_to_a_topic_again(
 
     parse(read_topics(spark, TopicSource(bootstrap=bootstrap, topics=topic)), payload).write.parquet(parquet)
     parsed = spark.read.parquet(parquet)
-    found = parsed.where("data is not null").select("data.*").orderBy("id").collect()
-    assert [tuple(row) for row in found] == orders
+    result = parsed.where("data is not null").select("data.*").orderBy("id").collect()
+    assert [tuple(row) for row in result] == orders
 
     create(bootstrap, again, 2)
     to_topic(compose(parsed, payload), bootstrap, again)
@@ -178,8 +178,8 @@ def test_a_table_may_name_topic_partition_and_headers(spark: SparkSession, broke
     columns = "topic STRING, partition INT, value STRING, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
     rows = [(topic, 2, "a", [("h", bytearray(b"1"))]), (topic, 1, "b", None)]
     to_topic(spark.createDataFrame(rows, columns), broker.bootstrap_servers)
-    found = read_topics(spark, TopicSource(bootstrap=broker.bootstrap_servers, topics=topic, headers=True))
+    result = read_topics(spark, TopicSource(bootstrap=broker.bootstrap_servers, topics=topic, headers=True))
     assert [
         (row.partition, row.value, [tuple(header) for header in row.headers or ()])
-        for row in found.orderBy("partition").collect()
+        for row in result.orderBy("partition").collect()
     ] == [(1, b"b", []), (2, b"a", [("h", b"1")])]

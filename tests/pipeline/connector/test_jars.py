@@ -111,11 +111,11 @@ def test_an_unknown_package_is_refused() -> None:
 def test_the_list_for_spark_submit_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = a_folder(tmp_path / "jars", "spark-avro_2.13-4.0.0.jar", "spark-sql-kafka-0-10_2.13-4.2.0.jar")
+    result = a_folder(tmp_path / "jars", "spark-avro_2.13-4.0.0.jar", "spark-sql-kafka-0-10_2.13-4.2.0.jar")
     monkeypatch.setenv(jars.FOLDER_VARIABLE, str(tmp_path / "jars"))
     monkeypatch.setattr("sys.argv", ["jars", "kafka", "avro"])
     assert jars.main() == 0
-    assert capsys.readouterr().out == ",".join(found) + "\n"
+    assert capsys.readouterr().out == ",".join(result) + "\n"
     monkeypatch.setattr("sys.argv", ["jars", "rabbit"])
     assert jars.main() == 2
     assert "there is no 'rabbit'" in capsys.readouterr().err

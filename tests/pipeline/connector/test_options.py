@@ -25,17 +25,19 @@ def test_a_stream_begins_with_the_first_committed_record_and_has_no_end() -> Non
 
 
 def test_offsets_and_instants_are_written_as_the_connector_reads_them() -> None:
-    asked = options(topics=["a", "b"], starting={"a": {0: 5, 1: -2}}, ending={"a": {0: NOON}}, is_stream=False)
-    assert asked["subscribe"] == "a,b"
-    assert asked["startingOffsets"] == '{"a": {"0": 5, "1": -2}}'
-    assert asked["endingOffsetsByTimestamp"] == '{"a": {"0": 1715947200000}}'
+    reader_options = options(topics=["a", "b"], starting={"a": {0: 5, 1: -2}}, ending={"a": {0: NOON}}, is_stream=False)
+    assert reader_options["subscribe"] == "a,b"
+    assert reader_options["startingOffsets"] == '{"a": {"0": 5, "1": -2}}'
+    assert reader_options["endingOffsetsByTimestamp"] == '{"a": {"0": 1715947200000}}'
     assert options(topics="a", starting=NOON)["startingTimestamp"] == "1715947200000"
 
 
 def test_given_options_win() -> None:
-    asked = options(topics="a", max_offsets_per_trigger=10, headers=True, options={"kafka.isolation.level": "x"})
-    assert asked["kafka.isolation.level"] == "x"
-    assert (asked["maxOffsetsPerTrigger"], asked["includeHeaders"]) == ("10", "true")
+    reader_options = options(
+        topics="a", max_offsets_per_trigger=10, headers=True, options={"kafka.isolation.level": "x"}
+    )
+    assert reader_options["kafka.isolation.level"] == "x"
+    assert (reader_options["maxOffsetsPerTrigger"], reader_options["includeHeaders"]) == ("10", "true")
 
 
 @pytest.mark.parametrize(

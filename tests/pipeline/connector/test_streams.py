@@ -40,10 +40,10 @@ def numbers(first: int, end: int) -> Iterable[Message]:
 
 def values_in(folder: Path) -> Counter[bytes]:
     """Count each value in the committed files."""
-    found: Counter[bytes] = Counter()
+    result: Counter[bytes] = Counter()
     for file in committed_files(str(folder)):
-        found.update(pq.ParquetFile(file).read(["value"]).column("value").to_pylist())
-    return found
+        result.update(pq.ParquetFile(file).read(["value"]).column("value").to_pylist())
+    return result
 
 
 def once(first: int, end: int) -> Counter[bytes]:
@@ -95,10 +95,10 @@ def test_a_stream_begins_at_offsets_or_at_an_instant(
     messages = [Message(b"%d" % at, timestamp=int(noon.timestamp() + at) * 1000) for at in range(5)]
     produce(broker.bootstrap_servers, topic, messages)
     positions: list[Position] = [{topic: {0: 3}}, noon + timedelta(seconds=3)]
-    for place, starting in enumerate(positions):
+    for number, starting in enumerate(positions):
         source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic, starting=starting)
-        out = tmp_path / f"out-{place}"
-        finish(stream_to_parquet(stream_topics(spark, source), str(out), str(tmp_path / f"checkpoint-{place}")))
+        out = tmp_path / f"out-{number}"
+        finish(stream_to_parquet(stream_topics(spark, source), str(out), str(tmp_path / f"checkpoint-{number}")))
         assert values_in(out) == once(3, 5)
 
 

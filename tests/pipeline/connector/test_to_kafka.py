@@ -52,7 +52,7 @@ class Move(NamedTuple):
         ):
             script = script.replace(there, here)
         path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-        done = subprocess.run(
+        completed = subprocess.run(
             ["bash", "-e", "-c", script],
             cwd=self.directory,
             env={**os.environ, "PATH": path},
@@ -61,8 +61,8 @@ class Move(NamedTuple):
             timeout=PATIENCE_S,
             check=False,
         )
-        assert done.returncode == 0, script + done.stdout + done.stderr
-        return done.stdout
+        assert completed.returncode == 0, script + completed.stdout + completed.stderr
+        return completed.stdout
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +119,9 @@ def ends(bootstrap: str, topic: str) -> list[int]:
     places = [
         TopicPartition(topic, number) for number in consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions
     ]
-    found = [consumer.get_watermark_offsets(place, PATIENCE_S)[1] for place in places]
+    result = [consumer.get_watermark_offsets(partition, PATIENCE_S)[1] for partition in places]
     consumer.close()
-    return found
+    return result
 
 
 @pytest.mark.torture
@@ -169,13 +169,13 @@ def test_a_directory_of_kafka_is_served_and_goes_back(move: Move) -> None:
         create(served.bootstrap, "made", 1)
         admin = AdminClient({"bootstrap.servers": served.bootstrap})  # The client must outlive its futures.
         admin.delete_topics(["deleted"])["deleted"].result(PATIENCE_S)
-        kept = answers(served.bootstrap, "kept")
-        assert kept.end == 7
+        answers_kept = answers(served.bootstrap, "kept")
+        assert answers_kept.end == 7
         served.terminate()
     finally:
         served.close()
     with running(move.kafka) as bootstrap:
-        assert answers(bootstrap, "kept", list(kept.times)) == kept
+        assert answers(bootstrap, "kept", list(answers_kept.times)) == answers_kept
         assert ends(bootstrap, "kept") == [7, 2]
         assert ends(bootstrap, "deleted") == [0]
         assert [path.name for path in move.kafka.data_dir.iterdir() if path.name.startswith("made-0.")] != []

@@ -94,10 +94,10 @@ def test_without_checksums_only_what_cannot_be_read_is_damage(engine: Engine) ->
 def test_records_that_belie_a_right_checksum_are_damage(
     engine: Engine, change: Callable[[bytearray], bytes], message: str
 ) -> None:
-    before = bytes(batch_at(0))
-    data = before + bytes(change(batch_at(3))) + bytes(batch_at(6))
+    good_batch = bytes(batch_at(0))
+    data = good_batch + bytes(change(batch_at(3))) + bytes(batch_at(6))
     error = damaged(data, engine, file="a.log")
-    assert str(error).startswith(f"a.log: byte {len(before)}, offset 3: {message}")
+    assert str(error).startswith(f"a.log: byte {len(good_batch)}, offset 3: {message}")
     table, report = read_and_report(data, engine, mode="permissive")
     assert table["offset"].to_pylist() == [0, 1, 2, 6, 7, 8]
     assert report.damaged_batches == 1

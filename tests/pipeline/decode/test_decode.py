@@ -284,10 +284,10 @@ def test_any_buffer_will_do_and_rows_outlive_it(engine: Engine, kind: Any) -> No
 
 
 def test_two_readings_at_once_do_not_disturb_each_other(engine: Engine) -> None:
-    one = b"".join(three(3 * index, codec=CODECS[index % 5]) for index in range(20))
+    log = b"".join(three(3 * index, codec=CODECS[index % 5]) for index in range(20))
     two = b"".join(bytes(build_batch([NewRecord(None, b"x" * 99, 0)], base_offset=index)) for index in range(20))
     request = DecodeRequest(columns=("offset", "value"), engine=engine, chunk_bytes=1)
-    pairs = list(zip(decode(one, request), decode(two, request), strict=False))
+    pairs = list(zip(decode(log, request), decode(two, request), strict=False))
     assert len(pairs) > 1
     assert [pair[0]["value"].to_pylist()[:2] for pair in pairs] == [[b"v0", b"v1"]] * len(pairs)
     assert {value for pair in pairs for value in pair[1]["value"].to_pylist()} == {b"x" * 99}

@@ -61,8 +61,8 @@ def test_a_batch_is_byte_for_byte_what_a_producer_would_send() -> None:
     chosen = [NewRecord(b"k", b"v" * 200, 5, (("h", None),)), NewRecord(None, b"", 2**41), NewRecord(b"", None, 0)]
     for codec in CompressionCodec:
         expected = build_batch(chosen, base_offset=7, codec=codec, partition_leader_epoch=4)
-        found = encode(table_of(chosen), base_offset=7, codec=codec.name.lower(), leader_epoch=4)
-        assert found.data == expected
+        result = encode(table_of(chosen), base_offset=7, codec=codec.name.lower(), leader_epoch=4)
+        assert result.data == expected
 
 
 def test_batches_are_full_before_they_exceed_their_size_and_never_empty() -> None:

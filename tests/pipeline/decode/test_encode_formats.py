@@ -56,7 +56,7 @@ def test_a_message_set_is_byte_for_byte_what_the_record_formats_write(
         timestamp_type=TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME,
         log_append_time=log_append_time,
     )
-    found = encode(
+    result = encode(
         rows_of(chosen, offsets),
         magic=magic,
         codec=codec.name.lower(),
@@ -64,8 +64,8 @@ def test_a_message_set_is_byte_for_byte_what_the_record_formats_write(
         batch_bytes=1 << 20,
         log_append_time=log_append_time,
     )
-    assert found.data == expected
-    assert found.headers["crc"].tolist() == [batch.header.crc for batch in iter_batches(found.data)]
+    assert result.data == expected
+    assert result.headers["crc"].tolist() == [batch.header.crc for batch in iter_batches(result.data)]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -83,12 +83,12 @@ def test_a_producers_batches_count_on_from_its_sequence() -> None:
     expected = bytearray()
     for number, sequence in enumerate([2**31 - 4, 2**31 - 1, 2]):
         expected += build_batch(chosen, base_offset=3 * number, base_sequence=sequence, **options)
-    found = encode(
+    result = encode(
         rows_of(chosen * 3, list(range(9))),
         batch_bytes=300,
         producer=Producer(9, 2, 2**31 - 4, is_transactional=True),
     )
-    assert found.data == expected
+    assert result.data == expected
 
 
 def test_a_batch_of_the_brokers_time_has_it_throughout() -> None:

@@ -42,10 +42,10 @@ def test_the_former_engine_plain_is_numpy_with_a_warning() -> None:
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a new interpreter with this interpreter's path."""
     path = os.pathsep.join([environment.pop("FIRST", ""), *sys.path]).strip(os.pathsep)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NUMBA_"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NUMBA_"))}
     return subprocess.run(
         [sys.executable, "-c", script],
-        env={**kept, "PYTHONPATH": path, **environment},
+        env={**inherited, "PYTHONPATH": path, **environment},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -54,7 +54,7 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_without_numba_auto_is_numpy_and_numba_by_name_is_an_error() -> None:
-    done = run(
+    completed = run(
         "import sys; sys.modules['numba'] = None\n"
         "from minibroker_pipeline.decode import prepare, decode, encode, DecodeRequest\n"
         "import pyarrow as pa\n"
@@ -62,8 +62,8 @@ def test_without_numba_auto_is_numpy_and_numba_by_name_is_an_error() -> None:
         "print(prepare(), [batch.num_rows for batch in decode(data, DecodeRequest())])\n"
         "prepare('numba')"
     )
-    assert done.stdout.strip() == "numpy [1]", done.stderr
-    assert "ModuleNotFoundError" in done.stderr.splitlines()[-1]
+    assert completed.stdout.strip() == "numpy [1]", completed.stderr
+    assert "ModuleNotFoundError" in completed.stderr.splitlines()[-1]
 
 
 def test_reading_heads_or_by_numpy_does_not_import_numba_or_spark() -> None:
@@ -71,8 +71,8 @@ def test_reading_heads_or_by_numpy_does_not_import_numba_or_spark() -> None:
         "import sys; from minibroker_pipeline.decode import scan_headers, prepare; scan_headers(b''); prepare('numpy');"
         "print([name for name in ('numba', 'pyspark', 'pandas') if name in sys.modules])"
     )
-    done = run(script)
-    assert done.stdout.strip() == "[]", done.stderr
+    completed = run(script)
+    assert completed.stdout.strip() == "[]", completed.stderr
 
 
 def test_writable_and_read_only_bytes_share_one_compiled_version() -> None:
@@ -91,14 +91,14 @@ def test_without_a_folder_to_keep_machine_code_in_auto_is_numpy(tmp_path: Path) 
     (package / "decode" / "__pycache__").write_bytes(b"a file where the folder would be")
     home = tmp_path / "home"
     home.write_bytes(b"another")
-    done = run(
+    completed = run(
         "from minibroker_pipeline.decode import prepare; print(prepare()); prepare('numba')",
         FIRST=str(tmp_path),
         HOME=str(home),
         NUMBA_CPU_NAME="generic",
     )
-    assert done.stdout.strip() == "numpy", done.stderr
-    assert "no folder to keep machine code in" in done.stderr.splitlines()[-1]
+    assert completed.stdout.strip() == "numpy", completed.stderr
+    assert "no folder to keep machine code in" in completed.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -113,8 +113,8 @@ def test_threads_can_decode_at_the_same_time(name: Engine) -> None:
         return {row for batch in decode(data, request) for row in batch["key"].to_pylist() + batch["value"].to_pylist()}
 
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(values, [log(thread) for thread in range(12)]))
-    assert found == [{b"%d" % thread, bytes([thread]) * 90} for thread in range(12)]
+        result = list(pool.map(values, [log(thread) for thread in range(12)]))
+    assert result == [{b"%d" % thread, bytes([thread]) * 90} for thread in range(12)]
 
 
 @pytest.mark.parametrize(

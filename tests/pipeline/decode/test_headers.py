@@ -54,21 +54,21 @@ def entries(count: int) -> bytes:
 
 
 def test_the_scan_ends_before_what_is_no_whole_entry() -> None:
-    one = len(entries(1))
+    entry_size = len(entries(1))
     bad_magic = bytearray(entries(3))
-    bad_magic[2 * one + 16] = 3
+    bad_magic[2 * entry_size + 16] = 3
     bad_length = bytearray(entries(3))
-    bad_length[2 * one + 8 : 2 * one + 12] = bytes(4)
+    bad_length[2 * entry_size + 8 : 2 * entry_size + 12] = bytes(4)
     for data in (entries(3)[:-1], entries(2) + b"\0" * 16, bytes(bad_magic), bytes(bad_length)):
         headers = scan_headers(data)
-        assert (headers["position"] + headers["size"])[-1] == 2 * one
+        assert (headers["position"] + headers["size"])[-1] == 2 * entry_size
 
 
 def test_the_scan_can_begin_anywhere_and_positions_are_those_in_the_data() -> None:
-    one = len(entries(1))
-    assert scan_headers(entries(3), position=one)["position"].tolist() == [one, 2 * one]
+    entry_size = len(entries(1))
+    assert scan_headers(entries(3), position=entry_size)["position"].tolist() == [entry_size, 2 * entry_size]
     assert len(scan_headers(b"")) == 0
-    assert len(scan_headers(entries(1), position=one)) == 0
+    assert len(scan_headers(entries(1), position=entry_size)) == 0
 
 
 def test_thousands_of_entries_of_all_formats_are_found_in_order() -> None:

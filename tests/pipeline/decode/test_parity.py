@@ -54,11 +54,11 @@ def outcome(data: bytes, engine: Engine, **options: Any) -> tuple[Any, ...]:
 
 
 def compare(data: bytes, **options: Any) -> None:
-    expected, found = (outcome(data, engine, **options) for engine in ENGINES)
-    if isinstance(expected[0], pa.Table) and isinstance(found[0], pa.Table):
+    expected, result = (outcome(data, engine, **options) for engine in ENGINES)
+    if isinstance(expected[0], pa.Table) and isinstance(result[0], pa.Table):
         for name in expected[0].column_names:
-            assert found[0][name].equals(expected[0][name]), name
-    assert found == expected
+            assert result[0][name].equals(expected[0][name]), name
+    assert result == expected
 
 
 @few
@@ -80,15 +80,15 @@ def test_rows_are_the_records_that_the_record_formats_own_reader_gives(data: byt
     columns = ("key", "value", "offset", "timestamp", "headers", "timestampType", "magic", "producerId", "batchSize")
     for engine in ENGINES:
         table = read(data, engine, columns, include_control=True)
-        found: list[tuple[Any, ...]] = []
+        result: list[tuple[Any, ...]] = []
         if table.num_rows:
             times = table["timestamp"].cast(pa.int64()).to_pylist()
             for row, time in zip(table.drop_columns(["timestamp"]).to_pylist(), times, strict=True):
                 pairs = row["headers"] and [(pair["key"], pair["value"]) for pair in row["headers"]]
-                found.append(
+                result.append(
                     (row["key"], row["value"], row["offset"], time, pairs, *[row[name] for name in columns[5:]])
                 )
-        assert found == expected, engine
+        assert result == expected, engine
 
 
 @few
@@ -96,8 +96,8 @@ def test_rows_are_the_records_that_the_record_formats_own_reader_gives(data: byt
 def test_engines_agree_about_damaged_bytes(data: bytes, drawn: st.DataObject, mode: str, verify_crc: bool) -> None:  # noqa: FBT001 - drawn
     damaged = bytearray(data)
     for _ in range(drawn.draw(st.integers(1, 3)) if data else 0):
-        at = drawn.draw(st.integers(0, len(data) - 1))
-        damaged[at] = drawn.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]) | st.integers(0, 255))
+        position = drawn.draw(st.integers(0, len(data) - 1))
+        damaged[position] = drawn.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]) | st.integers(0, 255))
     cut = drawn.draw(st.integers(0, len(damaged)) | st.just(len(damaged)))
     compare(bytes(damaged[:cut]), mode=mode, verify_crc=verify_crc)
 

@@ -16,6 +16,6 @@ def test_a_buffer_is_used_again_and_never_by_two_at_once(tmp_path: Path) -> None
             memory = {id(data.obj)}
             assert data.readonly
         with ReadBuffer() as first, ReadBuffer() as second:
-            again = {id(one.read(file, 0, 40).obj) for one in (first, second)}
+            again = {id(buffer.read(file, 0, 40).obj) for buffer in (first, second)}
             assert len(again) == 2
             assert memory <= again

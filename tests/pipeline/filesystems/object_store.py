@@ -34,8 +34,8 @@ class ObjectStore:
         return f"http://{host!s}:{port}"
 
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        asked = S3Request(environ["REQUEST_METHOD"], environ["PATH_INFO"], environ.get("HTTP_RANGE", ""))
-        self.requests.append(asked)
+        request = S3Request(environ["REQUEST_METHOD"], environ["PATH_INFO"], environ.get("HTTP_RANGE", ""))
+        self.requests.append(request)
         answer: Iterable[bytes] = self._application(environ, start_response)
         return answer
 

@@ -73,8 +73,8 @@ def test_an_address_is_read_like_a_directory(tmp_path: Path, bucket: str, access
         {"startingTimestamp": NOW + 100},
         {"startingOffsets": '{"orders": {"0": 77}}'},
     ):
-        found = read(bucket, storageOptions=json.dumps(access), **options)
-        assert found == read(tmp_path / "data", **options)
+        result = read(bucket, storageOptions=json.dumps(access), **options)
+        assert result == read(tmp_path / "data", **options)
     assert offsets(f"{bucket}/orders-0", storageOptions=json.dumps(access)) == offsets(tmp_path / "data")
 
 
@@ -83,16 +83,17 @@ def test_a_small_segment_is_one_request_and_a_directory_is_one(
 ) -> None:
     store.requests.clear()
     assert read(bucket, isolation="read_committed", storageOptions=json.dumps(access))
-    asked = Counter(
-        one.path.rpartition("/")[2] if one.range or "." in one.path else "listings" for one in store.requests
+    counts = Counter(
+        request.path.rpartition("/")[2] if request.range or "." in request.path else "listings"
+        for request in store.requests
     )
-    logs = {name: count for name, count in asked.items() if name.endswith(".log")}
+    logs = {name: count for name, count in counts.items() if name.endswith(".log")}
     assert len(logs) > 2
     last = logs.pop(max(logs))
     assert set(logs.values()) == {1}
     assert last <= 3  # Planning searches the end of the log, beginning at an index entry.
-    assert asked["listings"] == 2
-    assert {count for name, count in asked.items() if not name.endswith(".log")} <= {1, 2}
+    assert counts["listings"] == 2
+    assert {count for name, count in counts.items() if not name.endswith(".log")} <= {1, 2}
 
 
 def test_a_large_segment_is_read_in_ranges_that_do_not_overlap(
@@ -106,7 +107,9 @@ def test_a_large_segment_is_read_in_ranges_that_do_not_overlap(
     size = next(home.path.glob("*.log")).stat().st_size
     store.requests.clear()
     assert len(read(bucket, splitBytes=200_000, storageOptions=json.dumps(access))) == 600
-    ranges = [one.range.removeprefix("bytes=").split("-") for one in store.requests if one.path.endswith(".log")]
+    ranges = [
+        request.range.removeprefix("bytes=").split("-") for request in store.requests if request.path.endswith(".log")
+    ]
     spans = sorted((int(first), int(last) + 1) for first, last in ranges)
     large = [span for span in spans if span[1] - span[0] > 64 * 1024]
     assert len(large) == 4

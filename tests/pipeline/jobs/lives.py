@@ -166,11 +166,11 @@ class Life:
 
 def files_of(data: Path) -> dict[str, tuple[object, ...]]:
     """Return the files of the log by name, with the modification times that later cleanings use."""
-    found: dict[str, tuple[object, ...]] = {}
+    result: dict[str, tuple[object, ...]] = {}
     for path in (data / "users-0").iterdir():
         content = path.read_bytes()
         if path.suffix == ".log":
-            found[path.name] = content, path.stat().st_mtime_ns
+            result[path.name] = content, path.stat().st_mtime_ns
         elif path.suffix in {".index", ".timeindex"} or (path.suffix == ".txnindex" and content):
-            found[path.name] = (content,)
-    return found
+            result[path.name] = (content,)
+    return result

@@ -61,8 +61,8 @@ def converted(path: Path, segments: Mapping[int, bytes] | bytes, **how: Any) -> 
         segments = {base: segments}
     put_log(source, "orders-0", segments)
     report = convert([str(source)], str(target), ConvertSettings(**how), processes=1)
-    found = verify([str(target)], VerifySettings(compacted=("*",)), processes=1)
-    assert [finding for finding in found.damage if finding.what not in NOT_OURS] == []
+    result = verify([str(target)], VerifySettings(compacted=("*",)), processes=1)
+    assert [finding for finding in result.damage if finding.what not in NOT_OURS] == []
     return report, target / "orders-0"
 
 
@@ -93,10 +93,10 @@ def test_another_codec_changes_nothing_else_of_batches(tmp_path: Path, data: byt
     if not data or not is_v2(data):
         return
     _, partition = converted(tmp_path, data, codec=codec)
-    found = log_of(partition)
-    assert headers_of(found) == headers_of(data)
-    assert rows_of(found, include_control=True) == rows_of(data, include_control=True)
-    for batch in iter_batches(found):
+    result = log_of(partition)
+    assert headers_of(result) == headers_of(data)
+    assert rows_of(result, include_control=True) == rows_of(data, include_control=True)
+    for batch in iter_batches(result):
         if batch.header.record_count and not batch.header.is_control:
             assert batch.header.codec.name.lower() == codec
 
@@ -109,8 +109,8 @@ def test_every_record_is_in_v2_afterwards(
     if not data:
         return
     _, partition = converted(tmp_path, data, format="v2", codec=codec, batch_bytes=batch_bytes)
-    found = log_of(partition)
-    assert is_v2(found)
+    result = log_of(partition)
+    assert is_v2(result)
     columns = (
         *PLACE_AND_CONTENT,
         "headers",
@@ -120,7 +120,7 @@ def test_every_record_is_in_v2_afterwards(
         "isTransactional",
         "leaderEpoch",
     )
-    assert rows_of(found, columns, include_control=True) == rows_of(data, columns, include_control=True)
+    assert rows_of(result, columns, include_control=True) == rows_of(data, columns, include_control=True)
 
 
 @quick
@@ -131,13 +131,13 @@ def test_older_formats_keep_what_was_committed(
     if not data:
         return
     _, partition = converted(tmp_path, data, format=f"v{magic}", codec=codec, batch_bytes=batch_bytes, drop=ALL)
-    found = log_of(partition)
-    assert set(scan_headers(found)["magic"].tolist()) <= {magic}
+    result = log_of(partition)
+    assert set(scan_headers(result)["magic"].tolist()) <= {magic}
     expected = [row for row in rows_of(data, (*PLACE_AND_CONTENT, "isTransactional")) if not row.pop("isTransactional")]
     if not magic:
         expected = [{**row, "timestamp": NO_TIME} for row in expected]
-    kept = {row["offset"] for row in expected}
-    assert [row for row in rows_of(found) if row["offset"] in kept] == expected
+    kept_offsets = {row["offset"] for row in expected}
+    assert [row for row in rows_of(result) if row["offset"] in kept_offsets] == expected
 
 
 NO_TIME = read(bytes(build_message_set(some(1), magic=0)), "numpy", ("timestamp",)).to_pylist()[0]["timestamp"]
@@ -192,14 +192,14 @@ def test_times_that_a_broker_has_set_are_kept_and_apart(tmp_path: Path) -> None:
         )
     )
     _, partition = converted(tmp_path, data, format="v2", codec="lz4")
-    found = log_of(partition)
-    assert [(batch.header.timestamp_type, batch.header.max_timestamp) for batch in iter_batches(found)] == [
+    result = log_of(partition)
+    assert [(batch.header.timestamp_type, batch.header.max_timestamp) for batch in iter_batches(result)] == [
         (TimestampType.CREATE_TIME, 1_002),
         (TimestampType.LOG_APPEND_TIME, 50),
         (TimestampType.LOG_APPEND_TIME, 60),
     ]
     columns = (*PLACE_AND_CONTENT, "timestampType")
-    assert rows_of(found, columns) == rows_of(data, columns)
+    assert rows_of(result, columns) == rows_of(data, columns)
 
 
 def transactional(first: int, count: int, producer: int = 7) -> bytes:
@@ -314,9 +314,9 @@ def test_batches_of_producers_are_neither_joined_nor_split(tmp_path: Path) -> No
         for first in (6, 8)
     ]
     report, partition = converted(tmp_path, b"".join([*free, *owned]), batch_bytes=10_000)
-    found = log_of(partition)
-    assert scan_headers(found)["record_count"].tolist() == [6, 2, 2]
-    assert found.endswith(b"".join(owned))
+    result = log_of(partition)
+    assert scan_headers(result)["record_count"].tolist() == [6, 2, 2]
+    assert result.endswith(b"".join(owned))
     assert (report.total.rebuilt, report.total.copied) == (3, 2)
 
 
@@ -411,10 +411,10 @@ def test_tasks_run_in_processes_and_in_spark_alike(tmp_path: Path, spark: SparkS
             {base: bytes(build_batch(some(50), base_offset=base)) for base in (0, 50, 100)},
         )
     source, how = [str(tmp_path / "source")], ConvertSettings(codec="zstd")
-    here = convert(source, str(tmp_path / "here"), how, processes=2)
-    there = convert(source, str(tmp_path / "there"), how, spark=spark)
-    assert here == there
-    assert [line.segments for line in here.lines] == [3, 3]
+    by_processes = convert(source, str(tmp_path / "here"), how, processes=2)
+    by_spark = convert(source, str(tmp_path / "there"), how, spark=spark)
+    assert by_processes == by_spark
+    assert [line.segments for line in by_processes.lines] == [3, 3]
     for path in sorted((tmp_path / "here").glob("*-0/*")):
         assert path.read_bytes() == (tmp_path / "there" / path.parent.name / path.name).read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "source", "there"]

@@ -51,14 +51,14 @@ def test_the_command_makes_json_with_keys_times_and_headers(spark: SparkSession,
     arguments += ["--headers", "array(named_struct('key', 'who', 'value', CAST(who AS BINARY)))", "--codec", "zstd"]
     arguments += ["--column", "id", "--column", "upper(who) AS who"]
     assert cli.main(arguments) == 0
-    found = read(target, COLUMNS)
-    assert [json.loads(row["value"]) for row in found] == [
+    result = read(target, COLUMNS)
+    assert [json.loads(row["value"]) for row in result] == [
         {"id": number, "who": f"WHO-{number % 3}"} for number in range(19, -1, -1)
     ]
-    assert [row["offset"] for row in found] == list(range(20))
-    assert found[0]["key"] == b"4"
-    assert found[0]["timestamp"] == datetime(2024, 5, 6, 0, 0, 40, tzinfo=UTC)
-    assert found[0]["headers"] == [{"key": "who", "value": b"who-1"}]
+    assert [row["offset"] for row in result] == list(range(20))
+    assert result[0]["key"] == b"4"
+    assert result[0]["timestamp"] == datetime(2024, 5, 6, 0, 0, 40, tzinfo=UTC)
+    assert result[0]["headers"] == [{"key": "who", "value": b"who-1"}]
     assert cli.main(arguments) == 2  # The directory exists.
     assert cli.main([*arguments, "--save", "append"]) == 0
     assert len(read(target, COLUMNS)) == 40

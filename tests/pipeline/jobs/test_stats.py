@@ -118,7 +118,7 @@ def test_the_sums_are_those_of_the_formats_own_reader(data: bytes) -> None:
             sums[3] += len(record.key or b"")
             sums[4] += len(record.value or b"")
             sums[5] += sum(map(len, names)) + sum(len(value or b"") for _, value in record.headers)
-    found = {
+    result = {
         (group.magic, group.codec): [
             counts.stored_bytes,
             counts.batches,
@@ -129,7 +129,7 @@ def test_the_sums_are_those_of_the_formats_own_reader(data: bytes) -> None:
         ]
         for (_, _, group), counts in report.groups.items()
     }
-    assert found == expected
+    assert result == expected
     assert report.unreadable == []
 
 

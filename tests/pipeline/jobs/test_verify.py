@@ -130,17 +130,17 @@ def test_room_behind_the_log_is_a_brokers_own(tmp_path: Path) -> None:
 def test_a_closed_segment_may_not_be_torn(tmp_path: Path) -> None:
     partition = sound(tmp_path, clean=False)
     change(partition / f"{0:020d}.log", lambda data: data.__delitem__(slice(-10, None)))
-    found = {place(finding) for finding in verify([str(tmp_path)]).damage}
-    assert (f"{0:020d}.log", 3 * SIZE, Kind.TORN, True) in found
-    assert (f"{0:020d}.index", 8, Kind.OFFSET_INDEX, True) in found
+    result = {place(finding) for finding in verify([str(tmp_path)]).damage}
+    assert (f"{0:020d}.log", 3 * SIZE, Kind.TORN, True) in result
+    assert (f"{0:020d}.index", 8, Kind.OFFSET_INDEX, True) in result
 
 
 def test_what_was_cut_off_between_two_batches_is_missed_by_the_checkpoints(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     change(partition / f"{20:020d}.log", lambda data: data.__delitem__(slice(3 * SIZE, None)))
-    found = {finding.what: finding for finding in verify([str(tmp_path)]).damage}
-    assert "ends at offset 35, but the high watermark is 40" in found[Kind.LOST].message
-    assert found.keys() == {Kind.LOST, Kind.OFFSET_INDEX, Kind.TIME_INDEX}
+    result = {finding.what: finding for finding in verify([str(tmp_path)]).damage}
+    assert "ends at offset 35, but the high watermark is 40" in result[Kind.LOST].message
+    assert result.keys() == {Kind.LOST, Kind.OFFSET_INDEX, Kind.TIME_INDEX}
 
 
 def test_a_gap_is_damage_unless_the_topic_is_compacted(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_a_missing_segment_is_a_gap(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     for path in partition.glob(f"{20:020d}.*"):
         path.rename(partition / path.name.replace("20.", "25."))
-    found = [finding for finding in verify([str(tmp_path)]).damage if finding.what is Kind.GAP]
-    assert "offsets 20 to 24 are missing" in found[0].message
+    result = [finding for finding in verify([str(tmp_path)]).damage if finding.what is Kind.GAP]
+    assert "offsets 20 to 24 are missing" in result[0].message
 
 
 def test_segments_that_overlap_are_found(tmp_path: Path) -> None:
@@ -427,8 +427,8 @@ def test_a_transaction_index_that_does_not_fit_the_markers_is_found(
 def test_a_transaction_index_that_is_cut_is_found(tmp_path: Path) -> None:
     partition = transactions(tmp_path, ABORTED)
     change(partition / f"{0:020d}.txnindex", lambda data: data.__delitem__(slice(-4, None)))
-    found = {place(finding)[1] for finding in verify([str(tmp_path)]).damage}
-    assert found == {34, None}
+    result = {place(finding)[1] for finding in verify([str(tmp_path)]).damage}
+    assert result == {34, None}
 
 
 def test_a_broker_that_died_finds_the_last_entry_of_a_transaction_index_again(tmp_path: Path) -> None:
@@ -441,7 +441,8 @@ def test_a_broker_that_died_finds_the_last_entry_of_a_transaction_index_again(tm
 def test_logs_of_the_older_formats_are_read_to_the_inner_checksums(tmp_path: Path, magic: int, codec: str) -> None:
     records = [NewRecord(b"key", b"value", 1_000)] * 5
     made = [
-        bytes(build_message_set(records, magic=magic, base_offset=at, codec=CompressionCodec[codec])) for at in (0, 5)
+        bytes(build_message_set(records, magic=magic, base_offset=base_offset, codec=CompressionCodec[codec]))
+        for base_offset in (0, 5)
     ]
     partition = put_log(tmp_path, "orders-0", b"".join(made))
     put_indexes(partition, 0, [], [(1_000, 4)] if magic else [])
@@ -475,6 +476,6 @@ def test_processes_and_spark_find_the_same(tmp_path: Path, spark: SparkSession) 
     partition = sound(tmp_path)
     change(partition / f"{0:020d}.log", lambda data: data.__setitem__(SIZE + 80, data[SIZE + 80] ^ 1))
     change(partition / f"{20:020d}.log", lambda data: data.__delitem__(slice(3 * SIZE, None)))
-    here = verify([str(tmp_path)]).as_json()
-    assert len(here["findings"]) == 4
-    assert verify([str(tmp_path)], processes=2).as_json() == here == verify([str(tmp_path)], spark=spark).as_json()
+    report = verify([str(tmp_path)]).as_json()
+    assert len(report["findings"]) == 4
+    assert verify([str(tmp_path)], processes=2).as_json() == report == verify([str(tmp_path)], spark=spark).as_json()

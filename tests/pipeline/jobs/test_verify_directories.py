@@ -114,12 +114,12 @@ def test_nothing_is_found_in_what_kafka_leaves(theirs: Path, end: str) -> None:
 def test_the_file_that_was_damaged_is_named(
     request: pytest.FixtureRequest, tmp_path: Path, whose: str, way: Callable[[Path, random.Random], None]
 ) -> None:
-    left: Path = request.getfixturevalue(whose)
+    copies: Path = request.getfixturevalue(whose)
     topics = (*TOPICS_TO_DAMAGE, *OLD) if whose == "ours" else TOPICS_TO_DAMAGE
     for seed in range(15):
         chance = random.Random(seed)
         topic = chance.choice(topics)
-        damaged = some_file(copied(left / "stopped", tmp_path / "copy", topic), chance)
+        damaged = some_file(copied(copies / "stopped", tmp_path / "copy", topic), chance)
         before = damaged.read_bytes()
         way(damaged, chance)
         report = verify([str(tmp_path / "copy")], settings_of(topic))

@@ -136,13 +136,13 @@ def test_a_directory_that_is_there_is_changed_as_one(closed: Path, tmp_path: Pat
     }
     assert read_offset_checkpoint(str(closed / CLEANED)) == {("a", 0): 1}
     assert not list(closed.glob("*minibroker*"))
-    seen: list[dict[str, str]] = []
+    states: list[dict[str, str]] = []
     for moment in moments:
         check_writable(str(moment))  # Complete the interrupted change, as a broker also does.
-        seen.append(state(moment))
-        assert seen[-1] in (before, after)
-    assert before in seen
-    assert len([one for one in seen if one == after]) > 5
+        states.append(state(moment))
+        assert states[-1] in (before, after)
+    assert before in states
+    assert len([observed for observed in states if observed == after]) > 5
 
 
 def test_a_broker_finishes_what_a_killed_job_has_begun(closed: Path, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_directory_that_kafka_holds_is_refused(held_as_by_kafka: Path) -> None
 
 
 def test_brokers_are_kept_off_while_a_job_changes_the_directory(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
+    states: list[str] = []
     real = os.rename
 
     def rename(source: str, target: str) -> None:
@@ -241,12 +241,12 @@ def test_brokers_are_kept_off_while_a_job_changes_the_directory(closed: Path, mo
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                seen.append("held")
+                states.append("held")
         real(source, target)
 
     monkeypatch.setattr(os, "rename", rename)
     changed(closed)
-    assert len(seen) > 3
+    assert len(states) > 3
 
 
 def test_what_killed_jobs_have_made_ready_goes_with_the_next_one(closed: Path, tmp_path: Path) -> None:
@@ -257,12 +257,12 @@ def test_what_killed_jobs_have_made_ready_goes_with_the_next_one(closed: Path, t
         command = [sys.executable, "-c", code, str(path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
             assert job.stdout is not None
-            left = Path(job.stdout.readline().strip())
+            staging = Path(job.stdout.readline().strip())
             other = Path(new_staging(str(path)))
-            assert left.is_dir()  # The owner is still alive.
+            assert staging.is_dir()  # The owner is still alive.
             job.kill()
         third = Path(new_staging(str(path)))
-        assert not left.exists()
+        assert not staging.exists()
         assert other.is_dir()
         assert third.is_dir()
 
@@ -285,13 +285,13 @@ def test_only_one_of_two_jobs_gets_a_new_directory(tmp_path: Path) -> None:
 
 
 def test_what_unfinished_jobs_leave_in_an_empty_directory_is_in_nobodys_way(tmp_path: Path) -> None:
-    left = Path(new_staging(str(tmp_path)))
+    staging = Path(new_staging(str(tmp_path)))
     put(tmp_path, ".lock", "")
     with DataDirectoryCommit(str(tmp_path)) as commit:
         put(commit.partition_directory("a", 0))
         commit.publish({("a", 0): PublishedLog(7)})
     assert state(tmp_path)[f"a-0/{LOG}"] == "new"
-    assert left.is_dir()  # The owner is this process.
+    assert staging.is_dir()  # The owner is this process.
 
 
 def test_tasks_that_still_run_when_all_is_over_leave_nothing(closed: Path, tmp_path: Path) -> None:

@@ -33,16 +33,16 @@ def broker() -> Iterator[Broker]:
 
 def logs(directory: str, **options: str) -> dict[tuple[str, int], tuple[int, int]]:
     """Return the first offset and the end offset of each log in a query."""
-    found = QueryLogs(parse_options({"path": directory, **options})).update()
-    return {key: (log.start_offset, log.end_offset) for key, log in found.items()}
+    result = QueryLogs(parse_options({"path": directory, **options})).update()
+    return {key: (log.start_offset, log.end_offset) for key, log in result.items()}
 
 
 def test_they_are_found_and_empty(broker: Broker) -> None:
-    found = find_partitions([broker.data_dir])
-    assert {key for key, one in found.items() if one.is_made} == {("orders", 1)}
-    assert list(found) == [("idle", 0), ("idle", 1), ("orders", 0), ("orders", 1), ("orders", 2)]
-    assert open_partition(found["orders", 0]).segments == ()
-    empty = dict.fromkeys(found, (0, 0))
+    result = find_partitions([broker.data_dir])
+    assert {key for key, partition in result.items() if partition.is_made} == {("orders", 1)}
+    assert list(result) == [("idle", 0), ("idle", 1), ("orders", 0), ("orders", 1), ("orders", 2)]
+    assert open_partition(result["orders", 0]).segments == ()
+    empty = dict.fromkeys(result, (0, 0))
     assert logs(broker.data_dir) == {**empty, ("orders", 1): (0, 1)}
     assert logs(broker.data_dir, topics="idle") == dict.fromkeys([("idle", 0), ("idle", 1)], (0, 0))
 
@@ -61,17 +61,17 @@ def test_a_query_follows_one_that_gets_its_first_record(broker: Broker) -> None:
 
 
 def test_one_that_gets_its_directory_between_two_looks_is_read(broker: Broker) -> None:
-    found = find_partitions([broker.data_dir])["idle", 0]
+    result = find_partitions([broker.data_dir])["idle", 0]
     broker.produce("idle", "the first", partition=0)
-    assert [segment.base_offset for segment in open_partition(found).segments] == [0]
+    assert [segment.base_offset for segment in open_partition(result).segments] == [0]
 
 
 def test_a_directory_that_was_deleted_is_not_taken_for_one(broker: Broker) -> None:
-    found = find_partitions([broker.data_dir])["orders", 1]
+    result = find_partitions([broker.data_dir])["orders", 1]
     broker.delete_topic("orders")
     broker.create_topic("other")
     with pytest.raises(FileNotFoundError):
-        open_partition(found)
+        open_partition(result)
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"version": 1, "topics": {"orders": 7}}', '{"version": 2}'])
@@ -101,12 +101,12 @@ def test_jobs_take_them_for_empty(broker: Broker, tmp_path: Path) -> None:
 def test_a_stopped_brokers_directory_has_them_all(tmp_path: Path) -> None:
     with Broker(data_dir=str(tmp_path), topics=["idle:2"]):
         pass
-    assert all(one.is_made for one in find_partitions([str(tmp_path)]).values())
+    assert all(partition.is_made for partition in find_partitions([str(tmp_path)]).values())
     report = verify([str(tmp_path)])
     assert (report.findings, report.partitions) == ([], 2)
-    one = f"{tmp_path}/idle-1"
-    assert (os.listdir(one), logs(one)) == (["partition.metadata"], {("idle", 1): (0, 0)})
-    report = verify([one])
+    partition = f"{tmp_path}/idle-1"
+    assert (os.listdir(partition), logs(partition)) == (["partition.metadata"], {("idle", 1): (0, 0)})
+    report = verify([partition])
     assert (report.findings, report.partitions) == ([], 1)
 
 

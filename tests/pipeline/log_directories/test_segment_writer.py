@@ -100,14 +100,14 @@ def test_every_file_is_what_the_log_itself_would_have_written(tmp_path: Path, ma
 def test_entries_that_are_left_out_do_not_reach_the_file(tmp_path: Path) -> None:
     data = log_bytes(left_by_the_log(tmp_path / "orders-0", many_batches(60)))
     headers = scan_headers(data)
-    kept = headers[[line for line in range(60) if line % 7 not in {2, 3}]]
+    kept_headers = headers[[line for line in range(60) if line % 7 not in {2, 3}]]
     (tmp_path / "ours").mkdir()
     with PartitionWriter(str(tmp_path / "ours"), SETTINGS) as writer:
-        writer.append(data, kept)
+        writer.append(data, kept_headers)
     written = log_bytes(tmp_path / "ours")
-    assert scan_headers(written)["base_offset"].tolist() == kept["base_offset"].tolist()
-    assert len(written) == kept["size"].sum()
-    assert writer.log_end_offset == kept["last_offset"][-1] + 1
+    assert scan_headers(written)["base_offset"].tolist() == kept_headers["base_offset"].tolist()
+    assert len(written) == kept_headers["size"].sum()
+    assert writer.log_end_offset == kept_headers["last_offset"][-1] + 1
 
 
 def test_a_directory_of_ours_opens_as_a_cleanly_closed_log_and_goes_on(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_partition_without_records_has_an_empty_segment(tmp_path: Path) -> Non
 
 
 def test_messages_of_old_formats_are_indexed_one_by_one(tmp_path: Path) -> None:
-    records = [NewRecord(b"k", bytes(50), NOW + by) for by in range(20)]
+    records = [NewRecord(b"k", bytes(50), NOW + index) for index in range(20)]
     plain = bytes(build_message_set(records, magic=1))
     wrapper = bytes(build_message_set(records, magic=1, codec=CompressionCodec.GZIP, base_offset=20))
     data = plain + wrapper
@@ -182,11 +182,11 @@ def test_messages_of_old_formats_are_indexed_one_by_one(tmp_path: Path) -> None:
 
 def test_who_knows_the_aborted_transactions_tells_them(tmp_path: Path) -> None:
     batch = bytes(marker(commit=False).view)
-    known = AbortedTxn(7, 0, 0, 1)
+    aborted = AbortedTxn(7, 0, 0, 1)
     with PartitionWriter(str(tmp_path), track_transactions=False) as writer:
         writer.append(batch, scan_headers(batch))
-        writer.add_aborted([known])
-    assert decode_all((tmp_path / f"{0:020d}.txnindex").read_bytes()) == [known]
+        writer.add_aborted([aborted])
+    assert decode_all((tmp_path / f"{0:020d}.txnindex").read_bytes()) == [aborted]
 
 
 @pytest.mark.parametrize(

@@ -106,11 +106,11 @@ def running(kafka: RealKafka, oracle: Oracle) -> RealKafka:
 @pytest.mark.parametrize("topic", one_in(2, [*CODECS, "again"]))
 def test_kafka_serves_what_was_written_and_goes_on(running: RealKafka, topic: str) -> None:
     before = BEFORE if topic in {"none", "lz4"} else 0
-    found = answers(running.bootstrap, topic)
-    assert found.records[before:] == lines(ALL, before)
-    assert found.committed == found.records
-    for time, offset in found.times.items():
-        assert offset == next((line.offset for line in found.records if line.timestamp >= time), -1)
+    result = answers(running.bootstrap, topic)
+    assert result.records[before:] == lines(ALL, before)
+    assert result.committed == result.records
+    for time, offset in result.times.items():
+        assert offset == next((line.offset for line in result.records if line.timestamp >= time), -1)
     write(running.bootstrap, topic, 3, batch=2, start=2_000)
     assert [line.offset for line in answers(running.bootstrap, topic).records[-3:]] == [
         before + len(ALL) + number for number in range(3)
@@ -130,8 +130,8 @@ def test_minibroker_serves_what_was_written_and_goes_on(tmp_path: Path) -> None:
         broker.terminate()
         write_all(broker.data_dir, "orders", "none")
         broker.start()
-        found = answers(broker.bootstrap, "orders")
-        assert found.records[-len(ALL) :] == lines(ALL, len(ALL) + 5)
+        result = answers(broker.bootstrap, "orders")
+        assert result.records[-len(ALL) :] == lines(ALL, len(ALL) + 5)
         write(broker.bootstrap, "orders", 5, batch=2)
         assert len(answers(broker.bootstrap, "orders").records) == 2 * len(ALL) + 10
         broker.terminate()

@@ -40,8 +40,8 @@ def write_for_ever(target: str) -> None:
     """Run one query after the other, and print a line after each."""
     query = len(values(target).get(("a", 0), ())) // ROWS if Path(target).exists() else 0
     while True:
-        some = rows(query)
-        write(target, some[::2], some[1::2], batchBytes=40, segmentBytes=600)
+        query_rows = rows(query)
+        write(target, query_rows[::2], query_rows[1::2], batchBytes=40, segmentBytes=600)
         query += 1
         tell(str(query))
 
@@ -51,24 +51,27 @@ def kill_once(target: Path, chance: random.Random) -> tuple[int, str]:
     command = [sys.executable, "-m", "tests.pipeline.sink.test_killed_writers", str(target)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
-        done = int(writer.stdout.readline())  # The writer is now at work.
+        completed = int(writer.stdout.readline())  # The writer is now at work.
         timer = threading.Timer(chance.uniform(0, 0.3), writer.send_signal, (signal.SIGKILL,))
         timer.start()
-        done = max([done, *map(int, writer.stdout)])
+        completed = max([completed, *map(int, writer.stdout)])
     is_unfinished = (target / UNFINISHED).exists()
-    left = [path for path in target.iterdir() if path.name.endswith("-delete")]
+    staged = [path for path in target.iterdir() if path.name.endswith("-delete")]
     if chance.random() < 0.5:
         check_writable(str(target))  # The next writer does this first.
     else:
         DataDir(str(target)).release()  # A broker does this first.
     assert not (target / UNFINISHED).exists()
-    found = values(target)
-    counts = {len(found[topic, 0]) for topic in TOPICS}
-    assert counts in ({done * ROWS}, {(done + 1) * ROWS})  # The kill can precede the line about a written query.
+    result = values(target)
+    counts = {len(result[topic, 0]) for topic in TOPICS}
+    assert counts in (
+        {completed * ROWS},
+        {(completed + 1) * ROWS},
+    )  # The kill can precede the line about a written query.
     for topic in TOPICS:
-        assert sorted(int(value or b"") for value in found[topic, 0]) == list(range(counts.copy().pop()))
+        assert sorted(int(value or b"") for value in result[topic, 0]) == list(range(counts.copy().pop()))
     assert list(verify([str(target)], processes=1).findings) == []
-    return counts.pop() // ROWS, "unfinished" if is_unfinished else "aside" if left else "nothing"
+    return counts.pop() // ROWS, "unfinished" if is_unfinished else "aside" if staged else "nothing"
 
 
 def test_writers_killed_at_random_moments_have_written_all_or_nothing(tmp_path: Path) -> None:
@@ -81,12 +84,12 @@ def main(argument: str) -> None:
     """Kill this number of writers, or run as the writer."""
     if not argument.isdecimal():
         write_for_ever(argument)
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as directory:
         for number in range(int(argument)):
-            done, how = kill_once(Path(directory) / f"data-{number // 20}", random.Random(number))
-            found[how] = found.get(how, 0) + 1
-            tell(f"kill {number + 1}: {done} queries are there; {found}")
+            completed, how = kill_once(Path(directory) / f"data-{number // 20}", random.Random(number))
+            result[how] = result.get(how, 0) + 1
+            tell(f"kill {number + 1}: {completed} queries are there; {result}")
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ def test_every_field_of_a_record_comes_back(tmp_path: Path) -> None:
         {"key": b"", "value": None, "timestamp": AT, "headers": None},
     ]
     write(tmp_path / "data", written, topic="orders", codec="zstd", compressionLevel=5)
-    found = read(tmp_path / "data", ("key", "value", "timestamp", "headers", "offset", "timestampType"))
-    assert found == [
+    result = read(tmp_path / "data", ("key", "value", "timestamp", "headers", "offset", "timestampType"))
+    assert result == [
         {**row, "headers": row["headers"] or None, "offset": offset, "timestampType": 0}
         for offset, row in enumerate(written)
     ]
@@ -67,14 +67,14 @@ def test_records_of_a_key_keep_their_order_over_tasks(tmp_path: Path) -> None:
     tasks = [[{"key": b"%d" % (number % 5), "value": b"%d" % number} for number in range(100 * task, 100 * task + 100)]
              for task in range(4)]  # fmt: skip
     write(tmp_path / "data", *tasks, topic="orders", partitions=3, batchBytes=200)
-    found = values(tmp_path / "data")
-    assert sorted(found) == [("orders", number) for number in range(3)]
-    assert sorted(value for some in found.values() for value in some if value) == sorted(numbers(0, 400))
-    for some in found.values():
+    result = values(tmp_path / "data")
+    assert sorted(result) == [("orders", number) for number in range(3)]
+    assert sorted(value for some in result.values() for value in some if value) == sorted(numbers(0, 400))
+    for some in result.values():
         for digit in {int(value or b"") % 5 for value in some}:
-            own = [int(value or b"") for value in some if int(value or b"") % 5 == digit]
-            assert own == sorted(own)
-            assert len(own) == 80  # Each key is in only one partition.
+            own_values = [int(value or b"") for value in some if int(value or b"") % 5 == digit]
+            assert own_values == sorted(own_values)
+            assert len(own_values) == 80  # Each key is in only one partition.
     check(tmp_path / "data")
 
 
@@ -174,8 +174,8 @@ def test_a_log_that_a_broker_has_closed_is_gone_on_with(tmp_path: Path) -> None:
     assert log.producers.active[9].last_sequence == 0
     assert log.epochs.entries == ((2, 0), (4, 3))
     assert home.append(sequenced(1, 1, producer_id=9)) == [16]
-    found = read(tmp_path / "data", ("leaderEpoch", "value"), batchFields=True)
-    assert [row["leaderEpoch"] for row in found if row["value"] in numbers(0, 8)] == [4] * 8
+    result = read(tmp_path / "data", ("leaderEpoch", "value"), batchFields=True)
+    assert [row["leaderEpoch"] for row in result if row["value"] in numbers(0, 8)] == [4] * 8
     assert known_topics(str(tmp_path / "data"))["orders"].topic_id == TOPIC_ID
 
 
@@ -202,9 +202,9 @@ def test_a_topic_that_has_come_meanwhile_stops_the_query(tmp_path: Path) -> None
 def test_two_queries_at_once_append_one_after_the_other(tmp_path: Path) -> None:
     write(tmp_path / "data", rows(0, 2), topic="orders")
     first, second = (new_writer(tmp_path / "data", ["value"], topic="orders") for _ in range(2))
-    done = [run_tasks(first, [rows(2, 4)]), run_tasks(second, [rows(4, 6)])]
-    second.commit(done[1])
-    first.commit(done[0])
+    completed = [run_tasks(first, [rows(2, 4)]), run_tasks(second, [rows(4, 6)])]
+    second.commit(completed[1])
+    first.commit(completed[0])
     assert values(tmp_path / "data") == {("orders", 0): [b"0", b"1", b"4", b"5", b"2", b"3"]}
     check(tmp_path / "data")
 
@@ -223,7 +223,7 @@ def test_an_attempt_that_does_not_count_leaves_nothing(tmp_path: Path) -> None:
 def test_overwriting_replaces_the_topics_that_are_written(tmp_path: Path) -> None:
     target = tmp_path / "data"
     write(target, [*rows(0, 10, topic="a", partition=1), *rows(0, 3, topic="b", partition=0)])
-    ids = {topic: found.topic_id for topic, found in known_topics(str(target)).items()}
+    ids = {topic: result.topic_id for topic, result in known_topics(str(target)).items()}
     write(target, rows(5, 7, partition=0), topic="a", overwrite=True)
     assert values(target) == {("a", 0): numbers(5, 7), ("b", 0): numbers(0, 3)}
     assert read_offset_checkpoint(str(target / "replication-offset-checkpoint")) == {
@@ -231,7 +231,7 @@ def test_overwriting_replaces_the_topics_that_are_written(tmp_path: Path) -> Non
         ("a", 1): 0,
         ("b", 0): 3,
     }
-    assert {topic: found.topic_id for topic, found in known_topics(str(target)).items()} == ids
+    assert {topic: result.topic_id for topic, result in known_topics(str(target)).items()} == ids
     assert left(target) == []
     check(target)
 
@@ -322,9 +322,9 @@ def test_text_and_long_columns_are_taken(tmp_path: Path, text: pa.DataType) -> N
     check_columns(schema, WriteOptions(target="", topic="orders"))
     writer = new_writer(tmp_path / "data", ["value"], topic="orders", partitions=2)
     writer.commit([writer.write(iter([batch]))])
-    (found,) = read(tmp_path / "data", ("key", "value", "timestamp"))
-    assert (found["key"], found["value"]) == (b"k", b"v")
-    assert found["timestamp"] == datetime.fromtimestamp(0.005, UTC)
+    (result,) = read(tmp_path / "data", ("key", "value", "timestamp"))
+    assert (result["key"], result["value"]) == (b"k", b"v")
+    assert result["timestamp"] == datetime.fromtimestamp(0.005, UTC)
 
 
 def test_a_directory_that_is_in_use_or_not_closed_is_told_before_any_task_runs(tmp_path: Path) -> None:
@@ -360,12 +360,12 @@ def test_a_driver_that_is_killed_while_it_puts_things_in_place_has_done_all_or_n
         write(target, *tasks)
     after = values(target)
     assert after != before
-    seen: list[dict[tuple[str, int], list[bytes | None]]] = []
+    states: list[dict[tuple[str, int], list[bytes | None]]] = []
     for moment in moments:
         finish(str(moment))
-        seen.append(values(moment))
-        assert seen[-1] in (before, after)
+        states.append(values(moment))
+        assert states[-1] in (before, after)
         check(moment)
         write(moment, *tasks)  # The remains do not block the next writer.
-    assert before in seen
-    assert after in seen
+    assert before in states
+    assert after in states

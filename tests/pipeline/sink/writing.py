@@ -59,8 +59,8 @@ def write(target: Path | str, *tasks: Sequence[Row], overwrite: bool = False, **
 
 def values(target: Path | str, **options: Any) -> dict[tuple[str, int], list[bytes | None]]:
     """Return the values of the logs by partition, in offset order."""
-    found: dict[tuple[str, int], list[bytes | None]] = {}
+    result: dict[tuple[str, int], list[bytes | None]] = {}
     for row in read(target, ("topic", "partition", "offset", "value"), **options):
-        place = found.setdefault((row["topic"], row["partition"]), [])
-        place.append(row["value"])
-    return found
+        partition_values = result.setdefault((row["topic"], row["partition"]), [])
+        partition_values.append(row["value"])
+    return result

@@ -30,7 +30,7 @@ def add(home: Home, count: int) -> None:
     """Append records of the same kind."""
     for _ in range(count):
         first = home.log.log_end_offset
-        home.append(a_batch(3, value=b"v%d" % first, timestamps=[NOW + first + by for by in range(3)]))
+        home.append(a_batch(3, value=b"v%d" % first, timestamps=[NOW + first + index for index in range(3)]))
 
 
 def close(home: Home) -> None:

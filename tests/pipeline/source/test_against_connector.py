@@ -62,9 +62,9 @@ def test_rows_of_every_format_and_codec_are_those_of_the_connector(
     expected = from_broker(spark, broker, f"{topic}.*")
     rows = rows_of(expected)
     for engine in ("numba", "numpy"):
-        found = from_files(spark, broker, f"{topic}.*", engine=engine, splitBytes=300_000)
-        assert found.schema == expected.schema
-        assert rows_of(found) == rows
+        result = from_files(spark, broker, f"{topic}.*", engine=engine, splitBytes=300_000)
+        assert result.schema == expected.schema
+        assert rows_of(result) == rows
     assert len(rows) == 400 * 13
 
 
@@ -77,8 +77,8 @@ def test_rows_of_the_files_of_apache_kafka_are_those_of_the_connector(
         for part in range(3):
             produce(real_kafka.bootstrap, f"{topic}-{codec}", messages(200, headers=True, part=part))
     expected = from_broker(spark, real_kafka, f"{topic}.*")
-    found = from_files(spark, real_kafka, f"{topic}.*", highWatermark="logEnd", splitBytes=50_000)
-    rows = rows_of(found)
+    result = from_files(spark, real_kafka, f"{topic}.*", highWatermark="logEnd", splitBytes=50_000)
+    rows = rows_of(result)
     assert rows == rows_of(expected)
     assert len(rows) == 600 * len(CODECS)
 
@@ -110,9 +110,9 @@ def compare_transactions(
     opened = begin(bootstrap, topic, [Message(b"undecided", b"k", 1)])
     produce(bootstrap, topic, messages(10, headers=False))
     expected = rows_of(from_broker(spark, broker, topic, **{"kafka.isolation.level": isolation}))
-    found = rows_of(from_files(spark, broker, topic, isolation=isolation, **options))
-    assert found == expected
-    assert len(found) == (855 if isolation == "read_committed" else 2061)
+    result = rows_of(from_files(spark, broker, topic, isolation=isolation, **options))
+    assert result == expected
+    assert len(result) == (855 if isolation == "read_committed" else 2061)
     opened.abort_transaction(PATIENCE_S)
 
 
@@ -147,9 +147,9 @@ def test_only_the_columns_of_the_schema_are_there_and_filters_are_taken_over(
         produce(broker.bootstrap_servers, topic, messages(200, headers=False, part=part))
     reader = spark.read.format("minibroker").schema("offset BIGINT, partition INT, timestamp TIMESTAMP")
     frame = reader.options(filterPushdown=True, topics=topic).load(broker.data_dir)
-    found = frame.where("partition = 1 AND offset >= 20 AND offset < 30 AND timestamp >= '2023-11-14T22:13:20.350Z'")
-    assert [(row.offset, row.partition) for row in found.collect()] == [(offset, 1) for offset in range(25, 30)]
-    plan = found._jdf.queryExecution().executedPlan().toString()
+    result = frame.where("partition = 1 AND offset >= 20 AND offset < 30 AND timestamp >= '2023-11-14T22:13:20.350Z'")
+    assert [(row.offset, row.partition) for row in result.collect()] == [(offset, 1) for offset in range(25, 30)]
+    plan = result._jdf.queryExecution().executedPlan().toString()
     assert "offset" not in "".join(line for line in plan.splitlines() if line.strip().startswith("*(1) Filter"))
 
 

@@ -70,9 +70,9 @@ def test_a_segment_that_ends_within_an_entry_is_damaged_when_another_follows(tmp
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(DamagedLogError, match=rf"{path}: byte \d+: the entry is cut short"):
         offsets(tmp_path)
-    left = offsets(tmp_path, mode="permissive")
-    assert len(left) == len(whole) - 3
-    assert set(left) < set(whole)
+    readable = offsets(tmp_path, mode="permissive")
+    assert len(readable) == len(whole) - 3
+    assert set(readable) < set(whole)
 
 
 def test_a_directory_that_is_none_is_named(tmp_path: Path) -> None:

@@ -51,19 +51,19 @@ class Opened:
 
 def test_a_segment_is_split_where_its_index_knows_batches(big: Home) -> None:
     tasks = plan(big.path.parent, splitBytes=100_000)
-    ranges = [one for task in tasks for one in task]
+    ranges = [log_range for task in tasks for log_range in task]
     size = big.log.segments[0].size
     assert len(tasks) == len(ranges) == -(-size // 100_000)
     assert (ranges[0].position, ranges[-1].end_position) == (0, size)
     assert all(before.end_position == after.position for before, after in pairwise(ranges))
-    assert max(one.end_position - one.position for one in ranges) < 110_000
+    assert max(log_range.end_position - log_range.position for log_range in ranges) < 110_000
     assert offsets(big.path.parent, splitBytes=100_000) == list(range(3000))
 
 
 def test_of_a_segment_only_the_batches_around_the_offsets_are_read(big: Home) -> None:
     options = {"startingOffsets": '{"orders": {"0": 1501}}', "endingOffsets": '{"orders": {"0": 1600}}'}
-    ((one,),) = plan(big.path.parent, **options)
-    assert one.end_position - one.position < 100 * 400 + 3 * 4096
+    ((log_range,),) = plan(big.path.parent, **options)
+    assert log_range.end_position - log_range.position < 100 * 400 + 3 * 4096
     assert offsets(big.path.parent, **options) == list(range(1501, 1600))
 
 
@@ -71,8 +71,8 @@ def test_an_index_that_does_not_fit_its_log_is_not_believed(big: Home, caplog: p
     big.log.close()
     index = big.file("00000000000000000000.index")
     data = bytearray(index.read_bytes())
-    for at in range(7, len(data), 8):
-        data[at] ^= 1
+    for position in range(7, len(data), 8):
+        data[position] ^= 1
     index.write_bytes(data)
     assert len(plan(big.path.parent, splitBytes=100_000)) == 1
     assert "does not fit the log" in caplog.text
@@ -143,9 +143,9 @@ def test_filters_on_time_pass_over_segments_and_stay_with_spark(tmp_path: Path) 
     home = orders(tmp_path)
     filters = [GreaterThanOrEqual(("timestamp",), at(100))]
     assert left(tmp_path, *filters) == filters
-    found = [row["offset"] for row in read(tmp_path, ("offset",), filters, filterPushdown="true")]
-    assert found == list(range(found[0], 180))
-    assert 60 < found[0] <= 100
+    result = [row["offset"] for row in read(tmp_path, ("offset",), filters, filterPushdown="true")]
+    assert result == list(range(result[0], 180))
+    assert 60 < result[0] <= 100
     assert len(home.log.segments) > len(plan(tmp_path, filters, filterPushdown="true")[0])
 
 
@@ -164,8 +164,8 @@ def test_the_time_of_a_start_is_found_in_the_order_of_the_log(tmp_path: Path) ->
     assert offsets(tmp_path, **times) == list(range(31, 62))
     assert offsets(tmp_path, topics="orders", startingTimestamp=NOW + 2000) == [62]
     assert offsets(tmp_path, topics="orders", endingTimestamp=NOW + 2001) == list(range(63))
-    each = f'{{"orders": {{"0": {NOW + 60}}}, "others": {{"0": {NOW + 2}}}}}'
-    assert offsets(tmp_path, startingOffsetsByTimestamp=each) == [60, 61, 62, 2]
+    by_partition = f'{{"orders": {{"0": {NOW + 60}}}, "others": {{"0": {NOW + 2}}}}}'
+    assert offsets(tmp_path, startingOffsetsByTimestamp=by_partition) == [60, 61, 62, 2]
 
 
 def test_a_time_that_no_record_has_is_an_error_or_the_end(tmp_path: Path) -> None:

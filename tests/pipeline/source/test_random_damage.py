@@ -52,7 +52,7 @@ def fill(home: Home, rolls: random.Random) -> None:
     for number in range(70):
         codec = rolls.choice(list(CompressionCodec))
         producer = rolls.choice([0, 0, 7, 7, 8])
-        times = [NOW + 40 * number + by for by in range(3)]
+        times = [NOW + 40 * number + index for index in range(3)]
         if not producer:
             headers = (("trace", b"%d" % number), ("null", None))
             records = [NewRecord(b"k", rolls.randbytes(30) + bytes(30), time, headers) for time in times]
@@ -103,9 +103,9 @@ def remove(path: Path, rolls: random.Random) -> None:
 def zero(path: Path, rolls: random.Random) -> None:
     """Fill a range with zeros, like bytes that were never written."""
     data = bytearray(path.read_bytes())
-    at = rolls.randrange(len(data))
-    end = min(at + rolls.choice([1, 8, 50, 5000]), len(data))
-    data[at:end] = bytes(end - at) if rolls.random() < 0.8 else b""
+    position = rolls.randrange(len(data))
+    end = min(position + rolls.choice([1, 8, 50, 5000]), len(data))
+    data[position:end] = bytes(end - position) if rolls.random() < 0.8 else b""
     path.write_bytes(data)
 
 
@@ -126,16 +126,16 @@ def test_damage_anywhere_is_told_or_does_no_harm(whole: Path, tmp_path: Path, se
     report = verify([str(data)], VerifySettings(), processes=1)
     for level in LEVELS:
         right = read(whole, COLUMNS, isolation=level)
-        error, found = outcome(data, level, "failfast")
+        error, result = outcome(data, level, "failfast")
         assert str(data) in error, description
-        assert all(row in right for row in found), description
+        assert all(row in right for row in result), description
         if not report.damage:
-            assert found == right, description
-        error, found = outcome(data, level, "permissive", "damage")
+            assert result == right, description
+        error, result = outcome(data, level, "permissive", "damage")
         assert error == str(data), description
-        reported = [row.pop("damage") for row in found]
+        reported = [row.pop("damage") for row in result]
         is_ambiguous = any("one of the two is wrong" in damage for damage in reported if damage)
-        rows = [row for row, damage in zip(found, reported, strict=True) if damage is None]
+        rows = [row for row, damage in zip(result, reported, strict=True) if damage is None]
         assert is_ambiguous or all(row in right for row in rows), description
 
 

@@ -34,7 +34,10 @@ def rows(reader: LogStreamReader, start: JsonOffsets, end: JsonOffsets) -> list[
     """Return the offsets of a micro-batch, read by the pickled reader that workers get."""
     worker = pickle.loads(pickle.dumps(reader))
     return [
-        row["offset"] for task in reader.partitions(start, end) for one in worker.read(task) for row in one.to_pylist()
+        row["offset"]
+        for task in reader.partitions(start, end)
+        for batch in worker.read(task)
+        for row in batch.to_pylist()
     ]
 
 
@@ -202,7 +205,9 @@ def test_a_file_that_is_set_aside_after_planning_is_read_nevertheless(tmp_path: 
     log = home.file(file_name(0, LOG_SUFFIX))
     log.rename(f"{log}.deleted")
     log.write_bytes(a_batch(1, base_offset=2).view)  # Compaction replaced the file.
-    assert [row["offset"] for task in tasks for one in reader.read(task) for row in one.to_pylist()] == list(range(180))
+    assert [row["offset"] for task in tasks for batch in reader.read(task) for row in batch.to_pylist()] == list(
+        range(180)
+    )
 
 
 def test_a_file_that_is_deleted_after_planning_is_missed_or_passed_over(tmp_path: Path) -> None:
@@ -212,8 +217,8 @@ def test_a_file_that_is_deleted_after_planning_is_missed_or_passed_over(tmp_path
     start = without_first_segment(home)
     with pytest.raises(DataLossError, match=rf"was deleted before it was read: offsets 0 to {start - 1} of orders-0"):
         list(readers[0].read(tasks[0][0]))
-    found = [row["offset"] for one in readers[1].read(tasks[1][0]) for row in one.to_pylist()]
-    assert found == list(range(start, 180))
+    result = [row["offset"] for batch in readers[1].read(tasks[1][0]) for row in batch.to_pylist()]
+    assert result == list(range(start, 180))
 
 
 def test_a_topic_that_was_made_anew_is_told_from_one_that_has_grown(tmp_path: Path) -> None:
