@@ -189,18 +189,18 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
     return properties
 
 
-def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) -> tuple[list[str], dict[str, str]]:
     """Return the options of `minibroker serve`, and the secret settings that must not be options.
+
+    Args:
+        environment: the translated environment (see `vendors`).
+        keeps_names: whether to pass on the names of the listeners.
 
     Raises:
         ListenerError: a variable is invalid.
         OSError: a file cannot be read.
         ValueError: a file is invalid.
     """
-    return _serve_options(vendors.translate(environment, _warn))
-
-
-def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) -> tuple[list[str], dict[str, str]]:
     configs = effective_configs(environment)
     options = {option: environment[name] for name, option in variables.OPTIONS.items() if environment.get(name)}
     further: list[str] = []
@@ -336,7 +336,7 @@ def container_command(
         _warn(remark)
     if checks_files and not understood.get("MINIBROKER_LISTEN"):
         _check_stores(understood, configs)
-    options, secrets = _serve_options(understood, keeps_names=is_lead)
+    options, secrets = serve_options(understood, keeps_names=is_lead)
     if is_lead:
         options = _with_link(options, configs)
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]

@@ -215,7 +215,7 @@ def stream_to_topic(
 def _for_sink(frame: "DataFrame", topic: str | None) -> "DataFrame":
     columns = [name for name in _SINK_COLUMNS if name in frame.columns and (topic is None or name != "topic")]
     if "value" not in columns:
-        raise ValueError(f"there is no column value, only {', '.join(frame.columns)}: see messages.compose")
+        raise ValueError(f"there is no column value, only {', '.join(frame.columns)}: see payloads.compose")
     if topic is None and "topic" not in columns:
         raise ValueError("there is no column topic: name one topic for all rows")
     return frame.select(*columns)
