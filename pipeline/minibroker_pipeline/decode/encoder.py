@@ -104,25 +104,22 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     return encode_rows(rows, groups, magic=magic, level=level)
 
 
-def _column(batch: pa.RecordBatch, name: str) -> Any:
+def column_of(batch: pa.RecordBatch, name: str) -> Any:
+    """Return a column of a batch, or None if it is missing."""
     index = batch.schema.get_field_index(name)
     return None if index < 0 else batch.column(index)
 
 
 def _rows(batch: pa.RecordBatch, base_offset: int | None, default_timestamp: int) -> Rows:
     count = batch.num_rows
-    headers = _column(batch, "headers")
-    if headers is None or headers.null_count == count:
-        nothing = binary_of(None, 0, "headers")
-        zeros = np.zeros(count, np.int32)
-        list_of_headers = (zeros, zeros, nothing, nothing)
-    else:
-        list_of_headers = _headers(headers)
+    headers = column_of(batch, "headers")
+    is_empty = headers is None or headers.null_count == count
+    list_of_headers = no_headers(count) if is_empty else _headers(headers)
     return Rows(
         _offsets(batch, base_offset),
-        _timestamps(_column(batch, "timestamp"), count, default_timestamp),
-        binary_of(_column(batch, "key"), count, "key"),
-        binary_of(_column(batch, "value"), count, "value"),
+        _timestamps(column_of(batch, "timestamp"), count, default_timestamp),
+        binary_of(column_of(batch, "key"), count, "key"),
+        binary_of(column_of(batch, "value"), count, "value"),
         *list_of_headers,
     )
 
@@ -130,7 +127,7 @@ def _rows(batch: pa.RecordBatch, base_offset: int | None, default_timestamp: int
 def _offsets(batch: pa.RecordBatch, base_offset: int | None) -> NDArray[np.int64]:
     if base_offset is not None:
         return np.arange(base_offset, base_offset + batch.num_rows, dtype=np.int64)
-    column = _column(batch, "offset")
+    column = column_of(batch, "offset")
     if column is None or column.null_count:
         raise EncodeError("offset: a column without nulls is needed to keep offsets")
     offsets = column.cast(pa.int64()).to_numpy()
@@ -176,6 +173,12 @@ def binary_of(column: Any, count: int, name: str) -> Binary:
 
 
 _NO_BOUNDS: Final = np.zeros(1, np.int32)
+
+
+def no_headers(count: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
+    """Return the headers of this number of rows without any."""
+    zeros, nothing = np.zeros(count, np.int32), binary_of(None, 0, "headers")
+    return zeros, zeros, nothing, nothing
 
 
 def _headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode import encode
+from minibroker_pipeline.decode import coalesce, encode
 from minibroker_pipeline.decode.assemble import Binary
-from minibroker_pipeline.decode.encoder import binary_of
+from minibroker_pipeline.decode.encoder import binary_of, column_of
 from minibroker_pipeline.log_directories.directory_commit import staged_task
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError, PartitionWriter, WrittenSegment
 from minibroker_pipeline.query_options import OptionError
@@ -144,16 +144,7 @@ class TaskWriter:
         options = self.options
         estimate = 4 * options.batch_bytes * max([options.partitions or 1, *self.counts.values()])
         enough = min(max(estimate, CHUNK_BYTES), _MAX_CHUNK_BYTES)
-        waiting: list[pa.RecordBatch] = []
-        size = 0
-        for batch in batches:
-            if batch.num_rows:
-                waiting.append(batch)
-                size += batch.nbytes
-            if size >= enough:
-                yield from _combined(waiting)
-                waiting, size = [], 0
-        yield from _combined(waiting)
+        return coalesce((batch for batch in batches if batch.num_rows), target_bytes=enough)
 
     def _append(self, writer: PartitionWriter, key: TopicPartition, rows: pa.RecordBatch) -> None:
         options = self.options
@@ -196,11 +187,9 @@ class TaskWriter:
 
     def _topics(self, chunk: pa.RecordBatch) -> tuple[list[str], NDArray[np.int64]]:
         """Return the topics of a chunk, and for each row the index of its topic."""
-        index = chunk.schema.get_field_index("topic")
-        default = self.options.topic
-        if index < 0 or default:  # The option takes precedence, as in Spark's Kafka sink.
+        column, default = column_of(chunk, "topic"), self.options.topic
+        if column is None or default:  # The option takes precedence, as in Spark's Kafka sink.
             return [default], np.zeros(chunk.num_rows, np.int64)
-        column = chunk.column(index)
         if column.null_count:
             raise OptionError("topic: a row has none; name one by the option topic")
         encoded = column.dictionary_encode()
@@ -212,11 +201,10 @@ class TaskWriter:
     def _partitions(
         self, chunk: pa.RecordBatch, topics: list[str], codes: NDArray[np.int64], partitioners: dict[str, Partitioner]
     ) -> NDArray[np.int64]:
-        index = chunk.schema.get_field_index("partition")
+        column = column_of(chunk, "partition")
         partitions = np.full(chunk.num_rows, -1, np.int64)
         open_rows = np.ones(chunk.num_rows, np.bool_)
-        if index >= 0:
-            column = chunk.column(index)
+        if column is not None:
             open_rows = column.is_null().to_numpy(zero_copy_only=False)
             partitions = pc.fill_null(column.cast(pa.int64()), -1).to_numpy().copy()
         if self.options.keep_offsets and open_rows.any():
@@ -264,18 +252,11 @@ def _new_writer(directory: str, key: TopicPartition, options: WriteOptions) -> P
     return writer
 
 
-def _combined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Combine batches into one, or return an empty list if there are none."""
-    return pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
-
-
 def _keys_of(chunk: pa.RecordBatch) -> Any:
-    index = chunk.schema.get_field_index("key")
-    return binary_of(chunk.column(index) if index >= 0 else None, chunk.num_rows, "key")
+    return binary_of(column_of(chunk, "key"), chunk.num_rows, "key")
 
 
 def _sizes_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
     """Return the approximate number of bytes of each row's value."""
-    index = chunk.schema.get_field_index("value")
-    value = binary_of(chunk.column(index) if index >= 0 else None, chunk.num_rows, "value")
+    value = binary_of(column_of(chunk, "value"), chunk.num_rows, "value")
     return np.maximum(value.size, 0).astype(np.int64) + _ROW_BYTES

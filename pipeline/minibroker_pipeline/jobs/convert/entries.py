@@ -20,7 +20,7 @@ from minibroker_pipeline.decode.assemble import (
     groups_table,
 )
 from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, KIND, ROWS, START, WRAPPER_V0, RecordTable, inflate
-from minibroker_pipeline.decode.encoder import binary_of
+from minibroker_pipeline.decode.encoder import binary_of, no_headers
 from minibroker_pipeline.decode.headers import Selection
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertCounts, ConvertError, ConvertSettings, Droppable
@@ -174,7 +174,7 @@ class Rebuilder:
             timestamps if magic == MAGIC_V2 else np.maximum(timestamps, NO_TIMESTAMP),
             Binary(table.data, table.key_at[:rows], table.key_size[:rows]),
             Binary(table.data, table.value_at[:rows], table.value_size[:rows]),
-            *(self._headers(table) if has_headers else _no_headers(rows)),
+            *(self._headers(table) if has_headers else no_headers(rows)),
         )
 
     def _headers(self, table: RecordTable) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
@@ -204,12 +204,6 @@ class Rebuilder:
         limit = min(self._settings.batch_bytes or USUAL_BATCH_BYTES, MAX_DECOMPRESSED_SIZE)
         groups[:, BATCH_BYTES] = np.where(is_joined[firsts], limit, INT32_MAX)
         return groups
-
-
-def _no_headers(rows: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
-    zeros = np.zeros(rows, np.int32)
-    nothing = binary_of(None, 0, "headers")
-    return zeros, zeros, nothing, nothing
 
 
 def _binary(array: pa.BinaryArray) -> Binary:
