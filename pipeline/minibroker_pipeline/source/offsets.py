@@ -1,6 +1,7 @@
 """Starting and ending offsets of a query for each log, derived from the options."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -168,19 +169,7 @@ def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> in
         OSError: a file cannot be read.
     """
     for log_range in log.ranges(OffsetInterval(first, end), _WHOLE):
-        request = DecodeRequest(
-            columns=("offset",),
-            first_offset=log_range.first_offset,
-            end_offset=log_range.end_offset,
-            isolation=options.isolation,
-            aborted=log_range.aborted,
-            include_control=options.include_control,
-            verify_crc=options.verify_crc,
-            mode=options.mode,
-            engine="numpy",
-            chunk_bytes=1,
-            file=log_range.path,
-        )
+        request = replace(log_range.request(options, ("offset",)), engine="numpy", chunk_bytes=1)
         with log_range.filesystem.open(log_range.path) as file:
             position, size = log_range.position, _CHUNK_BYTES
             while position < log_range.end_position:

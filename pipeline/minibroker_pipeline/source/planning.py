@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.decode import AbortedRange, DamagedLogError
+from minibroker_pipeline.decode import AbortedRange, DamagedLogError, DecodeRequest
 from minibroker_pipeline.filesystem import FileSystem, read_if_there
 from minibroker_pipeline.log_directories.log_end_offsets import LogTail, aborted_in, index_of, is_entry_at
 from minibroker_pipeline.log_directories.partition_logs import (
@@ -67,6 +67,23 @@ class LogRange(NamedTuple):
     def size(self) -> int:
         """The number of bytes."""
         return self.end_position - self.position
+
+    def request(self, options: SourceOptions, columns: tuple[str, ...]) -> DecodeRequest:
+        """Return the request for decoding these columns."""
+        return DecodeRequest(
+            topic=self.topic,
+            partition=self.partition,
+            columns=columns,
+            first_offset=self.first_offset,
+            end_offset=self.end_offset,
+            isolation=options.isolation,
+            aborted=self.aborted,
+            include_control=options.include_control,
+            verify_crc=options.verify_crc,
+            mode=options.mode,
+            engine=options.engine,
+            file=self.path,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from minibroker_pipeline.decode import (
     Damage,
     DamagedLogError,
     DecodeReport,
-    DecodeRequest,
     coalesce,
     decode,
     scan_headers,
@@ -97,20 +96,8 @@ class _RangeReading:
         self._last_offset = -1
         self._is_corrected = False
         self._in_log: tuple[int, list[AbortedRange]] | None = None
-        self._request = DecodeRequest(
-            topic=log_range.topic,
-            partition=log_range.partition,
-            columns=tuple(column for column in columns if column != DAMAGE_COLUMN) or ("offset",),
-            first_offset=log_range.first_offset,
-            end_offset=log_range.end_offset,
-            isolation=options.isolation,
-            aborted=log_range.aborted,
-            include_control=options.include_control,
-            verify_crc=options.verify_crc,
-            mode=options.mode,
-            engine=options.engine,
-            file=log_range.path,
-        )
+        decoded = tuple(column for column in columns if column != DAMAGE_COLUMN) or ("offset",)
+        self._request = log_range.request(options, decoded)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. See `read_ranges`."""
