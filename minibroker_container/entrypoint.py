@@ -451,9 +451,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
             sys.stdout.write(shlex.join(container_command(os.environ, arguments[1:], hide_secrets)) + "\n")
             sys.exit(0)
         if arguments and arguments[0] == _HOLD_PORTS:
-            sys.exit(ports.hold(arguments[1], arguments[2:]))
+            sys.exit(ports.hold_ports(arguments[1], arguments[2:]))
         if arguments and arguments[0] == _FOLLOW:
-            sys.exit(ports.follow(arguments[1], arguments[2], arguments[3:]))
+            sys.exit(ports.forward_connections(arguments[1], arguments[2], arguments[3:]))
         if arguments and arguments[0] == _WRITE_PROPERTIES:
             files.write_properties(arguments[1], written_properties(os.environ))
             sys.exit(0)

@@ -53,7 +53,7 @@ def check_broker(listen: str, *, has_tls: bool) -> None:
     Raises:
         OSError: no valid response arrives in time.
     """
-    address = reachable(listen)
+    address = reachable_address(listen)
     with socket.create_connection(address, timeout=_TIMEOUT_S) as connection:
         if has_tls:
             _check_tls(connection)
@@ -67,10 +67,10 @@ def check_port(listen: str) -> None:
     Raises:
         OSError: the port refuses the connection.
     """
-    socket.create_connection(reachable(listen), timeout=_TIMEOUT_S).close()
+    socket.create_connection(reachable_address(listen), timeout=_TIMEOUT_S).close()
 
 
-def reachable(listen: str) -> tuple[str, int]:
+def reachable_address(listen: str) -> tuple[str, int]:
     """Return host and port by which this container can reach a listener on HOST:PORT."""
     host, _, port = listen.rpartition(":")
     return "127.0.0.1" if host in listeners.WILDCARDS else host.strip("[]"), int(port)

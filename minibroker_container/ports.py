@@ -29,7 +29,7 @@ MAX_CONNECTIONS: Final = 100
 _GREETING: Final = b"minibroker link "
 _ACCEPTED: Final = b"ok\n"
 _NO_LISTENER: Final = "-"
-_CHUNK: Final = 1 << 16
+_CHUNK_BYTES: Final = 1 << 16
 _PAUSE_S: Final = 0.2
 _logger: Final = logging.getLogger("minibroker")
 _Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -70,7 +70,7 @@ class _Ports(ABC):
                 connections.pop(writer, None)
                 writer.close()
 
-        self._servers.append(await asyncio.start_server(served, host, port, limit=_CHUNK))
+        self._servers.append(await asyncio.start_server(served, host, port, limit=_CHUNK_BYTES))
         self._connections.append(connections)
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class LinkPort(_Ports):
             writer.write(_ACCEPTED)
             await writer.drain()
         elif name in self._listeners:
-            inner_reader, broker_writer = await asyncio.open_connection(*self._listeners[name], limit=_CHUNK)
+            inner_reader, broker_writer = await asyncio.open_connection(*self._listeners[name], limit=_CHUNK_BYTES)
             with contextlib.closing(broker_writer):
                 writer.write(_ACCEPTED)
                 await _join(reader, writer, inner_reader, broker_writer)
@@ -167,7 +167,7 @@ class Follower(_Ports):
             await self._listen(host, port, partial(self._serve, name))
 
     async def _serve(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        lead_reader, lead = await asyncio.open_connection(*self._lead, limit=_CHUNK)
+        lead_reader, lead = await asyncio.open_connection(*self._lead, limit=_CHUNK_BYTES)
         with contextlib.closing(lead):
             lead.write(_GREETING + name.encode("ascii") + b"\n")
             if await lead_reader.readexactly(len(_ACCEPTED)) == _ACCEPTED:
@@ -204,7 +204,7 @@ def answers(lead: tuple[str, int], timeout_s: float) -> bool:
         time.sleep(_PAUSE_S)
 
 
-def hold(node: str, addresses: Sequence[str]) -> int:
+def hold_ports(node: str, addresses: Sequence[str]) -> int:
     """Keep silent ports open in place of a KRaft controller, until SIGTERM or SIGINT. Return the exit status.
 
     Raises:
@@ -214,22 +214,22 @@ def hold(node: str, addresses: Sequence[str]) -> int:
         raise ValueError(f"KAFKA_NODE_ID: {node!r} is not a node id; give a number from 0 on")
     silent = SilentPorts(addresses)
 
-    def tell() -> None:
+    def announce() -> None:
         sys.stderr.write(
             f"minibroker container: controller {int(node)} has nothing to do here, since minibroker's brokers need "
             f"none; these ports accept connections: {', '.join(map(str, silent.ports)) or 'none'}\n"
         )
         write_controller_lines(int(node))
 
-    return asyncio.run(_keep(tell, silent))
+    return asyncio.run(_keep(announce, silent))
 
 
 def format_listener(address: str, name: str = "", protocol: str = "") -> str:
-    """Format a listener as an argument of `follow`: PROTOCOL:NAME=HOST:PORT. A silent port has no name."""
+    """Format a listener as an argument of `forward_connections`: PROTOCOL:NAME=HOST:PORT. A silent port has no name."""
     return f"{protocol}:{name}={address}"
 
 
-def follow(node: str, lead: str, listeners: Sequence[str]) -> int:
+def forward_connections(node: str, lead: str, listeners: Sequence[str]) -> int:
     """Forward connections until SIGTERM or SIGINT. Return the exit status.
 
     Raises:
@@ -245,7 +245,7 @@ def follow(node: str, lead: str, listeners: Sequence[str]) -> int:
         else:
             silent.append(address)
 
-    def tell() -> None:
+    def announce() -> None:
         sys.stderr.write(
             f"minibroker container: broker {int(node)} passes its connections on to {lead}: the containers of this "
             "cluster share one broker, which is the first of KAFKA_CONTROLLER_QUORUM_VOTERS\n"
@@ -253,15 +253,15 @@ def follow(node: str, lead: str, listeners: Sequence[str]) -> int:
         write_broker_lines(int(node), [(name, f"{host}:{port}") for name, host, port in entries])
 
     follower = Follower(parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), entries)
-    return asyncio.run(_keep(tell, follower, SilentPorts(silent)))
+    return asyncio.run(_keep(announce, follower, SilentPorts(silent)))
 
 
-async def _keep(tell: Callable[[], None], *ports: _Ports) -> int:
+async def _keep(announce: Callable[[], None], *ports: _Ports) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with open_ports(*ports):
-        tell()
+        announce()
         await stop.wait()
     return 0
 
@@ -281,11 +281,11 @@ async def _join(
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(_CHUNK):
+    while data := await reader.read(_CHUNK_BYTES):
         writer.write(data)
         await writer.drain()
 
 
 async def _drain(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-    while await reader.read(_CHUNK):
+    while await reader.read(_CHUNK_BYTES):
         pass

@@ -18,17 +18,17 @@ _STATES: Final = (
 )  # fmt: skip
 """The states by their numbers in /proc/net/tcp."""
 _LISTEN: Final = "LISTEN"
-_FORM: Final = "{:<5} {:>6} {:>6} {:<23} {:<23} {:<11}"
+_ROW_FORMAT: Final = "{:<5} {:>6} {:>6} {:<23} {:<23} {:<11}"
 
 
 def main(arguments: Sequence[str], proc: Path = _PROC) -> int:
     """Print the sockets chosen by the options, and return the exit status."""
     letters = {letter for word in arguments for letter in word.lstrip("-")} if arguments else set[str]()
     shows = "listening" if "l" in letters else "all" if "a" in letters else "connected"
-    lines = [_FORM.format("Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "State")]
+    lines = [_ROW_FORMAT.format("Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "State")]
     for local, remote, state in _sockets(proc):
         if shows == "all" or (state == _LISTEN) == (shows == "listening"):
-            lines.append(_FORM.format("tcp", "0", "0", local, remote, state))
+            lines.append(_ROW_FORMAT.format("tcp", "0", "0", local, remote, state))
     sys.stdout.write("Active Internet connections\n" + "".join(f"{line.rstrip()}\n" for line in lines))
     return 0
 

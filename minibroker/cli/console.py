@@ -80,7 +80,7 @@ class Console:
         """Whether stderr is a terminal with text output."""
         return self._has_banner and sys.stderr.isatty()
 
-    def greet(self, rows: dict[str, str]) -> None:
+    def print_banner(self, rows: dict[str, str]) -> None:
         """Print a banner that shows how to connect, but only on a terminal."""
         if self.has_reader:
             sys.stderr.write(banner(rows))
@@ -120,7 +120,7 @@ class _StderrHandler(logging.StreamHandler[Any]):
         super().emit(record)
 
 
-def escaped(text: str, *, kept: str = "") -> str:
+def escape(text: str, *, kept: str = "") -> str:
     """Escape the unprintable characters of a text as in a Python literal, except those in `kept`.
 
     Log lines contain names chosen by clients. A line break in a name would look like another line, and a terminal would
@@ -133,9 +133,9 @@ def escaped(text: str, *, kept: str = "") -> str:
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = escaped(record.getMessage())
+        text = escape(record.getMessage())
         if record.exc_info:
-            text += "\n" + escaped(self.formatException(record.exc_info), kept="\n")
+            text += "\n" + escape(self.formatException(record.exc_info), kept="\n")
         if hasattr(record, "entry"):
             return f"{time.strftime('%H:%M:%S', time.localtime(record.created))}.{int(record.msecs):03} {text}"
         return f"minibroker: {text}"

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if options.address is None and options.start is None:
         options.parser.error("HOST:PORT or --start is needed")
     to_stdout = options.json == "-"
-    with _target(options) as target:
+    with _start_target(options) as target:
         where = f"{target.address[0]}:{target.address[1]}"
         if not accepts_connections(target.address):
             raise ValueError(f"no broker accepts connections at {where}")
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
             report.add(result)
 
         try:
-            with _progress(checks) as advance:
+            with _show_progress(checks) as advance:
                 run_checks(target, checks, done)
             status = int(any(result.has_failed for result in report.results))
         except KeyboardInterrupt:
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _target(options: argparse.Namespace) -> Generator[Target]:
+def _start_target(options: argparse.Namespace) -> Generator[Target]:
     """Start the broker if a command is given, yield it, and stop it at the end."""
     address = parse_advertised(options.address, "HOST:PORT") if options.address else ("127.0.0.1", free_port())
     if options.start is None:
@@ -92,7 +92,7 @@ def _target(options: argparse.Namespace) -> Generator[Target]:
 
 
 @contextlib.contextmanager
-def _progress(checks: Sequence[Check]) -> Generator[Callable[[Result], None]]:
+def _show_progress(checks: Sequence[Check]) -> Generator[Callable[[Result], None]]:
     """Show a progress bar on a terminal, if rich is installed."""
     try:
         from rich.console import Console  # noqa: PLC0415 - it is not always installed

@@ -158,7 +158,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             write_ready_file(broker.bootstrap_servers)
             print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
             _write_kafka_lines(broker)
-            console.greet(_summary(broker, options))
+            console.print_banner(_summary(broker, options))
             for host in {host for host, _ in broker.asynchronous.advertised}:
                 console.check_advertised(host)
             _open_browser(broker, options, console)

@@ -74,13 +74,13 @@ def run(options: argparse.Namespace) -> int:
     """
     to = parse_advertised(options.to, "--to")
     listen = parse_address(options.listen, "--listen")
-    context = _context(options)
-    page = _page(options)
-    with _opened(options) as file:
+    context = _tls_context(options)
+    page = _open_page(options)
+    with _open_output(options) as file:
         return asyncio.run(_run(options, to, listen, context, file, page))
 
 
-def _page(options: argparse.Namespace) -> "TracePlane | None":
+def _open_page(options: argparse.Namespace) -> "TracePlane | None":
     """Return the page, with its address bound, or None if there is none."""
     if not options.page:
         return None
@@ -89,7 +89,7 @@ def _page(options: argparse.Namespace) -> "TracePlane | None":
     return open_trace_page(guarded_address("--page", options.page, token, sources), token)
 
 
-def _context(options: argparse.Namespace) -> ssl.SSLContext | None:
+def _tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
     properties = _properties(options.to_config) if options.to_config else {}
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in _PROTOCOLS:
@@ -110,7 +110,7 @@ def _properties(path: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _opened(options: argparse.Namespace) -> Generator[TextIO | None]:
+def _open_output(options: argparse.Namespace) -> Generator[TextIO | None]:
     """Yield the file for the lines, or None with --quiet."""
     if options.quiet:
         yield None

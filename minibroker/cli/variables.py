@@ -45,7 +45,7 @@ _LISTS: Final = ("MINIBROKER_TOPICS", "KAFKA_CREATE_TOPICS", "CREATE_TOPICS")
 _LOG_LINES: Final = "MINIBROKER_LOG_LINES"
 _VARIABLE: Final = re.compile(r"(KAFKA|MINIBROKER|CLUSTER_ID|ADV|ADVERTISED|BROKER|RACK|HOSTNAME|PORT)[A-Z0-9_]*\b")
 _KEY: Final = re.compile(r"([a-z]+(?:\.[a-z\d_-]+)+)[: ]")
-_PLACE: Final = re.compile(r"(/[^:]*): .+", re.DOTALL)
+_PATH_MESSAGE: Final = re.compile(r"(/[^:]*): .+", re.DOTALL)
 _ADDRESS: Final = re.compile(r"cannot listen on ([^ ]+:\d+): ")
 _MAX_VALUE_LENGTH: Final = 200
 _DIRECTORIES: Final = ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR", "MINIBROKER_DATA_DIR")
@@ -97,7 +97,7 @@ def _remedy(message: str, variable: str | None) -> str:
     """Return a remedy for a message that begins with a file or an address, or an empty string."""
     if _ADDRESS.match(message):
         return "; leave the host out, as in PLAINTEXT://:9092, to listen on all of them"
-    if not _PLACE.fullmatch(message):
+    if not _PATH_MESSAGE.fullmatch(message):
         return ""
     if variable == "MINIBROKER_READY_FILE":
         return "; give a file in a directory that exists"
@@ -133,7 +133,7 @@ def _names(variable: str) -> Iterator[str]:
 
 def _variable_with(message: str, environment: Mapping[str, str]) -> str | None:
     """Return the variable whose value a message begins with or quotes, or None."""
-    path_match = _PLACE.fullmatch(message)
+    path_match = _PATH_MESSAGE.fullmatch(message)
     address = _ADDRESS.match(message)
     quoted = re.findall(r"'([^']+)'", message)
     for variable, value in environment.items():

@@ -162,7 +162,7 @@ def stream_to_parquet(
         writer = writer.partitionBy(*partition_by)
     if name:
         writer = writer.queryName(name)
-    return _triggered(writer, every).start(path)
+    return _with_trigger(writer, every).start(path)
 
 
 def to_topic(
@@ -187,7 +187,7 @@ def to_topic(
     if {"partition", "offset"} <= set(frame.columns):
         origin = [name for name in ("topic", "partition") if name in frame.columns]
         frame = frame.repartition(*origin).sortWithinPartitions(*origin, "offset")
-    writer = _for_sink(frame, topic).write.format("kafka")
+    writer = _select_sink_columns(frame, topic).write.format("kafka")
     writer.options(**_sink_options(bootstrap, topic, options)).save()
 
 
@@ -205,14 +205,14 @@ def stream_to_topic(
 
     Each record is written at least once. Arguments and errors are those of `to_topic` and `stream_to_parquet`.
     """
-    writer = _for_sink(frame, topic).writeStream.format("kafka").option("checkpointLocation", checkpoint)
+    writer = _select_sink_columns(frame, topic).writeStream.format("kafka").option("checkpointLocation", checkpoint)
     writer = writer.options(**_sink_options(bootstrap, topic, options))
     if name:
         writer = writer.queryName(name)
-    return _triggered(writer, every).start()
+    return _with_trigger(writer, every).start()
 
 
-def _for_sink(frame: "DataFrame", topic: str | None) -> "DataFrame":
+def _select_sink_columns(frame: "DataFrame", topic: str | None) -> "DataFrame":
     columns = [name for name in _SINK_COLUMNS if name in frame.columns and (topic is None or name != "topic")]
     if "value" not in columns:
         raise ValueError(f"there is no column value, only {', '.join(frame.columns)}: see payloads.compose")
@@ -226,7 +226,7 @@ def _sink_options(bootstrap: str, topic: str | None, options: Mapping[str, str] 
     return {"kafka.bootstrap.servers": bootstrap, **named, **(options or {})}
 
 
-def _triggered(writer: "DataStreamWriter", every: float | None) -> "DataStreamWriter":
+def _with_trigger(writer: "DataStreamWriter", every: float | None) -> "DataStreamWriter":
     if every is None:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")

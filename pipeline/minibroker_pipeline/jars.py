@@ -32,7 +32,7 @@ _ARTIFACTS: Final = {"kafka": CONNECTOR, "avro": "spark-avro"}
 _LIBRARIES: Final = (("org.apache.kafka", "kafka-clients"), ("org.apache.commons", "commons-pool2"))
 # These jars use little of Spark, so their version 4.0.0 works with every Spark 4.
 _FIRST_OF_SPARK_4: Final = "4.0.0"
-_TIMEOUT: Final = 600
+_TIMEOUT_S: Final = 600
 
 
 class NoJarsError(Exception):
@@ -109,13 +109,13 @@ def _download_jars(folder: Path, package: str, ivy_settings: str | None) -> None
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         ivy = _Ivy(Path(scratch), ivy_settings)
         if package == "avro":
-            ivy.bring(_SPARK, f"{_ARTIFACTS[package]}_{_SCALA}", [*_same_minor(spark_version()), _FIRST_OF_SPARK_4])
+            ivy.download(_SPARK, f"{_ARTIFACTS[package]}_{_SCALA}", [*_same_minor(spark_version()), _FIRST_OF_SPARK_4])
         else:
             connector = f"{CONNECTOR}_{_SCALA}"
-            version = ivy.bring(_SPARK, connector, _same_minor(spark_version()))
-            ivy.bring(_SPARK, f"{_TOKENS}_{_SCALA}", [version, _FIRST_OF_SPARK_4])
+            version = ivy.download(_SPARK, connector, _same_minor(spark_version()))
+            ivy.download(_SPARK, f"{_TOKENS}_{_SCALA}", [version, _FIRST_OF_SPARK_4])
             for group, name in _LIBRARIES:
-                ivy.bring(group, name, [ivy.needed_by(_SPARK, connector, version, group, name)])
+                ivy.download(group, name, [ivy.needed_by(_SPARK, connector, version, group, name)])
         ivy.libs.rename(folder)
 
 
@@ -141,7 +141,7 @@ class _Ivy:
         self._command += ["-settings", settings] if settings else []
         self._command += ["-notransitive", "-confs", "master"]
 
-    def bring(self, group: str, name: str, versions: Sequence[str]) -> str:
+    def download(self, group: str, name: str, versions: Sequence[str]) -> str:
         """Download a jar into `libs` in the first available version, and return that version.
 
         Raises:
@@ -152,9 +152,9 @@ class _Ivy:
             command = [*self._command, "-dependency", group, name, version]
             command += ["-retrieve", f"{self.libs}/[artifact]-[revision].[ext]"]
             try:
-                completed = _run(command, _TIMEOUT)
+                completed = _run(command, _TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                raise NoJarsError(f"Ivy did not bring {group}:{name}:{version} within {_TIMEOUT} s") from None
+                raise NoJarsError(f"Ivy did not bring {group}:{name}:{version} within {_TIMEOUT_S} s") from None
             if completed.returncode == 0 and (self.libs / f"{name}-{version}.jar").exists():
                 return version
             output = completed.stdout + completed.stderr

@@ -36,7 +36,7 @@ def read_options(given: Mapping[str, str], known: Mapping[str, tuple[str, Callab
     return values
 
 
-def flag(text: str) -> bool:
+def parse_flag(text: str) -> bool:
     """Parse "true" or "false", ignoring case.
 
     Raises:
@@ -47,7 +47,7 @@ def flag(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def positive(text: str) -> int:
+def parse_positive(text: str) -> int:
     """Parse an integer above 0.
 
     Raises:

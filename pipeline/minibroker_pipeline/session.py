@@ -17,14 +17,14 @@ from minibroker_protocol.lazy_imports import lazy
 with lazy:
     from minibroker_pipeline.source import data_source
 
-_ALWAYS: Final = {
+_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",  # Otherwise days and printed timestamps depend on the machine.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",  # Filters reach the data source for log directories.
     "spark.ui.showConsoleProgress": "false",  # Spark's progress bar and our progress lines would overwrite each other.
 }
 _LOOPBACK: Final = "127.0.0.1"
-_LOCAL: Final = {
+_LOCAL_SETTINGS: Final = {
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.python.unix.domain.socket.enabled": "true",  # JVM and Python then use a third of the CPU time of TCP.
@@ -74,10 +74,10 @@ def spark_session(
         if master.startswith("local"):
             # The host name might not resolve, or might resolve to another machine.
             os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-            settings = _LOCAL | settings
+            settings = _LOCAL_SETTINGS | settings
             # By default workers run the `python3` on the PATH. On a cluster, its machines choose the Python.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = _configured(builder, _ALWAYS | settings)
+    session = _configured(builder, _SETTINGS | settings)
     if not (session.sparkContext.master or "").startswith("local"):
         _register_source(session)
     return session

@@ -12,7 +12,7 @@ from typing import Any, Final
 from minibroker_storage.installation_hints import missing
 
 FAILED: Final = 2
-_OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
+_OWN_ERROR: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
 _CALL: Final = re.compile(r"^An error occurred while calling \S+\n: (?:[\w.$]+: )?")
 """Py4J's prefix for a JVM error without a class in PySpark."""
 _MISSING: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'$", re.MULTILINE)
@@ -61,7 +61,7 @@ def _message(error: Exception) -> str | None:
     if module.startswith(("pyspark.errors", "py4j.")):
         if missing := _MISSING.search(str(error)):
             return f"Spark's workers have no {missing[1]}: install it there, or send it along (docs/spark.md, clusters)"
-        texts = _OURS.findall(str(error))
+        texts = _OWN_ERROR.findall(str(error))
         return texts[-1] if texts else next(iter(_CALL.sub("", str(error)).strip().splitlines()), type(error).__name__)
     return str(error) if isinstance(error, ValueError) or module.startswith("minibroker_") else None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-_FOUND: Final = 1
+_FAULTS_FOUND: Final = 1
 """The exit status of `verify` if it found damage, and of `diff` if it found differences."""
 _MEBIBYTE: Final = 1024 * 1024
 
@@ -42,14 +42,14 @@ def _verify(options: argparse.Namespace) -> int:
     settings = _settings(VerifySettings, options)
     report = verify(options.paths, settings, spark=_session_for(options), processes=options.processes)
     _write_report(options, report.as_json(), report.as_text())
-    return 0 if report.is_sound else _FOUND
+    return 0 if report.is_sound else _FAULTS_FOUND
 
 
 def _diff(options: argparse.Namespace) -> int:
     settings = _settings(DiffSettings, options)
     report = diff(options.left, options.right, settings, spark=_session_for(options), processes=options.processes)
     _write_report(options, report.as_json(), report.as_text())
-    return 0 if report.is_equal else _FOUND
+    return 0 if report.is_equal else _FAULTS_FOUND
 
 
 def _export(options: argparse.Namespace) -> int:

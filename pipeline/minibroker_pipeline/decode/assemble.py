@@ -340,14 +340,14 @@ def _sized(column: Binary, *integers: _Ints) -> tuple[pa.LargeBinaryArray, pa.La
     return _varints(*integers, column.size), column.array()
 
 
-def _raw(values: NDArray[Any]) -> NDArray[np.uint64]:
+def _zigzag(values: NDArray[Any]) -> NDArray[np.uint64]:
     values = values.astype(np.int64, copy=False)
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
 def varint_sizes(values: NDArray[Any]) -> _Ints:
     """Return the size of each value as a zigzag varint, in bytes."""
-    return np.searchsorted(_VARINT_LIMITS, _raw(values), side="right") + 1
+    return np.searchsorted(_VARINT_LIMITS, _zigzag(values), side="right") + 1
 
 
 def _varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
@@ -355,7 +355,7 @@ def _varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
     columns_of_bytes: list[NDArray[np.uint8]] = []
     used: list[NDArray[np.bool_]] = []
     for column in columns:
-        remaining = _raw(column)
+        remaining = _zigzag(column)
         is_used = np.ones(len(remaining), np.bool_)
         while is_used.any():
             shifted = remaining >> _SEVEN_BITS

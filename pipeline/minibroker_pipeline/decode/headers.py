@@ -87,7 +87,7 @@ _V1_LAYOUT: Final = np.dtype(
     ]
 )
 MESSAGE_LAYOUTS: Final = (np.dtype(_V1_LAYOUT.descr[:-1]), _V1_LAYOUT)
-_SAME: Final = (
+_COMMON_FIELDS: Final = (
     "base_offset",
     "leader_epoch",
     "crc",
@@ -102,7 +102,7 @@ _SAME: Final = (
 _MIN_LENGTHS: Final = (MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1, RECORD_BATCH_OVERHEAD - LOG_OVERHEAD)
 _LENGTH: Final = Struct(">i")
 _MAX_LENGTH: Final = INT32_MAX - LOG_OVERHEAD
-_FIRST_GUESS: Final = 1024
+_INITIAL_CAPACITY: Final = 1024
 
 
 def as_bytes(data: bytes | bytearray | memoryview | NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -148,7 +148,7 @@ def use_chase(chase: Chase) -> None:
 
 def find_positions(data: NDArray[np.uint8], position: int, until: int, chase: Chase) -> tuple[NDArray[np.int64], int]:
     """Return the positions of the whole entries that begin before `until`, and the position after them."""
-    positions = np.empty(_FIRST_GUESS, np.int64)
+    positions = np.empty(_INITIAL_CAPACITY, np.int64)
     count, position = chase(data, position, until, 0, positions)
     while count == len(positions):
         positions = np.concatenate((positions, np.empty(len(positions), np.int64)))
@@ -201,7 +201,7 @@ def _fields(data: NDArray[np.uint8], positions: NDArray[np.int64], layout: np.dt
 
 def _read_v2(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
     fields = _fields(data, positions, V2_LAYOUT)
-    for name in _SAME:
+    for name in _COMMON_FIELDS:
         headers[name] = fields[name]
     headers["position"] = positions
     headers["size"] = fields["length"] + np.int32(LOG_OVERHEAD)
@@ -302,7 +302,7 @@ def _by_producer(aborted: Iterable[tuple[int, int, int]]) -> dict[int, tuple[NDA
 
 
 _SEARCH_WINDOW: Final = 1024 * 1024
-_SMALLEST: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
+_MIN_ENTRY_BYTES: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
 
 
 def batch_at(view: memoryview, position: int, size: int, max_decompressed_size: int) -> Batch:
@@ -359,8 +359,8 @@ def next_entry(view: memoryview, position: int) -> int | None:
     """Return the position of the next whole entry after `position` with a correct checksum, or None."""
     data = np.frombuffer(view, np.uint8)
     position += 1
-    while len(data) - position >= _SMALLEST:
-        for candidate in _candidates(data, position, min(position + _SEARCH_WINDOW, len(data) - _SMALLEST + 1)):
+    while len(data) - position >= _MIN_ENTRY_BYTES:
+        for candidate in _candidates(data, position, min(position + _SEARCH_WINDOW, len(data) - _MIN_ENTRY_BYTES + 1)):
             try:
                 next(iter_batches(view[candidate:])).check_crc()
             except (DecodeError, StopIteration):

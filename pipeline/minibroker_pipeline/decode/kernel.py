@@ -223,11 +223,11 @@ def _skip_headers(data, at, end):
 
 _LONGS: Final = types.UniTuple(_I64, 2)
 """Offsets and timestamps."""
-_PLACES: Final = types.UniTuple(_I32, 6)
+_FIELD_ARRAYS: Final = types.UniTuple(_I32, 6)
 """Positions and sizes of keys and of values, and positions and counts of headers."""
 
 
-@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _PLACES))
+@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _FIELD_ARRAYS))
 def _walk_v2(data, blocks, block, first, limit, row, longs, fields):
     """Store the records of a v2 batch in the rows from `row` on. Return the row after the last, or `_BAD`."""
     offsets, timestamps = longs
@@ -285,7 +285,7 @@ def _walk_v2(data, blocks, block, first, limit, row, longs, fields):
     return np.int64(row)
 
 
-@compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _PLACES))
+@compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _FIELD_ARRAYS))
 def _key_and_value(data, at, end, row, fields):
     """Store key and value of a v0 or v1 message whose key length is at `at`. Return 0 or `_BAD`."""
     key_at, key_size, value_at, value_size, _, header_count = fields
@@ -307,7 +307,7 @@ def _key_and_value(data, at, end, row, fields):
     return np.int64(0)
 
 
-@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _PLACES))
+@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _FIELD_ARRAYS))
 def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
     """Store the records of a decompressed wrapper and set its base offset. Return the row after the last, or `_BAD`."""
     offsets, timestamps = longs
@@ -359,7 +359,7 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
     return np.int64(row)
 
 
-@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONGS, _PLACES))
+@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONGS, _FIELD_ARRAYS))
 def walk(data, blocks, first, limit, longs, fields):
     """Store the records of all blocks with offsets in [first, limit), and return their number.
 

@@ -11,7 +11,7 @@ is used, whatever the bytes contain: a lane with invalid bytes continues at an e
 dropped at the end.
 """
 
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ from minibroker_pipeline.decode.blocks import (
     WRAPPER_V1,
     RecordTable,
 )
-from minibroker_pipeline.decode.headers import Chase, chase_entries, wrong_crcs
+from minibroker_pipeline.decode.headers import chase_entries, wrong_crcs
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.header import (
     CODEC_MASK,
@@ -213,7 +213,7 @@ def record_starts(data: bytes, count: int) -> list[int] | None:
     return starts if at == len(data) else None
 
 
-_FEW_LANES: Final = 160
+_MIN_LANES: Final = 160
 _MIN_RECORD_SIZE: Final = 7
 _MIN_HEADER_SIZE: Final = 2
 _VARINT: Final = 5
@@ -285,18 +285,18 @@ def _walk_v2(data: _Bytes, blocks: _Ints, lines: _Ints, first_rows: _Ints, colum
     ends = lanes.at.copy()
     for step in range(steps):
         active = len(counts) - int(np.searchsorted(ascending, step, side="right"))
-        if active < _FEW_LANES:
-            _finish_alone(data, blocks, lines[:active], lanes, first_rows[:active], step, columns)
+        if active < _MIN_LANES:
+            _read_remaining(data, blocks, lines[:active], lanes, first_rows[:active], step, columns)
             ends[:active] = lanes.end[:active]
             break
         lanes.keep(active)
-        _step(lanes, base_offsets[:active], base_timestamps[:active], first_rows[:active] + step, columns)
+        _read_records(lanes, base_offsets[:active], base_timestamps[:active], first_rows[:active] + step, columns)
         ends[:active] = lanes.at
     lanes.bad |= (ends != blocks[lines, END]) & (counts > 0)
     blocks[lines[lanes.bad], IS_BAD] = 1
 
 
-def _step(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints, columns: _Columns) -> None:
+def _read_records(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints, columns: _Columns) -> None:
     """Read one record from each lane, except its headers."""
     length = lanes.varint()
     record_end = lanes.at + length
@@ -321,7 +321,7 @@ def _step(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints
     lanes.at = record_end
 
 
-def _finish_alone(
+def _read_remaining(
     data: _Bytes, blocks: _Ints, lines: _Ints, lanes: Lanes, first_rows: _Ints, step: int, columns: _Columns
 ) -> None:
     """Read the remaining records of a few batches, one batch at a time, with a lane per record from `step` on."""
@@ -336,7 +336,7 @@ def _finish_alone(
         at = np.array(starts, np.int64) + start
         records = Lanes(data, at, np.full(len(at), end))
         rows = np.arange(first_row + step, first_row + count)
-        _step(records, blocks[line, BASE_OFFSET], blocks[line, BASE_TIMESTAMP], rows, columns)
+        _read_records(records, blocks[line, BASE_OFFSET], blocks[line, BASE_TIMESTAMP], rows, columns)
         lanes.bad[lane] = records.bad.any()
 
 
@@ -377,7 +377,7 @@ class RecordEngine:
     """
 
     chunk_factor = 8
-    chase: ClassVar[Chase] = staticmethod(chase_entries)
+    chase = staticmethod(chase_entries)
 
     def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
         """See `headers.wrong_crcs`."""

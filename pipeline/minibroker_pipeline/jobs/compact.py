@@ -336,10 +336,10 @@ def _copy_segment(task: CompactTask, segment: SegmentFiles, engine: RecordEngine
     try:
         file = source.filesystem.open(path)
     except FileNotFoundError:
-        raise _changed(path) from None
+        raise _changed_error(path) from None
     with file, open(copy, "xb") as target:
         if file.identity != segment.identity:
-            raise _changed(path)
+            raise _changed_error(path)
         target.writelines(
             entries.data for entries in _checked_entries(file, path, segment.size, engine, is_last=is_last)
         )
@@ -351,7 +351,7 @@ def _copy_segment(task: CompactTask, segment: SegmentFiles, engine: RecordEngine
     return os.stat(copy).st_size
 
 
-def _changed(path: str) -> LogChangedError:
+def _changed_error(path: str) -> LogChangedError:
     return LogChangedError(
         f"{path}: not the file that was there when the job began; a broker works in the directory. Run it again"
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _FORMAT: Final = "minibroker"
-_TAKEN: Final = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
+_RECORD_COLUMNS: Final = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
 _AS_TEXT: Final = ("key", "value", "topic")
 SaveMode = Literal["error", "append", "overwrite"]
 
@@ -91,8 +91,10 @@ def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
         columns = [f.col(f"`{name}`") for name in frame.columns if name not in expressions]
     elif settings.payload.form != "raw":
         # The columns of a record are kept, except those that an expression replaces.
-        columns += [f.col(name) for name in frame.columns if name in _TAKEN and name not in {*expressions, "value"}]
-    made_of = settings.columns or [name for name in frame.columns if name not in {*expressions, *_TAKEN}]
+        columns += [
+            f.col(name) for name in frame.columns if name in _RECORD_COLUMNS and name not in {*expressions, "value"}
+        ]
+    made_of = settings.columns or [name for name in frame.columns if name not in {*expressions, *_RECORD_COLUMNS}]
     if settings.payload.form != "raw" and not made_of:
         raise ValueError(f"value: there is nothing to make it of, only {', '.join(frame.columns)}")
     order = [f.expr(text) for text in settings.order_by]
@@ -101,7 +103,7 @@ def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
     if "value" not in frame.columns:
         raise ValueError(f"value: none of {', '.join(frame.columns)}; name an expression, or make it of columns")
     return frame.select(
-        *(_typed(frame, name) for name in _TAKEN if name in frame.columns and _is_written(name, settings))
+        *(_cast(frame, name) for name in _RECORD_COLUMNS if name in frame.columns and _is_written(name, settings))
     )
 
 
@@ -109,7 +111,7 @@ def _is_written(name: str, settings: ImportSettings) -> bool:
     return name != "offset" or settings.keep_offsets
 
 
-def _typed(frame: "DataFrame", name: str) -> "Column":
+def _cast(frame: "DataFrame", name: str) -> "Column":
     """Cast a column to the writer's type: plain values to text, and dates to timestamps."""
     kind = frame.schema[name].dataType
     column = f.col(name)

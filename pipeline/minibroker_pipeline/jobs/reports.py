@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-_GAP = "  "
+_COLUMN_GAP = "  "
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: Se
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     rule = ["-" * width for width in widths]
     lines = [
-        _GAP.join(
+        _COLUMN_GAP.join(
             text.ljust(width) if column in left else text.rjust(width)
             for column, (text, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()

@@ -83,7 +83,7 @@ def read_entries(file: OpenFile, size: int, engine: RecordEngine) -> Iterator[En
             window = min(needed, unread)
         else:
             tail = data if len(data) == unread else memoryview(file.read_at(position, unread)).cast("B").toreadonly()
-            invalid = _no_entries(position, tail)
+            invalid = _describe_bad_bytes(position, tail)
             yield invalid
             position, window = position + invalid.size, WINDOW_BYTES
             if invalid.size == len(tail):
@@ -97,7 +97,7 @@ def _size_at(data: memoryview) -> int:
     return int.from_bytes(data[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
 
 
-def _no_entries(position: int, remainder: memoryview) -> BadBytes:
+def _describe_bad_bytes(position: int, remainder: memoryview) -> BadBytes:
     """Describe the bytes at the start of a file's remainder, which do not form a whole entry."""
     if not np.frombuffer(remainder, np.uint8).any():
         return BadBytes(position, len(remainder), None, ZEROS)

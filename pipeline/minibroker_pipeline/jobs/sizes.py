@@ -97,7 +97,7 @@ def measure_records(entries: Entries, walked: WalkedRecords, engine: RecordEngin
     blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
     if not len(blocks):
         return {}
-    return _Measures(entries, blocks, walked, engine).of_groups()
+    return _Measures(entries, blocks, walked, engine).count_groups()
 
 
 class _Measures:
@@ -113,12 +113,12 @@ class _Measures:
         self._extras = _header_bytes(walked, engine) if table.header_count[:rows].any() else None
         self._is_control = self._headers["attributes"] & CONTROL_FLAG != 0
 
-    def of_groups(self) -> dict[Group, Counts]:
+    def count_groups(self) -> dict[Group, Counts]:
         kinds = self._headers["magic"].astype(np.int64) << 3 | self._headers["codec"]
         unique_kinds = np.unique(kinds).tolist()
-        return {Group(kind >> 3, kind & 7): self._of(np.flatnonzero(kinds == kind)) for kind in unique_kinds}
+        return {Group(kind >> 3, kind & 7): self._count_blocks(np.flatnonzero(kinds == kind)) for kind in unique_kinds}
 
-    def _of(self, lines: _Ints) -> Counts:
+    def _count_blocks(self, lines: _Ints) -> Counts:
         """Return the sums over these blocks."""
         blocks = self._blocks[lines]
         counts = Counts()

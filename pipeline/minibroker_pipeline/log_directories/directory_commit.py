@@ -329,11 +329,11 @@ def files_for_copy(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
     for name in (META_PROPERTIES, TOPICS_FILE):
         content = read_if_there(data.filesystem, f"{data.path}/{name}")
         if content is not None:
-            contents[name] = content if name == META_PROPERTIES else _only(content, topics)
+            contents[name] = content if name == META_PROPERTIES else _reduce_topics_file(content, topics)
     return contents
 
 
-def _only(content: bytes, topics: set[str]) -> bytes:
+def _reduce_topics_file(content: bytes, topics: set[str]) -> bytes:
     """Return the topics file reduced to these topics.
 
     An unreadable file is returned unchanged, for the broker to report.
@@ -349,8 +349,8 @@ def _only(content: bytes, topics: set[str]) -> bytes:
 OWNER: Final = "owner.json"
 _STAGING_SUFFIX: Final = ".minibroker-write"
 _TASKS: Final = "tasks"
-_STARTED: Final = 19
-_PARENT: Final = 1
+_START_TIME_FIELD: Final = 19
+_PARENT_FIELD: Final = 1
 _JVM: Final = "java"
 
 
@@ -425,7 +425,7 @@ def _write_owner(staging: str) -> None:
         if process[0] == _JVM:
             pid = parent
             break
-        parent = int(process[1][_PARENT])
+        parent = int(process[1][_PARENT_FIELD])
     with open(f"{staging}/{OWNER}", "w", encoding="utf-8") as file:
         json.dump(_identity(pid), file)
 
@@ -458,7 +458,7 @@ def _identity(pid: int) -> dict[str, Any]:
     `started` is None if the process does not exist or nothing is known about it.
     """
     process = _process(pid)
-    started = process[1][_STARTED] if process is not None else None
+    started = process[1][_START_TIME_FIELD] if process is not None else None
     return {
         "host": socket.gethostname(),
         "boot": boot_id(),

@@ -44,7 +44,7 @@ _TYPE_AT: Final = RECORD_BATCH_OVERHEAD + 7
 HighWatermark = Literal["auto", "checkpoint", "logEnd"]
 
 
-def index_of(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
+def read_offset_index(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
     """Return the entries of a segment's offset index that point into the log file. A missing index has no entries."""
     has_index = OFFSET_INDEX_SUFFIX in segment.indexes
     data = read_if_there(log.filesystem, log.path(segment, OFFSET_INDEX_SUFFIX)) if has_index else None
@@ -106,7 +106,7 @@ class Transactions:
             if is_abort_marker(data, int(header["position"])):
                 self.aborted.append(AbortedRange(producer, start, first))
 
-    def stable_below(self, end: int, high_watermark: int) -> int:
+    def last_stable_offset(self, end: int, high_watermark: int) -> int:
         """Return the last stable offset: all transactions that began below it were decided below the high watermark."""
         unstable = [first for first, marker in self.ended if marker >= high_watermark]
         self.ended = [ended for ended in self.ended if ended[1] >= high_watermark]
@@ -167,7 +167,7 @@ class LogTail:
             return
         number = self._resume(log)
         if number is None:
-            number = self._begin(log)
+            number = self._find_start(log)
         for segment in log.segments[number:]:
             if segment != log.segments[number]:
                 self._position = 0
@@ -185,7 +185,7 @@ class LogTail:
         else:
             visible = min(end, log.data.high_watermarks.get((log.topic, log.partition), end))
         if self.transactions is not None:
-            visible = self.transactions.stable_below(end, visible)
+            visible = self.transactions.last_stable_offset(end, visible)
         return max(visible, min(log.start_offset, end))
 
     def _resume(self, log: PartitionLog) -> int | None:
@@ -200,7 +200,7 @@ class LogTail:
                 return number if same else None
         return None
 
-    def _begin(self, log: PartitionLog) -> int:
+    def _find_start(self, log: PartitionLog) -> int:
         """Choose a starting position as near to the end as possible. Return the number of its segment."""
         self._position, self.log_end_offset = 0, log.segments[0].base_offset
         last = len(log.segments) - 1
@@ -230,7 +230,7 @@ class LogTail:
 
         Wrong index entries and incomplete batches are skipped.
         """
-        index = index_of(log, segment)
+        index = read_offset_index(log, segment)
         with log.filesystem.open(log.path(segment)) as file:
             for offset, position in zip(index.offsets[::-1].tolist(), index.positions[::-1].tolist(), strict=True):
                 if is_entry_at(file, position, segment.size, offset, segment.base_offset):
@@ -244,7 +244,7 @@ class LogTail:
     @staticmethod
     def _indexed_at(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
         """Return the position of the last indexed batch that ends at or below `offset`."""
-        index = index_of(log, segment)
+        index = read_offset_index(log, segment)
         slot = int(np.searchsorted(index.offsets, offset, side="right")) - 1
         if slot < 0:
             return 0

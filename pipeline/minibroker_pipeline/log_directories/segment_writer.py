@@ -40,7 +40,7 @@ from minibroker_storage.producer_snapshot import ProducerStateEntry, encode_snap
 from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _USUAL_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 Buffer = bytes | bytearray | memoryview
@@ -328,7 +328,7 @@ class _OpenSegment(BufferedIndexWriter):
         self.aborted: list[AbortedTxn] = []
         self._entries = 0
         self._last_offset = -1
-        os.close(os.open(self._stem + LOG_SUFFIX, _NEW, 0o644))
+        os.close(os.open(self._stem + LOG_SUFFIX, _CREATE_FLAGS, 0o644))
 
     def append(self, view: memoryview, headers: NDArray[Any]) -> None:
         """Write these entries and record their index entries."""
@@ -388,7 +388,7 @@ class _OpenSegment(BufferedIndexWriter):
         )
 
     def _write(self, suffix: str, data: bytes | bytearray, modified_ns: int | None) -> None:
-        fd = os.open(self._stem + suffix, _NEW, 0o644)
+        fd = os.open(self._stem + suffix, _CREATE_FLAGS, 0o644)
         try:
             pwritev_all(fd, [data], 0)
             if modified_ns is not None:

@@ -12,7 +12,7 @@ from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.encoder import encode
 from minibroker_pipeline.log_directories.directory_commit import local_path
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
-from minibroker_pipeline.query_options import OptionError, flag, one_of, positive, read_options
+from minibroker_pipeline.query_options import OptionError, one_of, parse_flag, parse_positive, read_options
 from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.config import MIN_SEGMENT_BYTES, LogConfig
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
@@ -137,14 +137,14 @@ _TYPES: Final = {
 
 
 def _segment_bytes(text: str) -> int:
-    number = positive(text)
+    number = parse_positive(text)
     if not MIN_SEGMENT_BYTES <= number < 1 << 31:
         raise ValueError(f"expected {MIN_SEGMENT_BYTES} to {(1 << 31) - 1}")
     return number
 
 
 def _partitions(text: str) -> int:
-    number = positive(text)
+    number = parse_positive(text)
     if number > MAX_PARTITIONS:
         raise ValueError(f"expected at most {MAX_PARTITIONS}")
     return number
@@ -157,10 +157,10 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "codec": ("codec", one_of(*CODEC_NAMES)),
     "compression.type": ("codec", one_of(*CODEC_NAMES)),
     "compressionLevel": ("level", int),
-    "batchBytes": ("batch_bytes", positive),
+    "batchBytes": ("batch_bytes", parse_positive),
     "segmentBytes": ("segment_bytes", _segment_bytes),
-    "indexIntervalBytes": ("index_interval_bytes", positive),
-    "keepOffsets": ("keep_offsets", flag),
+    "indexIntervalBytes": ("index_interval_bytes", parse_positive),
+    "keepOffsets": ("keep_offsets", parse_flag),
     "timestampType": ("timestamp_type", one_of("CreateTime", LOG_APPEND_TIME)),
 }
 _SAMPLE_ROW: Final = pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["value"])

@@ -50,7 +50,7 @@ class Partitioner:
         """Return the partition of each row. `sizes` has the bytes of each row, which matter for rows without a key."""
         if self._partitions == 1:
             return np.zeros(len(keys.size), np.int64)
-        partitions = (hashes(keys.data, keys.at, keys.size) & _POSITIVE).astype(np.int64) % self._partitions
+        partitions = (murmur2(keys.data, keys.at, keys.size) & _POSITIVE).astype(np.int64) % self._partitions
         keyless = np.flatnonzero(keys.size < 0)
         if len(keyless):
             ends = self._bytes_without_key + np.cumsum(sizes[keyless])
@@ -59,7 +59,7 @@ class Partitioner:
         return partitions
 
 
-def hashes(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32]) -> NDArray[np.uint32]:
+def murmur2(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32]) -> NDArray[np.uint32]:
     """Return the murmur2 hash of each value, and an arbitrary number for a null.
 
     All values are hashed side by side, four bytes at a time.

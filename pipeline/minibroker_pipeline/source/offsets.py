@@ -21,7 +21,7 @@ from minibroker_pipeline.source.reading import DataLossError
 from minibroker_storage.data_directory.names import TopicPartition
 
 _CHUNK_BYTES: Final = 256 * 1024
-_WHOLE: Final = 2**62
+_UNSPLIT_BYTES: Final = 2**62
 
 Logs = Mapping[TopicPartition, QueryLog]
 Offsets = dict[TopicPartition, int]
@@ -122,7 +122,7 @@ def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
         OSError: a file cannot be read.
     """
     interval = OffsetInterval(log.start_offset, log.end_offset, timestamp)
-    for log_range in log.ranges(interval, _WHOLE):
+    for log_range in log.ranges(interval, _UNSPLIT_BYTES):
         with log_range.filesystem.open(log_range.path) as file:
             position, size = log_range.position, _CHUNK_BYTES
             while position < log_range.end_position:
@@ -168,7 +168,7 @@ def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> in
         DamagedLogError: an entry is damaged, in the mode "failfast".
         OSError: a file cannot be read.
     """
-    for log_range in log.ranges(OffsetInterval(first, end), _WHOLE):
+    for log_range in log.ranges(OffsetInterval(first, end), _UNSPLIT_BYTES):
         request = replace(log_range.request(options, ("offset",)), engine="numpy", chunk_bytes=1)
         with log_range.filesystem.open(log_range.path) as file:
             position, size = log_range.position, _CHUNK_BYTES

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS
 from minibroker_pipeline.decode.request import ENGINES, Engine, Isolation, Mode, engine_named
 from minibroker_pipeline.log_directories.log_end_offsets import HighWatermark
-from minibroker_pipeline.query_options import OptionError, flag, one_of, positive, read_options
+from minibroker_pipeline.query_options import OptionError, one_of, parse_flag, parse_positive, read_options
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -190,16 +190,16 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "kafka.isolation.level": ("isolation", one_of("read_uncommitted", "read_committed")),
     "mode": ("mode", one_of("failfast", "permissive")),
     "highWatermark": ("high_watermark", one_of("auto", "checkpoint", "logEnd")),
-    "failOnDataLoss": ("fail_on_data_loss", flag),
-    "verifyCrc": ("verify_crc", flag),
-    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", positive),
-    "splitBytes": ("split_bytes", positive),
+    "failOnDataLoss": ("fail_on_data_loss", parse_flag),
+    "verifyCrc": ("verify_crc", parse_flag),
+    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", parse_positive),
+    "splitBytes": ("split_bytes", parse_positive),
     "engine": ("engine", _engine),
-    "includeHeaders": ("include_headers", flag),
-    "includeControl": ("include_control", flag),
-    "batchFields": ("batch_fields", flag),
-    "includeDamage": ("include_damage", flag),
-    "filterPushdown": ("filter_pushdown", flag),
+    "includeHeaders": ("include_headers", parse_flag),
+    "includeControl": ("include_control", parse_flag),
+    "batchFields": ("batch_fields", parse_flag),
+    "includeDamage": ("include_damage", parse_flag),
+    "filterPushdown": ("filter_pushdown", parse_flag),
     "storageOptions": ("storage", _storage),
     **{f"{which}{suffix}": (which, read) for which in ("starting", "ending") for suffix, read in _POSITIONS.items()},
 }

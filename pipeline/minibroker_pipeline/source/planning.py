@@ -13,7 +13,7 @@ import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange, DamagedLogError, DecodeRequest
 from minibroker_pipeline.filesystem import FileSystem, read_if_there
-from minibroker_pipeline.log_directories.log_end_offsets import LogTail, aborted_in, index_of, is_entry_at
+from minibroker_pipeline.log_directories.log_end_offsets import LogTail, aborted_in, is_entry_at, read_offset_index
 from minibroker_pipeline.log_directories.partition_logs import (
     DataDirectory,
     FoundPartition,
@@ -36,7 +36,7 @@ OPEN_COST_BYTES: Final = 64 * 1024
 """The cost of opening a file, in bytes that could be read in the same time."""
 _MIN_INDEXED_BYTES: Final = 256 * 1024
 """The number of bytes that are decoded in the time it takes to open an index."""
-HINT: Final = (
+PERMISSIVE_HINT: Final = (
     " (read with mode=permissive to leave damaged batches out; at the end of a log, a broker that opens the directory"
     " cuts them off)"
 )
@@ -133,7 +133,7 @@ def _segment_parts(
     # Requesting an index from object storage takes longer than reading a whole small segment.
     if size <= _MIN_INDEXED_BYTES or (size <= split_bytes and not is_part):
         return whole
-    index = index_of(log, segment)
+    index = read_offset_index(log, segment)
     if not len(index.offsets):
         return whole
     # Start at the last entry at or below the first offset. Stop after the first entry at or above the end, because
@@ -318,7 +318,7 @@ class QueryLog(NamedTuple):
         """
         damage = self.tail.damage
         if damage is not None:
-            raise DamagedLogError(self.tail.damaged_file, damage._replace(message=damage.message + HINT))
+            raise DamagedLogError(self.tail.damaged_file, damage._replace(message=damage.message + PERMISSIVE_HINT))
 
 
 class QueryLogs:

@@ -28,7 +28,7 @@ from minibroker_pipeline.decode import (
 from minibroker_pipeline.filesystem import OpenFile, ReadBuffer, open_listed
 from minibroker_pipeline.log_directories.log_end_offsets import is_abort_marker
 from minibroker_pipeline.source.options import DAMAGE_COLUMN, SourceOptions
-from minibroker_pipeline.source.planning import HINT, LogRange, read_aborted_from_log
+from minibroker_pipeline.source.planning import PERMISSIVE_HINT, LogRange, read_aborted_from_log
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
 from minibroker_storage.layout import LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
@@ -105,7 +105,7 @@ class _RangeReading:
             yield from self._rows()
         except DamagedLogError as error:
             damage = error.damage
-            raise DamagedLogError(error.file, damage._replace(message=damage.message + HINT)) from None
+            raise DamagedLogError(error.file, damage._replace(message=damage.message + PERMISSIVE_HINT)) from None
         report = self._report
         if report.damaged_batches:
             first = report.damage[0]
@@ -138,7 +138,7 @@ class _RangeReading:
             self._check_order(headers, position)
             contradiction = self._contradiction(data, headers)
             for batch in decode(data, replace(self._request, position=position), report):
-                yield self._complete(batch)
+                yield self._with_damage_column(batch)
             if contradiction:
                 self._refuse(position, 0, contradiction)
             consumed = report.consumed - consumed_before
@@ -211,7 +211,7 @@ class _RangeReading:
             raise DamagedLogError(self._log_range.path, damage)
         self._report.add_damage(damage)
 
-    def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_damage_column(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with all requested columns."""
         columns = self._columns
         if DAMAGE_COLUMN not in columns:

@@ -127,7 +127,7 @@ def test_the_banner_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr(sys, "stderr", stream)
         with Console(log_format, verbose=False) as console:
-            console.greet({"data": "/d", "topics": "t"})
+            console.print_banner({"data": "/d", "topics": "t"})
         assert stream.getvalue() == shown
 
 

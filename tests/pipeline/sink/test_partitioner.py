@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from minibroker_pipeline.decode.encoder import binary_of
-from minibroker_pipeline.sink.task_writer import Partitioner, hashes
+from minibroker_pipeline.sink.task_writer import Partitioner, murmur2
 
 #: Expected hashes from Kafka's UtilsTest.
 KAFKAS = {
@@ -20,7 +20,7 @@ KAFKAS = {
 
 def test_hashes_are_kafkas() -> None:
     keys = binary_of(pa.array(list(KAFKAS)), len(KAFKAS), "key")
-    assert hashes(*keys).tolist() == [value & 0xFFFFFFFF for value in KAFKAS.values()]
+    assert murmur2(*keys).tolist() == [value & 0xFFFFFFFF for value in KAFKAS.values()]
 
 
 def test_records_without_a_key_fill_a_batch_of_one_partition_and_then_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def a_log(tmp_path: Path) -> Home:
     return home
 
 
-def index_of(home: Home) -> Path:
+def read_offset_index(home: Home) -> Path:
     (name,) = home.names(TXN_INDEX_SUFFIX)
     return home.file(name)
 
@@ -51,7 +51,7 @@ def test_an_index_that_lacks_an_aborted_transaction_is_told_and_not_believed(
 ) -> None:
     home = a_log(tmp_path)
     close(home)
-    path = index_of(home)
+    path = read_offset_index(home)
     path.write_bytes(path.read_bytes()[:cut])
     producer, span = (8, "8 to 10") if cut else (7, "5 to 7")
     lacks = f"{path} lacks an aborted transaction of producer {producer}, offsets {span}"
@@ -74,7 +74,7 @@ def test_an_index_that_lacks_an_aborted_transaction_is_told_and_not_believed(
 def test_an_entry_that_the_log_contradicts_is_damage(tmp_path: Path, field: int, value: int) -> None:
     home = a_log(tmp_path)
     close(home)
-    path = index_of(home)
+    path = read_offset_index(home)
     data = bytearray(path.read_bytes())
     struct.pack_into(">q", data, field, value)
     path.write_bytes(data)
@@ -107,7 +107,7 @@ def test_ranges_within_a_segment_are_held_against_the_index_too(tmp_path: Path) 
     right = offsets(tmp_path, **options)
     assert len(right) == len(COMMITTED) + 200
     assert len(new_reader(tmp_path, **options).partitions()) > 2
-    path = index_of(home)
+    path = read_offset_index(home)
     path.write_bytes(path.read_bytes()[:-340])
     with pytest.raises(DamagedLogError, match=f"{path} lacks"):
         offsets(tmp_path, **options)

@@ -250,14 +250,14 @@ class EntryConverter:
             return
         self.counts.entries_before += len(piece.headers)
         self.counts.bytes_before += int(piece.headers["size"].sum(dtype=np.int64))
-        for encoded in self._converted(piece):
-            ordered = self._in_order(encoded)
+        for encoded in self._convert_entries(piece):
+            ordered = self._drop_unordered(encoded)
             self.counts.entries_after += len(ordered.headers)
             self.counts.bytes_after += int(ordered.headers["size"].sum(dtype=np.int64))
             if len(ordered.headers):
                 yield ordered
 
-    def _converted(self, entries: Entries) -> Iterator[EncodedBatches]:
+    def _convert_entries(self, entries: Entries) -> Iterator[EncodedBatches]:
         headers = entries.headers
         lines = np.arange(len(headers))
         wrong = self._engine.wrong_crcs(entries.data, headers)
@@ -273,9 +273,9 @@ class EntryConverter:
                 self.counts.copied += len(run)
                 yield EncodedBatches(entries.data, headers[run])
             elif way == REPACK:
-                yield self._repacked(entries, run, ways)
+                yield self._repack_entries(entries, run, ways)
             else:
-                yield from self._rebuilt(entries, run, ways, magic)
+                yield from self._rebuild_entries(entries, run, ways, magic)
 
     def _storable_lines(self, headers: NDArray[Any], lines: _Ints, ways: Conversions) -> _Ints:
         """Return the lines without transaction markers and uncommitted records, which older formats cannot store."""
@@ -301,18 +301,18 @@ class EntryConverter:
         is_zstd = (ways.codec == CompressionCodec.ZSTD) & (ways.magic < MAGIC_V2) & (ways.way != COPY)
         for line in lines[is_zstd[lines]][:1].tolist():
             raise ConvertError(
-                f"{self._where(int(headers['base_offset'][line]))}: zstd, which message format"
+                f"{self._location(int(headers['base_offset'][line]))}: zstd, which message format"
                 f" {FORMATS[int(ways.magic[line])]} does not know; name another codec, or format v2"
             )
 
     def _check_loss(self, part: Droppable, offsets: NDArray[np.int64]) -> None:
         if len(offsets) and self._settings is not None and part not in self._settings.drop:
             raise ConvertError(
-                f"{self._where(int(offsets[0]))}: {part}, which message format {self._settings.format} has no place"
+                f"{self._location(int(offsets[0]))}: {part}, which message format {self._settings.format} has no place"
                 f" for; --drop {part} leaves them out"
             )
 
-    def _repacked(self, entries: Entries, run: _Ints, ways: Conversions) -> EncodedBatches:
+    def _repack_entries(self, entries: Entries, run: _Ints, ways: Conversions) -> EncodedBatches:
         """Return entries with another codec and no other change."""
         out = bytearray()
         level = None if self._settings is None else self._settings.level
@@ -343,9 +343,9 @@ class EntryConverter:
         try:
             check_compressible(records)
         except EncodeError as error:
-            raise ConvertError(f"{self._where(int(header['base_offset']))}: {error}") from None
+            raise ConvertError(f"{self._location(int(header['base_offset']))}: {error}") from None
 
-    def _rebuilt(self, entries: Entries, run: _Ints, ways: Conversions, magic: int) -> Iterator[EncodedBatches]:
+    def _rebuild_entries(self, entries: Entries, run: _Ints, ways: Conversions, magic: int) -> Iterator[EncodedBatches]:
         assert self._rebuilder is not None, "entries are copied without settings"
         damages: list[Damage] = []
         for walked in walk_records(entries, run, self._engine, damages):
@@ -364,12 +364,12 @@ class EntryConverter:
             try:
                 encoded = self._rebuilder.rebuild(walked, entries.headers, ways, magic)
             except EncodeError as error:
-                raise ConvertError(f"{self._where(int(walked.table.offsets[0]))}: {error}") from None
+                raise ConvertError(f"{self._location(int(walked.table.offsets[0]))}: {error}") from None
             self.counts.rebuilt += int(np.count_nonzero(walked.blocks[:, ROWS]))
             yield encoded
         self._refuse_all(damages)
 
-    def _in_order(self, encoded: EncodedBatches) -> EncodedBatches:
+    def _drop_unordered(self, encoded: EncodedBatches) -> EncodedBatches:
         """Return the entries with ascending offsets that are within the segment."""
         headers = encoded.headers
         if not len(headers):
@@ -403,7 +403,7 @@ class EntryConverter:
         self.counts.damaged += 1
         self.counts.damaged_bytes += damage.size
 
-    def _where(self, offset: int) -> str:
+    def _location(self, offset: int) -> str:
         return f"{self._source.topic}-{self._source.partition}, offset {offset}"
 
 

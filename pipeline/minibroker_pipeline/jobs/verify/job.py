@@ -133,7 +133,7 @@ def verify(
         for check in checks:
             if not check.is_there:
                 continue
-            if attempt + 1 < _ATTEMPTS and check.is_worth_another(is_first=not attempt):
+            if attempt + 1 < _ATTEMPTS and check.needs_recheck(is_first=not attempt):
                 partitions.append(check.partition)
             else:
                 check.add_to(report)
@@ -179,7 +179,7 @@ class _PartitionCheck:
             for segment, next_base in zip(partition.segments, nexts, strict=True)
         ]
 
-    def is_worth_another(self, *, is_first: bool) -> bool:
+    def needs_recheck(self, *, is_first: bool) -> bool:
         """Return whether apparent damage may be the result of compaction or retention during the check.
 
         Compaction replaces a log before its offset is in the checkpoint.

@@ -37,7 +37,7 @@ from minibroker_protocol.records.legacy import check_inner_crcs
 from minibroker_protocol.records.varint import INT32_MAX
 
 _Ints = NDArray[np.int64]
-_ENTRY: Final = np.dtype(
+_ENTRY_DTYPE: Final = np.dtype(
     [
         ("position", "i8"),
         ("size", "i8"),
@@ -88,7 +88,7 @@ class LogScan:
     next_base: int | None
     #: Whether the file may end with an incomplete entry.
     may_be_torn: bool
-    entries: NDArray[Any] = field(default_factory=lambda: np.empty(0, _ENTRY))
+    entries: NDArray[Any] = field(default_factory=lambda: np.empty(0, _ENTRY_DTYPE))
     epochs: list[EpochChange] = field(default_factory=list[EpochChange])
     transactions: list[TransactionEvent] = field(default_factory=list[TransactionEvent])
     records: int = 0
@@ -100,7 +100,7 @@ class LogScan:
     def add(self, piece: Entries | BadBytes) -> None:
         """Scan the next part of the file."""
         if isinstance(piece, BadBytes):
-            self._add_no_entries(piece)
+            self._add_bad_bytes(piece)
         else:
             self._add_entries(piece)
 
@@ -147,7 +147,7 @@ class LogScan:
         explained |= after_bad[~self.entries["is_bad"]]
         return explained
 
-    def _add_no_entries(self, invalid: BadBytes) -> None:
+    def _add_bad_bytes(self, invalid: BadBytes) -> None:
         self._is_behind_damage = True
         if invalid.reason in {CUT_SHORT, ZEROS}:
             self.is_torn = True
@@ -161,7 +161,7 @@ class LogScan:
 
     def _add_entries(self, entries: Entries) -> None:
         headers = entries.headers
-        part = np.zeros(len(headers), _ENTRY)
+        part = np.zeros(len(headers), _ENTRY_DTYPE)
         part["position"] = headers["position"] + entries.position
         for name, source in (
             ("size", "size"),
