@@ -41,7 +41,7 @@ limits = st.fixed_dictionaries(
 
 @pytest.fixture(params=one_in(2, [0, 24]), ids=["lanes only", "few lanes alone"], autouse=True)
 def _few_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numpy_engine, "_FEW_LANES", request.param)
+    monkeypatch.setattr(numpy_engine, "_MIN_LANES", request.param)
 
 
 def outcome(data: bytes, engine: Engine, **options: Any) -> tuple[Any, ...]:
