@@ -53,9 +53,9 @@ class BadBytes(NamedTuple):
 
 
 class WalkedRecords(NamedTuple):
-    """The records of some entries.
+    """The records of some entries, valid until the next result.
 
-    `blocks[:, ENTRY]` are lines of the entries' headers. Valid until the next result.
+    `blocks[:, ENTRY]` are lines of the entries' headers.
     """
 
     table: RecordTable

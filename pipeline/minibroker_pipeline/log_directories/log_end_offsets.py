@@ -124,9 +124,9 @@ class LogTail:
         transactions: whether to track transactions too.
         verify_crc: whether a wrong checksum ends the log.
         permissive: whether the log continues after damage if more entries follow.
-        high_watermark: "checkpoint" hides records above the broker's last checkpointed high watermark. "auto" does not
-            do that where all records of a log count: after a clean stop, and in minibroker's directories. "logEnd"
-            never does.
+        high_watermark: "checkpoint" hides records above the broker's last checkpointed high watermark. "auto" shows
+            them after a clean stop and in minibroker's directories, where all records of a log count. "logEnd" always
+            shows them.
     """
 
     def __init__(

@@ -268,7 +268,7 @@ class QueryLog(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the partition in Kafka's form."""
+        """The topic and partition, such as orders-0."""
         return f"{self.log.topic}-{self.log.partition}"
 
     def ranges(self, interval: OffsetInterval, split_bytes: int) -> Iterator[LogRange]:
