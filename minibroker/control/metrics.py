@@ -238,24 +238,23 @@ def _count_groups(services: Services, scrape: Scrape) -> Steps[None]:
 def _count_shares(services: Services, scrape: Scrape) -> None:
     manager = services.made_share_partitions  # Do not create a manager for a scrape.
     for node in services.core.cluster.nodes.values():
-        sessions = 0, 0
-        if manager is not None:
-            share_sessions = manager.sessions(node)
-            sessions = len(share_sessions), share_sessions.partitions
-        for name, number in zip(_SHARE_SESSIONS, sessions, strict=True):
+        sessions = None if manager is None else manager.sessions(node)
+        numbers = (0, 0) if sessions is None else (len(sessions), sessions.partitions)
+        for name, number in zip(_SHARE_SESSIONS, numbers, strict=True):
             scrape.numbers[name][str(node.id),] = number
-    for key, share_partition in () if manager is None else manager.all.items():
+    if manager is None:
+        return
+    for key, share_partition in manager.all.items():
         topic = services.core.topics.with_id(key.topic_id)
         if topic is not None:
             scrape.numbers[_IN_FLIGHT][key.group_id, topic.name, str(key.partition)] = share_partition.in_flight
-    if manager is not None:
-        metrics = manager.metrics
-        for kind, name in _ACKNOWLEDGED.items():
-            scrape.numbers[_ACKNOWLEDGEMENTS][name,] = metrics.acknowledged[kind]
-        scrape.spreads[_LOAD_MS] = {(): metrics.load_ms}
-        scrape.spreads[_FETCH_RATIO] = {(group_id,): reads.ratio for group_id, reads in metrics.fetches.items()}
-        scrape.spreads[_ACQUIRE_MS] = {(group_id,): reads.acquire_ms for group_id, reads in metrics.fetches.items()}
-    for group_id, letters in () if manager is None else manager.dead_letters.items():
+    metrics = manager.metrics
+    for kind, name in _ACKNOWLEDGED.items():
+        scrape.numbers[_ACKNOWLEDGEMENTS][name,] = metrics.acknowledged[kind]
+    scrape.spreads[_LOAD_MS] = {(): metrics.load_ms}
+    scrape.spreads[_FETCH_RATIO] = {(group_id,): reads.ratio for group_id, reads in metrics.fetches.items()}
+    scrape.spreads[_ACQUIRE_MS] = {(group_id,): reads.acquire_ms for group_id, reads in metrics.fetches.items()}
+    for group_id, letters in manager.dead_letters.items():
         for name, number in zip(_DEAD_LETTERS, (letters.records, letters.batches, letters.failures), strict=True):
             scrape.numbers[name][group_id,] = number
 

@@ -31,8 +31,7 @@ _HIDDEN_APIS: Final = frozenset({int(ApiKey.ENVELOPE)})
 def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
     """Return the JSON of an exchange with its bytes and fields."""
     content = rows.row(exchange)._asdict()
-    frame = bytearray(exchange.request_frame)
-    content["request"] = _part_json(exchange, frame, exchange.bytes_in, request_fields(frame, _LIMITS))
+    content["request"] = _part_json(exchange, "request", exchange.version, exchange.request_frame, exchange.bytes_in)
     versions = request_versions(exchange.api_key) if exchange.kind is Kind.REQUEST else range(0)
     content["versions"] = list(versions)
     fault = rows.fault_of(exchange)
@@ -40,14 +39,14 @@ def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
     content["records"] = record_sets(exchange, rows.topics) if exchange.kind is Kind.REQUEST else []
     content["response"] = None
     content["replaced"] = exchange.replaced or {}
-    if exchange.bytes_out:
-        frame = bytearray(exchange.response_frame)
-        fields = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
-        content["response"] = _part_json(exchange, frame, exchange.bytes_out, fields)
+    if size := exchange.bytes_out:
+        content["response"] = _part_json(exchange, "response", exchange.version, exchange.response_frame, size)
     return content
 
 
-def _part_json(exchange: Exchange, frame: bytearray, size: int, tree: Node) -> dict[str, Any]:
+def _part_json(exchange: Exchange, name: str, version: int, data: bytes | bytearray, size: int) -> dict[str, Any]:
+    frame, is_request = bytearray(data), name == "request"
+    tree = request_fields(frame, _LIMITS) if is_request else response_fields(exchange.api_key, version, frame, _LIMITS)
     facts: dict[str, Any] = {"size": size, "kept": len(frame)}
     if exchange.kind is Kind.TOKEN or exchange.api_key in _HIDDEN_APIS:
         return facts | {"hidden": True}
@@ -65,19 +64,15 @@ def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
     """
     translations = {"request": request_in_version(exchange.request_frame, version)}
     if exchange.bytes_out:
-        exchange_parts = exchange.api_key, exchange.version, exchange.response_frame
-        translations["response"] = response_in_version(*exchange_parts, version)
+        original = exchange.api_key, exchange.version, exchange.response_frame
+        translations["response"] = response_in_version(*original, version)
     parts: dict[str, Any] = {}
     for name, translation in translations.items():
-        if translation.frame is None:
+        frame = translation.frame
+        if frame is None:
             parts[name] = {"reason": translation.reason}
-            continue
-        frame = bytearray(translation.frame)
-        is_request = name == "request"
-        fields = (
-            request_fields(frame, _LIMITS) if is_request else response_fields(exchange.api_key, version, frame, _LIMITS)
-        )
-        parts[name] = {**_part_json(exchange, frame, len(frame), fields), "lost": list(translation.lost)}
+        else:
+            parts[name] = _part_json(exchange, name, version, frame, len(frame)) | {"lost": list(translation.lost)}
     return {"version": version, "parts": parts}
 
 
@@ -94,15 +89,15 @@ def _tree_json(tree: Node) -> dict[str, Any]:
 
 def mask_secrets(tree: Node, frame: bytearray) -> bool:
     """Overwrite secrets with zeros in the frame and remove them from the tree. Return whether any were found."""
-    has_secrets = False
+    is_masked = False
     for node in tree.all_nodes():
         for child in node.children or ():
             if child.name in SECRETS or (child.name == "value" and is_password(_text(node, "name"))):
                 frame[child.start : child.end] = bytes(child.end - child.start)
                 child.children, child.note = None, "masked"
                 child.value = None if child.value is None else ""
-                has_secrets = True
-    return has_secrets
+                is_masked = True
+    return is_masked
 
 
 def _text(node: Node, name: str) -> str:
