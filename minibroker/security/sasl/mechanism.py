@@ -78,7 +78,7 @@ class PlainServer(SaslServer):
 
     def evaluate(self, token: bytes) -> bytes:
         """Check the message [authorization id] NUL name NUL password, in UTF-8, and return an empty response."""
-        parts = token.decode(errors="replace").split("\0", _PARTS)  # Kafka also stops splitting here
+        parts = token.decode(errors="replace").split("\0", _PARTS)  # Kafka also stops splitting here.
         if len(parts) != _PARTS:
             raise SaslAuthenticationError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, name, password = parts

@@ -55,8 +55,9 @@ from minibroker_protocol.records.varint import INT32_MAX
 def load_crc32c() -> Any:
     """Return the compiled CRC-32C function of the `crc32c` package, without the package's `__init__` if possible.
 
-    That reads the distribution's metadata, which pulls in `email`, `zipfile` and `socket` and costs some 20 ms at
-    start-up. The package is imported as usual where its module cannot be loaded by itself (a zip import, a new layout).
+    The package's `__init__` reads the distribution's metadata, and imports `email`, `zipfile` and `socket` to do so.
+    That costs about 20 ms at start-up. If the compiled module cannot be loaded on its own, because the package is in a
+    zip file or has a new layout, the package is imported as usual.
     """
     package = PathFinder.find_spec("crc32c")
     if package is not None and package.submodule_search_locations:

@@ -197,7 +197,7 @@ def _check_crc(messages: memoryview, position: int, index: int) -> int:
 
 
 def _check_messages(data: bytes, magic: int, max_messages: int = INT32_MAX) -> tuple[int, int]:
-    """Check the sizes and magics of the at most `max_messages` messages in a wrapper's message set.
+    """Check the sizes and magics of a wrapper's inner messages, of which there may be at most `max_messages`.
 
     Returns:
         The number of complete messages, and the offset field of the last one.

@@ -79,7 +79,7 @@ def largest_timestamp(data: bytes | memoryview, header: BatchHeader) -> int:
 
 
 def records_in(data: bytes | memoryview, header: BatchHeader, times: RecordTimes) -> Iterator[Record]:
-    """Return the records whose times are in `found`. Raises the same errors as `read_records`."""
+    """Return the records whose times are in `times`. Raises the same errors as `read_records`."""
     return read_records(bytes(data[times.start : times.end]), header._replace(record_count=len(times.times)))
 
 
