@@ -62,7 +62,7 @@ class CheckFailedError(Exception):
 
     Args:
         expected: A phrase such as "35 in error_code".
-        came: A phrase for the actual value.
+        actual: A phrase for the actual value.
         response: The wrong decoded response, if there is one.
         path: The wrong field of the response, such as "topics[0].error_code".
         value: The expected value of that field. None if several values are valid.

@@ -16,7 +16,7 @@ class Report:
 
     Args:
         address: The broker's address.
-        chosen: The number of selected checks.
+        selected: The number of selected checks.
         json_file: The JSON file, or None. A device or a pipe is written only at the end, a file after each result.
         junit_file: The JUnit XML file, or None, written like the JSON file.
     """

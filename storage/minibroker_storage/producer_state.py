@@ -54,7 +54,7 @@ class ProducerStateManager:
         directory: the log's directory; unused if the state is only kept in memory.
         expiration_ms: `producer.id.expiration.ms`.
         snapshots: offsets of the existing snapshot files.
-        known: initial producers.
+        initial: the initial producers.
     """
 
     __slots__ = (

@@ -39,7 +39,7 @@ class Goal(NamedTuple):
         name: The name within the lesson, as saved in the progress file.
         task: The sentence that sets the goal.
         hint: Help for a learner who is stuck.
-        look_for: Checks whether the goal is reached.
+        check: Checks whether the goal is reached.
     """
 
     name: str

@@ -23,7 +23,7 @@ class DirectoryLockedError(OSError):
 
     Attributes:
         path: path of the lock file.
-        is_as_java: whether only the POSIX lock is held, as by Apache Kafka.
+        is_locked_by_java: whether only the POSIX lock is held, as by Apache Kafka.
     """
 
     def __init__(self, path: str, *, is_locked_by_java: bool = False) -> None:
