@@ -388,14 +388,14 @@ def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> 
         widths = [_width(cells, index) for index in range(len(header) - 1)]
         if static:
             widths[2] = _width(cells, 2, _INSTANCE_WIDTH)
-        shares = (
+        assignments = (
             ["ASSIGNMENT", *(_format_assignment(joined.partitions) for joined in members)]
             if verbose
             else [""] * len(cells)
         )
         out()
-        for line, share in zip(cells, shares, strict=True):
-            out(format_row(line, [*widths, _WIDTH]) + " " + share)
+        for line, assignment in zip(cells, assignments, strict=True):
+            out(format_row(line, [*widths, _WIDTH]) + " " + assignment)
 
 
 def _format_assignment(partitions: Sequence[TopicPartition]) -> str:

@@ -208,17 +208,17 @@ class _Statistics:
     def summary_line(self, subject: str = "records") -> str:
         """Return the summary line with percentiles."""
         count, rate, volume, mean, longest = self._rates()
-        shares = ", ".join(
-            f"{self._percentile(share, count)} ms {name}"
-            for share, name in ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
+        percentiles = ", ".join(
+            f"{self._percentile(fraction, count)} ms {name}"
+            for fraction, name in ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
         )
         return (
             f"{count} {subject} sent, {rate:f} records/sec ({volume:.2f} MB/sec), {mean:.2f} ms avg latency, "
-            f"{longest:.2f} ms max latency, {shares}."
+            f"{longest:.2f} ms max latency, {percentiles}."
         )
 
-    def _percentile(self, share: float, count: int) -> int:
-        remaining = int(share * count)
+    def _percentile(self, fraction: float, count: int) -> int:
+        remaining = int(fraction * count)
         for sent_batch in sorted(self.batches, key=lambda batch: batch.latency):
             remaining -= sent_batch.records
             if remaining < 0:
