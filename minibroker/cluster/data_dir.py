@@ -1,6 +1,6 @@
 """The data directory: its lock, its identity and how the last run ended.
 
-It holds three small files with Kafka's names:
+This module keeps three small files there, all with Kafka's names:
 
 - `.lock` keeps other brokers out (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty. Here it
   contains the boot id of the machine, which tells the next start whether only the process was killed or the machine

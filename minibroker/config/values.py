@@ -21,7 +21,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigEntry(NamedTuple):
-    """A key in DescribeConfigs or CreateTopics (v5), or a setting that determines its value.
+    """A key in DescribeConfigs or CreateTopics (v5), or one of the settings that its value could have come from.
 
     `value` is None for null and for passwords. Only passwords are sensitive.
     """

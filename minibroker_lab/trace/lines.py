@@ -85,7 +85,7 @@ def outcome_of(reading: Reading) -> str:
 
 
 def json_of(reading: Reading) -> str:
-    """Return the JSON line of a reading. Messages have the format of the journal."""
+    """Return a reading as one JSON object with a final newline. Messages have the format of the journal."""
     exchange = reading.exchange
     content: dict[str, Any] = {
         "number": exchange.number,

@@ -195,7 +195,7 @@ def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, A
 
 
 def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
-    """Return the version and the response, or None if it cannot be decoded."""
+    """Return (version, response). The response is None if it cannot be decoded."""
     version, view = exchange.version, memoryview(exchange.response_frame)
     if served is None or not exchange.bytes_out or len(view) < exchange.bytes_out:
         return version, None

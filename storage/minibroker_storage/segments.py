@@ -92,8 +92,10 @@ class LogSegments:
         Pinned files stay readable.
 
         Raises:
-            StorageError: one of the old segments no longer exists; the cleaned files are removed.
-            OSError: a file cannot be renamed; the cleaned files are removed.
+            StorageError: one of the old segments no longer exists, or the cleaned segment cannot be loaded; the cleaned
+                files are removed.
+            OSError: a file cannot be read or renamed. The cleaned files are removed or, if all of them have been
+                renamed already, the next start completes the replacement.
         """
         number = self.number_of(base_offset)
         end = number + len(old_base_offsets)

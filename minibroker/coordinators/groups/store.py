@@ -129,7 +129,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return group if isinstance(group, ConsumerGroup) else None
 
     def groups(self) -> Iterable[AnyGroup]:
-        """Return a copy of the groups in all loaded partitions."""
+        """Return the groups of all loaded partitions in a tuple, so groups may come and go during the iteration."""
         return tuple(self._groups.values())
 
     # Loading

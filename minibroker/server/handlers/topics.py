@@ -87,8 +87,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
     """CreateTopics: create topics, with a result for each.
 
     Versions 0-7 are served: validate_only since version 1, the resulting configuration since 5 (KIP-525), topic ids
-    since
-    7. A topic accepts records when the response is sent, so the timeout is ignored.
+    since 7. A topic accepts records when the response is sent, so the timeout is ignored.
 
     A single broker accepts any replication factor and replica assignment, and reports a factor of 1. With several
     brokers, or with `minibroker.replication.factor.strict`, INVALID_REPLICATION_FACTOR and INVALID_REPLICA_ASSIGNMENT

@@ -141,7 +141,7 @@ def _summary_of_file(fd: int, begin: int, size: int) -> RecordsSummary:
 
 
 def _counted(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
-    """Return (end of the last entry, entries, records). An entry with an incomplete header only counts at the end."""
+    """Return (end of the last entry, entries, records). An entry with an incomplete header only counts if `is_last`."""
     end, batches = 0, 0
     count: int | None = 0
     unpack, last_head = _HEAD.unpack_from, len(view) - RECORD_BATCH_OVERHEAD

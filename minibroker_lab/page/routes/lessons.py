@@ -70,7 +70,7 @@ async def reached(request: Request, number: Number, on_broker: OnBroker, recorde
 
 @router.delete("/{number}/reached", status_code=204)
 async def begin_again(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> None:
-    """Reset the goals of a lesson. Only later requests and records count."""
+    """Reset the goals of a lesson. Only later requests, events and records count."""
     lesson, progress = _lesson(number), await _progress(request, on_broker)
     facts = await _facts(on_broker, {})
     recorder.catch_up()

@@ -59,7 +59,7 @@ def read_ranges(
 
     Raises:
         DamagedLogError: bytes are damaged, in the mode "failfast".
-        DataLossError: a file was deleted.
+        DataLossError: a file was deleted, unless failOnDataLoss is false.
         OSError: a file cannot be read.
     """
     batches = (batch for log_range in ranges for batch in _read_range(log_range, options, columns))

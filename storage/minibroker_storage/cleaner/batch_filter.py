@@ -50,11 +50,11 @@ class BatchFilter:
 
     - The newest record of each key is retained. A tombstone is retained only until its delete horizon. Records without
       a key are removed. Records above the offset map's latest offset are left unchanged.
-    - A v2 batch always keeps its base offset, last offset, producer and leader epoch. A batch that contains its first
-      tombstone, or a marker that is no longer needed, gets a delete horizon `delete.retention.ms` from now.
+    - A v2 batch always keeps its base offset, last offset, producer and leader epoch. A batch without a delete horizon
+      gets one, `delete.retention.ms` from now, if it retains a tombstone or if its marker is no longer needed.
     - The last batch of an active producer is retained, at least its header, which holds the producer's last sequence
       number.
-    - An entry that loses no records is copied byte for byte.
+    - Any other entry that loses no records is copied byte for byte.
     """
 
     __slots__ = (

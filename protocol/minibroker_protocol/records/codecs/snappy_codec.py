@@ -1,4 +1,4 @@
-"""Snappy, written in xerial's framing like the Java client (`SnappyOutputStream` of snappy-java), and read in any form.
+"""Snappy: written in xerial's framing like the Java client (`SnappyOutputStream` of snappy-java), read framed or raw.
 
 The framing is a header (eight magic bytes, int32 version, int32 compatible version), followed by raw Snappy blocks,
 each preceded by its int32 size. Streams can be concatenated, so a header can also be in the place of a block.
