@@ -46,9 +46,8 @@ class GroupRegistry:
         """Add loaded groups, whose ids must be new."""
         self._sort_again()
         for group in groups:
-            group_id = group.group_id
-            self.by_id[group_id] = group
-            self._by_partition.setdefault(self._log.partition_of(group_id), {})[group_id] = group
+            self.by_id[group.group_id] = group
+            self._sort(group)
 
     def discard(self, group: AnyGroup) -> None:
         """Remove a group, unless another group has replaced it."""

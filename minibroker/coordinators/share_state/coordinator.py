@@ -113,7 +113,7 @@ class ShareCoordinator:
             create_timestamp=now_ms,
             write_timestamp=now_ms,
         )
-        code = self.store.begin(key, state)
+        code = self.store.write_snapshot(key, state)
         self.on_initialized(key)
         return _outcome(code)
 

@@ -124,10 +124,6 @@ class ShareStateStore(PartitionLoader["_Replay"]):
 
     # Changes. A change takes effect only after it is in the log.
 
-    def begin(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
-        """Write the snapshot of a new state, unrelated to any earlier one."""
-        return self._write_snapshot(key, state)
-
     def change(self, key: SharePartitionKey, stored: StoredState, change: Change) -> ErrorCode:
         """Write an update, or a snapshot after many updates (`generateShareStateRecord`).
 
@@ -145,7 +141,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
             state = state._replace(
                 snapshot_epoch=state.snapshot_epoch + 1, create_timestamp=now_ms, write_timestamp=now_ms
             )
-            return self._write_snapshot(key, state)
+            return self.write_snapshot(key, state)
         try:
             value = update_value(state.snapshot_epoch, change)
             partition, record_key = self._location_of(key)
@@ -167,7 +163,8 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         self._locations.pop(key, None)
         return ErrorCode.NONE
 
-    def _write_snapshot(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
+    def write_snapshot(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
+        """Write the snapshot of a state, which replaces any earlier one."""
         partition = self._partition_of(key)
         try:
             record = NewRecord(snapshot_key(key), snapshot_value(state), self._now())
@@ -241,7 +238,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
             is_known = self._states.get(partition, {}).get(key) is stored
             if is_known and partition not in refused and now_ms - state.write_timestamp >= least_age_ms:
                 state = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)
-                if self._write_snapshot(key, state):
+                if self.write_snapshot(key, state):
                     refused.add(partition)
 
         return steps_of(ForEach(states, write))

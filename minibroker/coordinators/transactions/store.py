@@ -81,7 +81,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
             return error.client_code
         self.update_topic()
         # Only after the append: a state that the disk refused must not take effect.
-        self._transactions.setdefault(partition, {})[transaction.transactional_id] = transaction
+        self.keep(transaction)
         return ErrorCode.NONE
 
     def keep(self, transaction: Transaction) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -10,6 +11,7 @@ from minibroker.cluster.routing.outcomes import Answer
 from minibroker.config.names.regular_expressions import expression
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.coordinators.groups.consumers import Consumers, Owned
+from tests.broker.coordinators.groups.driver import FULL_DISK
 from tests.broker.harness import Harness
 
 HALVES = ({"four": [0, 1]}, {"four": [2, 3]})
@@ -60,17 +62,12 @@ def test_matched_topics_are_assigned_even_if_they_are_already_known(slow: Slow) 
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 
-def refuse(*_: object) -> ErrorCode:
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-def test_matched_topics_survive_a_heartbeat_that_cannot_be_written(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matched_topics_survive_a_heartbeat_that_cannot_be_written(slow: Slow) -> None:
     slow.beat("a", topics=["four"])
     joined = slow.beat_first("b", subscribed_topic_regex="fo.*")
     slow.harness.run_soon()
-    with monkeypatch.context() as patch:
-        patch.setattr(slow.harness.services.groups.store, "save_changes", refuse)
-        assert slow.beat("b", joined.member_epoch).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    with FULL_DISK:
+        assert slow.beat("b", joined.member_epoch).error_code == ErrorCode.NOT_COORDINATOR
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 
@@ -81,13 +78,8 @@ def test_topics_created_during_a_match_are_found(slow: Slow) -> None:
     assert slow.settle("a") == {"a": {"fork": [0], "four": [0, 1, 2, 3]}}
 
 
-def test_an_expression_that_takes_too_much_work_matches_no_topic(
-    slow: Slow, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(expression, "_VISITS", 0)
-        patch.setattr(expression, "_VISITS_PER_TEXT", 0)
-        patch.setattr(expression, "_VISITS_PER_SLICE", 100)
+def test_an_expression_that_takes_too_much_work_matches_no_topic(slow: Slow, caplog: pytest.LogCaptureFixture) -> None:
+    with patch.multiple(expression, _VISITS=0, _VISITS_PER_TEXT=0, _VISITS_PER_SLICE=100):
         joined = slow.beat("a", topics=["five"], subscribed_topic_regex="(?:.?){900}")
     assert slow.given(joined) == {"five": [0, 1, 2, 3, 4]}
     assert "is ignored: matching the expression takes too much work" in caplog.text

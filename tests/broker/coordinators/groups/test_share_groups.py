@@ -116,22 +116,14 @@ def test_a_failed_state_initialization_is_retried(members: ShareMembers) -> None
     assert members.initialized() == {"four": [0, 1, 2, 3]}
 
 
-def test_each_state_is_initialized_once_for_many_heartbeats(
-    members: ShareMembers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_state_is_initialized_once_for_many_heartbeats(members: ShareMembers) -> None:
     states = members.groups.states()
-    initialize = states.initialize
-    initialized: list[SharePartitionKey] = []
-
-    def noting(key: SharePartitionKey, epoch: int, offset: int) -> Outcome:
-        initialized.append(key)
-        return initialize(key, epoch, offset)
-
-    monkeypatch.setattr(states, "initialize", noting)
     members.harness.core.slices.slice_s = 0.0  # Each state is initialized in its own turn.
-    for member in "abc":
-        members.send(member, topics=["four"])
-    members.harness.run_soon()
+    with patch.object(states, "initialize", wraps=states.initialize) as initialize:
+        for member in "abc":
+            members.send(member, topics=["four"])
+        members.harness.run_soon()
+    initialized = [call.args[0] for call in initialize.call_args_list]
     assert len(initialized) == len(set(initialized)) == 4
     assert members.initialized() == {"four": [0, 1, 2, 3]}
 
