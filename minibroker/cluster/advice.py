@@ -19,11 +19,11 @@ from minibroker.config.names import misspelling
 
 LOGGER: Final = "minibroker.support.advice"
 _logger: Final = logging.getLogger(LOGGER)
-_MOST_COMPARED: Final = 100
+_MAX_COMPARED_TOPICS: Final = 100
 """The maximum number of existing topics compared with a new name."""
-MOST_LINES: Final = 20
+MAX_LINES_PER_PERIOD: Final = 20
 PERIOD_MS: Final = 60_000
-MOST_KEPT: Final = 1000
+MAX_SUBJECTS: Final = 1000
 """The maximum number of subjects remembered for each kind of advice. The oldest one is forgotten first."""
 
 FAILED_LOGINS: Final = "failed logins ({})"
@@ -73,7 +73,7 @@ class _Kind:
         self.given: dict[str, None] = {}
 
 
-class Advised:
+class AdviceLog:
     """The advice given by a broker."""
 
     __slots__ = ("_clock", "_kinds", "_security_hints")
@@ -103,33 +103,33 @@ class Advised:
             about: The subject of the advice.
             advice: The text. It is only counted if too much of its kind was logged within a minute.
         """
-        if kind == SECURITY and len(self._security_hints) < MOST_LINES:
+        if kind == SECURITY and len(self._security_hints) < MAX_LINES_PER_PERIOD:
             self._security_hints[advice] = None
         now_ms = self._clock.monotonic_ms()
-        known = self._kinds.get(kind)
-        if known is None:
-            known = self._kinds[kind] = _Kind(now_ms)
-        if about in known.given:
+        state = self._kinds.get(kind)
+        if state is None:
+            state = self._kinds[kind] = _Kind(now_ms)
+        if about in state.given:
             return False
-        if now_ms - known.began_ms >= PERIOD_MS:
-            known.began_ms, known.lines = now_ms, 0
-        if known.lines >= MOST_LINES:
-            if not known.suppressed:
-                left_ms = known.began_ms + PERIOD_MS - now_ms
-                self._clock.call_later(left_ms, partial(_sum_up, kind, known), may_wait=True)
-            known.suppressed += 1
+        if now_ms - state.began_ms >= PERIOD_MS:
+            state.began_ms, state.lines = now_ms, 0
+        if state.lines >= MAX_LINES_PER_PERIOD:
+            if not state.suppressed:
+                remaining_ms = state.began_ms + PERIOD_MS - now_ms
+                self._clock.call_later(remaining_ms, partial(_log_suppressed, kind, state), may_wait=True)
+            state.suppressed += 1
             return False
-        known.lines += 1
-        known.given[about] = None
-        if len(known.given) > MOST_KEPT:
-            del known.given[next(iter(known.given))]
+        state.lines += 1
+        state.given[about] = None
+        if len(state.given) > MAX_SUBJECTS:
+            del state.given[next(iter(state.given))]
         _logger.log(logging.WARNING if kind == SECURITY else logging.INFO, "%s", advice)
         return True
 
 
-def _sum_up(kind: str, known: _Kind) -> None:
-    _logger.info("%s: %d more within a minute, which are not listed", kind, known.suppressed)
-    known.suppressed = 0
+def _log_suppressed(kind: str, state: _Kind) -> None:
+    _logger.info("%s: %d more within a minute, which are not listed", kind, state.suppressed)
+    state.suppressed = 0
 
 
 def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
@@ -160,20 +160,20 @@ def about_unauthenticated(listener: str, protocol: str) -> str:
     )
 
 
-def about_full_address(address: str, most: int) -> str:
+def about_full_address(address: str, limit: int) -> str:
     """Return advice for an address that has reached its connection limit."""
     return (
-        f"a connection from {address} was refused: it has {most} of them already, which max.connections.per.ip (or its "
-        "overrides) allows. A client that opens one and another does not close them, or the limit is too low"
+        f"a connection from {address} was refused: it has {limit} of them already, which max.connections.per.ip (or "
+        "its overrides) allows. A client that opens one and another does not close them, or the limit is too low"
     )
 
 
-def about_full_broker(full: str, most: int) -> str:
+def about_full_broker(full: str, limit: int) -> str:
     """Return advice for new connections that wait because the broker or a listener, named by `full`, is full."""
-    return f"{full} has all of its {most} connections (max.connections): new clients wait until others disconnect"
+    return f"{full} has all of its {limit} connections (max.connections): new clients wait until others disconnect"
 
 
-def about_pace(of_broker: int, of_listener: int, listener: str) -> str:
+def about_connection_rate(of_broker: int, of_listener: int, listener: str) -> str:
     """Return advice for connections that exceed the connection rate limit."""
     return (
         f"connections come faster than {min(of_broker, of_listener)} a second to the listener {listener} "
@@ -181,7 +181,7 @@ def about_pace(of_broker: int, of_listener: int, listener: str) -> str:
     )
 
 
-def about_pace_of_address(address: str) -> str:
+def about_address_rate(address: str) -> str:
     """Return advice for an address that connects more often than its quota allows."""
     return f"connections from {address} are closed: they come faster than its quota connection_creation_rate allows"
 
@@ -215,7 +215,7 @@ def about_missing(topic: str) -> str:
     return f"a client asks for the topic {topic!r}, which does not exist, and auto.create.topics.enable is false"
 
 
-def about_standing_loop() -> str:
+def about_blocked_loop() -> str:
     """Return advice for an `AsyncBroker` whose event loop is blocked while a client waits for a response."""
     return (
         "this line holds up the event loop that the broker runs on, while a client waits for the broker. A client that "
@@ -224,16 +224,16 @@ def about_standing_loop() -> str:
     )
 
 
-def tell_creation(name: str, topics: Sequence[str]) -> str | None:
+def log_topic_creation(name: str, topics: Sequence[str]) -> str | None:
     """Log the automatic creation of a topic, and return the existing topic that the client probably meant, if any."""
-    meant = None
-    if 0 < len(topics) <= _MOST_COMPARED:
-        meant = misspelling(name, topics)
-    if meant is None:
+    intended = None
+    if 0 < len(topics) <= _MAX_COMPARED_TOPICS:
+        intended = misspelling(name, topics)
+    if intended is None:
         logging.getLogger("minibroker").info("created topic %r, which a client has asked for", name)
     else:
-        _logger.info("created topic %r, which a client has asked for (did you mean %r?)", name, meant)
-    return meant
+        _logger.info("created topic %r, which a client has asked for (did you mean %r?)", name, intended)
+    return intended
 
 
 def about_advertised(host: str) -> str | None:

@@ -15,8 +15,8 @@ from typing import Final
 from minibroker.config.keys import ConfigError
 
 ROOT: Final = "root"
-_OURS: Final = "minibroker"
-_OF_KAFKA: Final = "minibroker.of_kafka."
+_NAME: Final = "minibroker"
+_KAFKA_PREFIX: Final = "minibroker.of_kafka."
 _ALIASES: Final = frozenset({ROOT, "kafka", "org.apache.kafka"})
 _TRACE: Final = 5
 LEVELS: Final = {
@@ -39,8 +39,10 @@ class BrokerLoggers:
     def levels(self) -> dict[str, str]:
         """Return the effective level of each logger, by name."""
         loggers = logging.root.manager.loggerDict
-        ours = (name for name in loggers if name.startswith(f"{_OURS}.") and not f"{name}.".startswith(_OF_KAFKA))
-        names = (ROOT, _OURS, *sorted({*ours, *_kafka_names()}))
+        own_names = (
+            name for name in loggers if name.startswith(f"{_NAME}.") and not f"{name}.".startswith(_KAFKA_PREFIX)
+        )
+        names = (ROOT, _NAME, *sorted({*own_names, *_kafka_names()}))
         return {name: _level_name(logging.getLogger(_python_name(name))) for name in names}
 
     def check_level(self, name: str, level: str) -> None:
@@ -85,8 +87,8 @@ def _kafka_names() -> list[str]:
 
 def _python_name(name: str) -> str:
     if name in _ALIASES:
-        return _OURS
-    return name if name.startswith(_OURS) else _OF_KAFKA + name
+        return _NAME
+    return name if name.startswith(_NAME) else _KAFKA_PREFIX + name
 
 
 def _level_name(logger: logging.Logger) -> str:

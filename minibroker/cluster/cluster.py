@@ -42,7 +42,7 @@ class Cluster:
         controller: The controller in responses to clients, or None while all nodes are down.
         controller_epoch: The number of controllers so far.
         topics: The topics, set once they have been loaded.
-        first_epoch: The leader epoch of new partitions; see `forget_leaders`.
+        first_epoch: The leader epoch of new partitions; see `raise_first_epoch`.
         on_leader_moved: Called with each partition whose leader changed, including to none.
         unregistered: The ids of nodes removed by UnregisterBroker that have not been started again.
     """
@@ -58,9 +58,13 @@ class Cluster:
         is_kraft: bool = True,
     ) -> None:
         self.cluster_id = cluster_id
-        rack_of_all = None if config is None else config.optional_text("broker.rack")
-        given = racks or [""] * count
-        self.racks = {first_id + at: rack for at, each in enumerate(given) if (rack := each or rack_of_all)}
+        default_rack = None if config is None else config.optional_text("broker.rack")
+        configured_racks = racks or [""] * count
+        self.racks = {
+            first_id + index: rack
+            for index, own_rack in enumerate(configured_racks)
+            if (rack := own_rack or default_rack)
+        }
         self._is_kraft = is_kraft
         slots = 0 if config is None else config.integer("max.incremental.fetch.session.cache.slots")
         self.nodes = {
@@ -76,7 +80,7 @@ class Cluster:
         self.first_epoch = 0
         self._start = 0
         self._moved: list[Partition] = []
-        self._is_noted = True
+        self._is_saved = True
 
     @property
     def up(self) -> list[Node]:
@@ -117,14 +121,14 @@ class Cluster:
     def assign_more_replicas(self, topic: "Topic", partitions: int) -> list[Replicas]:
         """Assign replicas to additional partitions as if the topic had been created with them."""
         nodes = tuple(self.nodes)
-        known = topic.partitions[0].replicas
-        factor, present = min(len(known), len(nodes)), len(topic.partitions)
+        first_replicas = topic.partitions[0].replicas
+        factor, present = min(len(first_replicas), len(nodes)), len(topic.partitions)
         if self.racks and self._is_kraft:
             return stripe_replicas(nodes, partitions, factor, start=present, racks=self.racks)
-        start = nodes.index(known[0])
+        start = nodes.index(first_replicas[0])
         return assign_replicas(nodes, partitions, factor, start=start, first_partition=present, racks=self.racks)
 
-    def settle(self, partition: Partition, replicas: Replicas | None = None) -> None:
+    def place_partition(self, partition: Partition, replicas: Replicas | None = None) -> None:
         """Set the replicas of a new partition, and elect a leader if any of them is running.
 
         Without `replicas` each partition gets one node, in turn.
@@ -134,7 +138,7 @@ class Cluster:
             replicas = (ids[partition.index % len(ids)],)
         partition.replicas = replicas
         partition.leader_epoch = self.first_epoch
-        in_sync = tuple(each for each in replicas if self.nodes[each].is_up)
+        in_sync = tuple(node_id for node_id in replicas if self.nodes[node_id].is_up)
         # An ISR is never empty. If all replicas are down, the first one counts as the last in-sync replica.
         partition.set_isr(in_sync or replicas[:1])
         partition.leader = self.nodes[in_sync[0]] if in_sync else None
@@ -144,22 +148,22 @@ class Cluster:
 
         All nodes are running at a start.
         """
-        known = tuple(each for each in replicas or () if each in self.nodes)
-        self.settle(partition, known or None)
+        existing = tuple(node_id for node_id in replicas or () if node_id in self.nodes)
+        self.place_partition(partition, existing or None)
         if leader in partition.replicas:
             partition.leader = self.nodes[leader]
         assert partition.leader is not None
-        led_before = self.first.id if replicas is None else leader  # It led alone if no replicas were saved.
-        partition.leader_epoch = max(self.first_epoch, epoch if partition.leader.id == led_before else epoch + 1)
+        previous_leader = self.first.id if replicas is None else leader  # It led alone if no replicas were saved.
+        partition.leader_epoch = max(self.first_epoch, epoch if partition.leader.id == previous_leader else epoch + 1)
 
-    def forget_leaders(self) -> None:
+    def raise_first_epoch(self) -> None:
         """Raise the first leader epoch, because all topics are about to be removed and their names may be reused.
 
         New partitions start with a higher leader epoch than any earlier one. Clients that stay connected would ignore
         metadata with a lower epoch as outdated. A higher epoch makes them check whether the log still contains what
         they read (KIP-320).
         """
-        self.first_epoch = max([self.first_epoch, *(each.leader_epoch for each in self._partitions())]) + 1
+        self.first_epoch = max([self.first_epoch, *(partition.leader_epoch for partition in self._partitions())]) + 1
 
     # Leadership.
 
@@ -180,69 +184,69 @@ class Cluster:
             return
         # Tests request this node. Requiring a reassignment first would make them take two steps.
         if to not in partition.replicas:
-            given_up = partition.replicas[0] if partition.leader is None else partition.leader.id
-            partition.replicas = tuple(to if each == given_up else each for each in partition.replicas)
-            isr = {*partition.isr, to} - {given_up}
+            replaced = partition.replicas[0] if partition.leader is None else partition.leader.id
+            partition.replicas = tuple(to if node_id == replaced else node_id for node_id in partition.replicas)
+            isr = {*partition.isr, to} - {replaced}
         else:
             isr = {*partition.isr, to}
-        partition.set_isr(tuple(each for each in partition.replicas if each in isr))
-        self._lead(partition, node)
-        self.note()
-        self._tell()
+        partition.set_isr(tuple(node_id for node_id in partition.replicas if node_id in isr))
+        self._set_leader(partition, node)
+        self.save_leaders()
+        self._notify_moved()
 
     def elect_leader(self, partition: Partition, *, unclean: bool) -> bool:
         """Elect the preferred replica if it is in sync, and return whether there is a leader now.
 
-        Call `note` after the last partition.
+        Call `save_leaders` after the last partition.
 
         Args:
             partition: The partition.
             unclean: Keep an existing leader. Otherwise elect any running replica, preferring those in sync.
         """
-        chosen: Node | None
+        leader: Node | None
         if unclean:
-            chosen = partition.leader or self._next_leader(partition, unclean=True)
+            leader = partition.leader or self._next_leader(partition, unclean=True)
         else:
             preferred = self.nodes[partition.replicas[0]]
             # A preferred replica that is not in sync would lose records (`PREFERRED_LEADER_NOT_AVAILABLE`).
-            chosen = preferred if preferred.is_up and preferred.id in partition.isr else None
-        if chosen is None:
+            leader = preferred if preferred.is_up and preferred.id in partition.isr else None
+        if leader is None:
             return False
-        self._lead(partition, chosen)
-        self._tell()
+        self._set_leader(partition, leader)
+        self._notify_moved()
         return True
 
     def elect_missing_leaders(self, partitions: Iterable[Partition]) -> None:
         """Elect leaders for partitions without one, where the current configuration allows it."""
         for partition in partitions:
             if partition.leader is None:
-                self._lead(partition, self._next_leader(partition))
-        self.note()
-        self._tell()
+                self._set_leader(partition, self._next_leader(partition))
+        self.save_leaders()
+        self._notify_moved()
 
     def reassign(self, partition: Partition, replicas: Replicas) -> None:
         """Change the replicas of a partition. At least one of them must be running.
 
         All running replicas are in sync immediately.
 
-        Call `note` after the last partition. The leader stays if it is still a replica. As in Kafka, a new epoch starts
-        if a replica was removed.
+        Call `save_leaders` after the last partition. The leader stays if it is still a replica. As in Kafka, a
+        removed replica starts a new epoch.
         """
         if replicas == partition.replicas:
             return
-        gone = set(partition.replicas).difference(replicas)
+        removed = set(partition.replicas).difference(replicas)
         partition.replicas = replicas
-        in_sync = tuple(each for each in replicas if self.nodes[each].is_up)
+        in_sync = tuple(node_id for node_id in replicas if self.nodes[node_id].is_up)
         partition.set_isr(in_sync)
         partition.topic.changed()
         leader = partition.leader
         if leader is None or leader.id not in in_sync:
-            self._lead(partition, self.nodes[in_sync[0]])
-        elif gone:
+            self._set_leader(partition, self.nodes[in_sync[0]])
+        elif removed:
             partition.leader_epoch += 1
             self._moved.append(partition)
-        self._is_noted = False
-        self._tell()
+        self._is_saved = False
+        self._notify_moved()
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node: close its listener and connections, and elect other leaders for its partitions.
@@ -264,10 +268,10 @@ class Cluster:
             self._choose_controller(next(iter(self.up), None))
         for partition in self._partitions():
             if node_id in partition.replicas:
-                self._lose(partition, node)
+                self._handle_replica_down(partition, node)
                 partition.topic.changed()
-        self.note()
-        self._tell()
+        self.save_leaders()
+        self._notify_moved()
         _logger.info("node %d is down", node_id)
 
     def start_node(self, node_id: int) -> None:
@@ -288,10 +292,10 @@ class Cluster:
             self._choose_controller(node)
         for partition in self._partitions():
             if node_id in partition.replicas:
-                self._regain(partition)
+                self._handle_replica_up(partition)
                 partition.topic.changed()
-        self.note()
-        self._tell()
+        self.save_leaders()
+        self._notify_moved()
         if node.listener is not None:
             node.listener.open()
         _logger.info("node %d is up", node_id)
@@ -307,44 +311,44 @@ class Cluster:
             if node.listener is not None:
                 await node.listener.settled()
 
-    def _lose(self, partition: Partition, node: Node) -> None:
+    def _handle_replica_down(self, partition: Partition, node: Node) -> None:
         """Remove a stopped node from the ISR, and elect a new leader if it was the leader."""
-        isr = tuple(each for each in partition.isr if each != node.id)
+        isr = tuple(node_id for node_id in partition.isr if node_id != node.id)
         if isr:
             partition.set_isr(isr)  # The last in-sync replica stays, since only it may become leader again.
         if partition.leader is node:
-            self._lead(partition, self._next_leader(partition))
+            self._set_leader(partition, self._next_leader(partition))
 
     def _next_leader(self, partition: Partition, *, unclean: bool = False) -> Node | None:
-        candidates = [self.nodes[each] for each in partition.replicas if self.nodes[each].is_up]
-        chosen = next((node for node in candidates if node.id in partition.isr), None)
+        candidates = [self.nodes[node_id] for node_id in partition.replicas if self.nodes[node_id].is_up]
+        leader = next((node for node in candidates if node.id in partition.isr), None)
         unclean = unclean or partition.topic.config.boolean("unclean.leader.election.enable")
-        if chosen is None and candidates and unclean:
-            chosen = candidates[0]
-            partition.set_isr((chosen.id,))
-        return chosen
+        if leader is None and candidates and unclean:
+            leader = candidates[0]
+            partition.set_isr((leader.id,))
+        return leader
 
-    def _regain(self, partition: Partition) -> None:
+    def _handle_replica_up(self, partition: Partition) -> None:
         """Return a restarted node to the ISR, and elect a leader if there is none."""
         if partition.leader is None:
-            self._lead(partition, self._next_leader(partition))
+            self._set_leader(partition, self._next_leader(partition))
         else:
-            self._catch_up(partition)
+            self._fill_isr(partition)
 
-    def _catch_up(self, partition: Partition) -> None:
+    def _fill_isr(self, partition: Partition) -> None:
         """Add all running replicas to the ISR of a partition with a leader, since they share its log."""
-        partition.set_isr(tuple(each for each in partition.replicas if self.nodes[each].is_up))
+        partition.set_isr(tuple(node_id for node_id in partition.replicas if self.nodes[node_id].is_up))
 
-    def _lead(self, partition: Partition, leader: Node | None) -> None:
+    def _set_leader(self, partition: Partition, leader: Node | None) -> None:
         if leader is partition.leader:
             return
         partition.leader = leader
         partition.leader_epoch += 1
         if leader is not None:
-            self._catch_up(partition)
+            self._fill_isr(partition)
         partition.topic.changed()
         self._moved.append(partition)
-        self._is_noted = False
+        self._is_saved = False
 
     def _partition(self, topic_name: str, index: int) -> Partition:
         topic = None if self.topics is None else self.topics.get(topic_name)
@@ -357,18 +361,18 @@ class Cluster:
         topics: Sequence[Topic] = () if self.topics is None else tuple(self.topics)
         return (partition for topic in topics for partition in topic.partitions)
 
-    def note(self) -> bool:
+    def save_leaders(self) -> bool:
         """Save the replicas and leaders if they changed. Return False if saving failed, which is logged."""
-        if self.topics is None or self._is_noted:
+        if self.topics is None or self._is_saved:
             return True
         try:
             self.topics.save()
-            self._is_noted = True
+            self._is_saved = True
         except OSError as error:  # The change still applies to this run.
             _logger.error("The leaders of partitions cannot be written down: %s", error)  # noqa: TRY400 - a disk error needs no traceback
-        return self._is_noted
+        return self._is_saved
 
-    def _tell(self) -> None:
+    def _notify_moved(self) -> None:
         """Call `on_leader_moved` for each partition whose leader changed."""
         moved, self._moved = self._moved, []
         for partition in moved:

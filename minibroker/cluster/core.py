@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 
 from minibroker.clock import Clock
-from minibroker.cluster.advice import Advised
+from minibroker.cluster.advice import AdviceLog
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.data_dir import DataDir
 from minibroker.cluster.durability import Durability
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Surroundings(TypedDict):
+class Environment(TypedDict):
     """The environment of a core; see `Core` for each field."""
 
     call_soon: Callable[[Callable[[], None]], object]
@@ -71,7 +71,7 @@ class Core:
         logs: Opens, closes, flushes, cleans and checkpoints the logs.
         writes: Appends that are written together.
         slices: Runs the work of large requests in slices, serving other requests in between.
-        advised: The advice given so far (`minibroker.support.advice`).
+        advice: The advice given so far (`minibroker.support.advice`).
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Core:
         clock: Clock,
         *,
         features: Mapping[str, Feature] = FEATURES,
-        **given: Unpack[Surroundings],
+        **given: Unpack[Environment],
     ) -> None:
         call_soon, background = given["call_soon"], given["background"]
         self.config = config
@@ -127,7 +127,7 @@ class Core:
         self.producer_ids = ProducerIds(self.topics)
         self.writes = WriteGroup(call_soon)
         self.slices = Slices(call_soon, self.writes.commit)
-        self.advised = Advised(clock)
+        self.advice = AdviceLog(clock)
 
     def _on_config_change(self, kind: ConfigResourceType) -> None:
         """Apply a changed configuration."""

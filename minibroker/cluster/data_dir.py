@@ -85,7 +85,7 @@ class DataDir:
         self.is_temporary = is_temporary(path)
         self._lock = _lock(path)
         try:
-            _check_whole(path)
+            _check_complete(path)
             if finish(path):
                 _logger.info("%s: finished what a killed writer had begun", path)
             self.cluster_id, self.node_id = _identity(path, node_id, cluster_id, is_durable=not self.is_temporary)
@@ -107,13 +107,13 @@ class DataDir:
         # This outlasts the run. If the broker is killed before it opens a log, the log is still as the crash left it.
         self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
 
-    def note_recovered(self) -> None:
+    def mark_recovered(self) -> None:
         """Record that every log has been opened, and how the previous run ended no longer matters."""
         if self.last_stop is LastStop.CRASHED:
             self._write_lock("")
         self.last_stop = LastStop.CLEAN
 
-    def note_killed(self) -> None:
+    def mark_killed(self) -> None:
         """Record that the directory got new logs that no broker has closed."""
         if self.last_stop is LastStop.CLEAN:
             self.last_stop = LastStop.KILLED
@@ -136,8 +136,8 @@ class DataDir:
     def _read_last_stop(self) -> LastStop:
         if is_marked_clean(self.path) or not _holds_directories(self.path):
             return LastStop.CLEAN
-        noted = os.pread(self._lock.fd, _MAX_LOCK_TEXT, 0).decode(errors="replace").split()
-        return LastStop.KILLED if noted and noted == [boot_id()] else LastStop.CRASHED
+        lock_words = os.pread(self._lock.fd, _MAX_LOCK_TEXT, 0).decode(errors="replace").split()
+        return LastStop.KILLED if lock_words and lock_words == [boot_id()] else LastStop.CRASHED
 
     def _write_lock(self, note: str) -> None:
         os.ftruncate(self._lock.fd, 0)
@@ -156,7 +156,7 @@ def _lock(directory: str) -> DirectoryLock:
         raise DataDirInUseError(f"{directory} is in use by another broker ({error.path} is locked)") from None
 
 
-def _check_whole(path: str) -> None:
+def _check_complete(path: str) -> None:
     """Check that the directory is not an incomplete snapshot (see `minibroker.operations.snapshots`).
 
     Raises:
@@ -180,30 +180,30 @@ def _identity(directory: str, configured: int, configured_cluster: str | None, *
     has `broker.id`, and both ids are optional. A file torn by a crash of the machine is restored from its copy.
     """
     path = os.path.join(directory, META_PROPERTIES)
-    found = _read_meta(path)
-    if found is None and (stranger := _first_strange_file(directory)):
-        _logger.warning("%s has other files, such as %s: is it the directory that you mean?", directory, stranger)
-    is_torn = found is not None and not found
+    properties = _read_meta(path)
+    if properties is None and (foreign_file := _first_foreign_file(directory)):
+        _logger.warning("%s has other files, such as %s: is it the directory that you mean?", directory, foreign_file)
+    is_torn = properties is not None and not properties
     if is_torn:
-        found = _read_meta(path + BACKUP_SUFFIX)
-        if not found:
+        properties = _read_meta(path + BACKUP_SUFFIX)
+        if not properties:
             raise MetaPropertiesError(
                 f"{path} is empty or no file of properties: put back its lines (version, cluster.id, node.id), "
                 "or remove it, and the directory begins a cluster of its own"
             )
         _logger.warning("%s is damaged; it is made again from %s", path, path + BACKUP_SUFFIX)
-    found = found or {}
-    version = found.get("version", "0")
+    properties = properties or {}
+    version = properties.get("version", "0")
     if version not in {"0", str(_META_VERSION)}:
         raise MetaPropertiesError(f"{path}: unknown version {version!r}")
-    key = "node.id" if found and version != "0" else "broker.id"
-    text, cluster_id = found.get(key), found.get("cluster.id")
-    _check_identity(path, key, found, configured, configured_cluster)
+    key = "node.id" if properties and version != "0" else "broker.id"
+    text, cluster_id = properties.get(key), properties.get("cluster.id")
+    _check_identity(path, key, properties, configured, configured_cluster)
     if text is not None and cluster_id is not None and not is_torn:
         return cluster_id, int(text)
     node_id = int(text) if text is not None else configured if configured >= 0 else DEFAULT_NODE_ID
     cluster_id = cluster_id or configured_cluster or uuid_text(new_uuid())
-    directory_id = found.get("directory.id") or uuid_text(new_uuid())
+    directory_id = properties.get("directory.id") or uuid_text(new_uuid())
     lines = f"version={_META_VERSION}\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
     if is_durable:
         write_atomically(path + BACKUP_SUFFIX, lines.encode(), sync=True)
@@ -211,7 +211,7 @@ def _identity(directory: str, configured: int, configured_cluster: str | None, *
     return cluster_id, node_id
 
 
-def _first_strange_file(directory: str) -> str | None:
+def _first_foreign_file(directory: str) -> str | None:
     """Return the first visible file, by name, that no broker writes. It suggests a directory with another purpose."""
     with os.scandir(directory) as entries:
         return min(
@@ -234,23 +234,23 @@ def _read_meta(path: str) -> dict[str, str] | None:
         OSError: The file cannot be read.
     """
     try:
-        found = parse_properties(read_file(path).decode("latin-1"))
+        properties = parse_properties(read_file(path).decode("latin-1"))
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise MetaPropertiesError(f"{path}: {error}") from None
-    return found if found.keys() & _META_KEYS else {}
+    return properties if properties.keys() & _META_KEYS else {}
 
 
 def _check_identity(
-    path: str, key: str, found: Mapping[str, str], configured: int, configured_cluster: str | None
+    path: str, key: str, properties: Mapping[str, str], configured: int, configured_cluster: str | None
 ) -> None:
     """Check the node id, stored under `key`, and the cluster id.
 
     Raises:
         MetaPropertiesError: An id is missing, invalid or not the configured one.
     """
-    text, cluster_id = found.get(key), found.get("cluster.id")
+    text, cluster_id = properties.get(key), properties.get("cluster.id")
     if key == "node.id" and (text is None or cluster_id is None):
         raise MetaPropertiesError(f"{path}: {key if text is None else 'cluster.id'} is missing")
     if text is not None and not (text.isascii() and text.isdigit()):

@@ -47,14 +47,14 @@ def is_leftover(name: str) -> bool:
     return match is not None and match["state"] == "delete"
 
 
-def marker_of(data_dir: str, topic_id: bytes) -> str:
+def marker_path(data_dir: str, topic_id: bytes) -> str:
     """Return the path of the directory that marks a topic as deleted."""
     return f"{data_dir}/deleted-0.{topic_id.hex()}-unnoted-delete"
 
 
 def mark(data_dir: str, name: str, topic_id: bytes, directories: Sequence[str]) -> str:
     """Rename a directory of a deleted topic to its deletion marker, and return the marker's path. Errors are logged."""
-    marker = marker_of(data_dir, topic_id)
+    marker = marker_path(data_dir, topic_id)
     for directory in directories:
         with contextlib.suppress(OSError):
             os.rename(directory, marker)
@@ -66,7 +66,7 @@ def mark(data_dir: str, name: str, topic_id: bytes, directories: Sequence[str]) 
     return marker
 
 
-def marked(data_dir: str) -> dict[bytes, str]:
+def find_markers(data_dir: str) -> dict[bytes, str]:
     """Return the deletion markers in a data directory as topic id -> path.
 
     Raises:
@@ -77,12 +77,12 @@ def marked(data_dir: str) -> dict[bytes, str]:
 
 
 _SMALL_FILES: Final = frozenset({PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT})
-MOST_PARTITIONS: Final = 100_000
+PARTITION_NUMBER_LIMIT: Final = 100_000
 """A larger number in a directory name is not a partition number, but probably a date."""
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
-class Adopted(NamedTuple):
+class AdoptedTopic(NamedTuple):
     """A topic known only by its directories. `leader_epochs` has one entry per partition."""
 
     name: str
@@ -90,7 +90,7 @@ class Adopted(NamedTuple):
     leader_epochs: list[int]
 
 
-def clear_away(data_dir: str) -> None:
+def remove_leftovers(data_dir: str) -> None:
     """Remove the leftovers of deletions. A leftover that cannot be removed stays, with a warning.
 
     Raises:
@@ -100,7 +100,7 @@ def clear_away(data_dir: str) -> None:
         purge_logged([entry.path for entry in entries if is_leftover(entry.name)])
 
 
-def find_topics(data_dir: str, known: Mapping[str, int]) -> Iterator[Adopted]:
+def find_adoptable_topics(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[AdoptedTopic]:
     """Return the topics of partition directories that do not belong to a known topic.
 
     Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames directories of unknown
@@ -108,12 +108,12 @@ def find_topics(data_dir: str, known: Mapping[str, int]) -> Iterator[Adopted]:
 
     Args:
         data_dir: The data directory.
-        known: The number of partitions of each known topic.
+        known_topics: The number of partitions of each known topic.
 
     Raises:
         OSError: The data directory cannot be read.
     """
-    found: dict[str, int] = {}
+    partition_counts: dict[str, int] = {}
     unfinished: list[str] = []
     foreign: dict[str, list[str]] = {}
     with os.scandir(data_dir) as entries:
@@ -121,32 +121,34 @@ def find_topics(data_dir: str, known: Mapping[str, int]) -> Iterator[Adopted]:
             match = PARTITION_DIRECTORY.fullmatch(entry.name)
             if match is None or not entry.is_dir():
                 continue
-            partitions = known.get(match["topic"])
+            partitions = known_topics.get(match["topic"])
             if partitions is not None:
-                beyond = int(match["partition"]) >= partitions and _why_foreign(entry, match["partition"]) is None
-                if beyond and is_unfinished(entry.path):
+                is_surplus = int(match["partition"]) >= partitions and _why_foreign(entry, match["partition"]) is None
+                if is_surplus and is_unfinished(entry.path):
                     unfinished.append(entry.path)
                 continue
             reason = _why_foreign(entry, match["partition"])
             if reason is None:
-                found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
+                partition_counts[match["topic"]] = max(
+                    partition_counts.get(match["topic"], 0), int(match["partition"]) + 1
+                )
             else:
                 foreign.setdefault(reason, []).append(entry.name)
     for reason, names in foreign.items():
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        _logger.warning("%s: left alone (%s): %s%s", data_dir, reason, ", ".join(sorted(names)[:_MOST_NAMED]), more)
+        remainder = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        _logger.warning("%s: left alone (%s): %s%s", data_dir, reason, ", ".join(sorted(names)[:_MAX_NAMED]), remainder)
     purge_logged(unfinished)
-    for name, partitions in found.items():
-        epochs = [_epoch_in(f"{data_dir}/{name}-{index}") for index in range(partitions)]
-        yield Adopted(name, _topic_id_in(f"{data_dir}/{name}-{partitions - 1}"), epochs)
+    for name, partitions in partition_counts.items():
+        epochs = [_read_last_epoch(f"{data_dir}/{name}-{index}") for index in range(partitions)]
+        yield AdoptedTopic(name, _read_topic_id(f"{data_dir}/{name}-{partitions - 1}"), epochs)
 
 
 def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
     """Return why a directory is not a partition, or None if it is one."""
     if entry.is_symlink():
         return "symbolic links are not taken for partitions"
-    if len(number) > len(str(MOST_PARTITIONS)) or int(number) >= MOST_PARTITIONS:
-        return f"no partition has a number of {MOST_PARTITIONS} or more"
+    if len(number) > len(str(PARTITION_NUMBER_LIMIT)) or int(number) >= PARTITION_NUMBER_LIMIT:
+        return f"no partition has a number of {PARTITION_NUMBER_LIMIT} or more"
     if parse_partition_directory(entry.name) is None:
         return "brokers never name a partition so"
     try:
@@ -165,18 +167,18 @@ def is_unfinished(directory: str) -> bool:
     """
     try:
         with os.scandir(directory) as entries:
-            return all(_is_empty_part(entry) for entry in entries)
+            return all(_is_empty_file(entry) for entry in entries)
     except OSError:
         return False
 
 
-def _is_empty_part(entry: os.DirEntry[str]) -> bool:
+def _is_empty_file(entry: os.DirEntry[str]) -> bool:
     if entry.name in _SMALL_FILES:
         return True
     return offset_of(entry.name) == 0 and not (entry.name.endswith(LOG_SUFFIX) and entry.stat().st_size)
 
 
-def _topic_id_in(directory: str) -> bytes:
+def _read_topic_id(directory: str) -> bytes:
     """Return the topic id in a partition directory, or a new one. Kafka before 2.8 had no topic ids."""
     try:
         return read_partition_metadata(f"{directory}/{PARTITION_METADATA}")
@@ -184,7 +186,7 @@ def _topic_id_in(directory: str) -> bytes:
         return new_uuid()
 
 
-def _epoch_in(directory: str) -> int:
+def _read_last_epoch(directory: str) -> int:
     """Return the last leader epoch in a partition directory, or 0."""
     epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     with contextlib.suppress(OSError, CorruptCheckpointError):

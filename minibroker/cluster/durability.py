@@ -111,15 +111,15 @@ class Durability:
             return
         self._is_running = True
         waiting, self._waiting = self._waiting, []
-        unwritten = self._renew()
-        outcome: list[IsDurable] = []
-        self._background(lambda: outcome.append(self._force(unwritten)), lambda: self._end(waiting, outcome))
+        renew_error = self._renew()
+        results: list[IsDurable] = []
+        self._background(lambda: results.append(self._force(renew_error)), lambda: self._end(waiting, results))
 
-    def _end(self, waiting: list[Callable[[IsDurable], None]], outcome: list[IsDurable]) -> None:
+    def _end(self, waiting: list[Callable[[IsDurable], None]], results: list[IsDurable]) -> None:
         self._is_running = False
         for file in self._files:
             file.settle()
         if self._waiting:
             self._begin()
         for then in waiting:
-            then(all(outcome))
+            then(all(results))

@@ -32,7 +32,7 @@ Section = Mapping[str, Mapping[str, Texts]]
 ALL_BROKERS: Final = ""
 _SECTION: Final = "configs"
 _BROKERS: Final = "brokers"
-_PLACES: Final = {
+_SECTION_KEYS: Final = {
     ConfigResourceType.BROKER: _BROKERS,
     ConfigResourceType.CLIENT_METRICS: "client_metrics",
     ConfigResourceType.GROUP: "groups",
@@ -71,7 +71,7 @@ class DynamicConfigs:
         self.on_change: Callable[[ConfigResourceType], None] = lambda _: None
         self._section: Section = {}
         self._read()
-        metadata.subscribe(_SECTION, self._replaced)
+        metadata.subscribe(_SECTION, self._reload)
 
     def of(self, kind: ConfigResourceType, name: str) -> Texts:
         """Return the dynamic configuration of one resource. The mapping never changes and can be kept."""
@@ -79,10 +79,10 @@ class DynamicConfigs:
 
     def all_of(self, kind: ConfigResourceType) -> Mapping[str, Texts]:
         """Return the dynamic configurations of all resources of a kind, by name."""
-        resources = self._section.get(_PLACES[kind], {})
+        resources = self._section.get(_SECTION_KEYS[kind], {})
         if kind is ConfigResourceType.BROKER and self.has_own_min_isr:
-            of_cluster = {MIN_ISR: str(self._given.integer(MIN_ISR)), **resources.get(ALL_BROKERS, _NOTHING)}
-            return {**resources, ALL_BROKERS: of_cluster}
+            cluster_texts = {MIN_ISR: str(self._given.integer(MIN_ISR)), **resources.get(ALL_BROKERS, _NOTHING)}
+            return {**resources, ALL_BROKERS: cluster_texts}
         return resources
 
     def of_group(self, group_id: str) -> Texts:
@@ -92,13 +92,13 @@ class DynamicConfigs:
     def of_node(self, node_id: int) -> BrokerConfig:
         """Return the configuration that one node reports."""
         name = str(node_id)
-        given = {"node.id": name, "broker.id": name}
+        node_texts = {"node.id": name, "broker.id": name}
         if node_id in self._racks:
-            given["broker.rack"] = self._racks[node_id]
+            node_texts["broker.rack"] = self._racks[node_id]
         try:
-            return self._given.altered(self._run_time(name), given)
+            return self._given.altered(self._run_time(name), node_texts)
         except ConfigError:  # The error was logged when the configuration was read.
-            return self._given.altered(RunTime(_NOTHING, _NOTHING), given)
+            return self._given.altered(RunTime(_NOTHING, _NOTHING), node_texts)
 
     def with_broker(self, name: str, texts: Texts) -> BrokerConfig:
         """Return the configuration that a broker, or all brokers, would have with these dynamic values.
@@ -120,9 +120,9 @@ class DynamicConfigs:
         Raises:
             OSError: The file cannot be written. Nothing has changed.
         """
-        section = {place: dict(resources) for place, resources in self._section.items()}
+        section = {section_key: dict(resources) for section_key, resources in self._section.items()}
         for (kind, name), texts in altered.items():
-            resources = section.setdefault(_PLACES[kind], {})
+            resources = section.setdefault(_SECTION_KEYS[kind], {})
             resources.pop(name, None)
             if texts:
                 resources[name] = dict(texts)
@@ -150,20 +150,20 @@ class DynamicConfigs:
             self.broker.become(self._given.altered(RunTime(_NOTHING, _NOTHING)))
 
     def _read(self) -> None:
-        kept = self._metadata.read(_SECTION)
-        if not _is_section({} if kept is None else kept):
+        stored = self._metadata.read(_SECTION)
+        if not _is_section({} if stored is None else stored):
             raise ClusterFileError(f"{CLUSTER_FILE}: the section {_SECTION} is damaged")
-        self._section = kept or {}
+        self._section = stored or {}
         self._apply()
-        for kind, place in _PLACES.items():
-            if place in self._section and kind is not ConfigResourceType.BROKER:
-                self._leave_out_what_is_wrong(kind)
+        for kind, section_key in _SECTION_KEYS.items():
+            if section_key in self._section and kind is not ConfigResourceType.BROKER:
+                self._drop_invalid(kind)
 
-    def _leave_out_what_is_wrong(self, kind: ConfigResourceType) -> None:
-        sound = {name: texts for name, texts in self.all_of(kind).items() if self._is_sound(kind, name, texts)}
-        self._section = {**self._section, _PLACES[kind]: sound}
+    def _drop_invalid(self, kind: ConfigResourceType) -> None:
+        valid = {name: texts for name, texts in self.all_of(kind).items() if self._is_valid(kind, name, texts)}
+        self._section = {**self._section, _SECTION_KEYS[kind]: valid}
 
-    def _is_sound(self, kind: ConfigResourceType, name: str, texts: Texts) -> bool:
+    def _is_valid(self, kind: ConfigResourceType, name: str, texts: Texts) -> bool:
         try:
             if kind is ConfigResourceType.GROUP:
                 config_group.GroupConfig(self.broker, texts)
@@ -174,9 +174,9 @@ class DynamicConfigs:
             return False
         return True
 
-    def _replaced(self) -> None:
+    def _reload(self) -> None:
         self._read()
-        for kind in _PLACES:
+        for kind in _SECTION_KEYS:
             self.on_change(kind)
 
 
@@ -185,5 +185,5 @@ def _is_section(value: Any, depth: int = 3) -> bool:
     if not depth:
         return isinstance(value, str)
     return isinstance(value, dict) and all(
-        _is_section(each, depth - 1) for each in cast("dict[str, Any]", value).values()
+        _is_section(child, depth - 1) for child in cast("dict[str, Any]", value).values()
     )

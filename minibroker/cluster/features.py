@@ -86,12 +86,12 @@ class Features:
             OSError: The file cannot be written. Nothing has changed.
         """
         changed = {**self._levels, **levels}
-        kept = {name: level for name, level in changed.items() if level != self.supported[name].fresh}
-        self._metadata.write(_SECTION, {"epoch": self.epoch + 1, "levels": kept})
+        stored = {name: level for name, level in changed.items() if level != self.supported[name].fresh}
+        self._metadata.write(_SECTION, {"epoch": self.epoch + 1, "levels": stored})
         self._levels = changed
         self.epoch += 1
 
-    def outlast(self, metadata: ClusterMetadata) -> None:
+    def raise_epoch(self, metadata: ClusterMetadata) -> None:
         """Give metadata that replaces the current metadata a later epoch, if the levels differ.
 
         Clients ignore levels unless their epoch is later than the one that they have.
@@ -99,18 +99,18 @@ class Features:
         Raises:
             OSError: The file cannot be written.
         """
-        noted: Any = metadata.read(_SECTION) or {"levels": {}}
-        present: Any = self._metadata.read(_SECTION) or {"levels": {}}
-        epoch = self.epoch + (noted["levels"] != present["levels"])
-        if epoch > int(noted.get("epoch", _FIRST_EPOCH)):
-            metadata.write(_SECTION, {**noted, "epoch": epoch})
+        stored: Any = metadata.read(_SECTION) or {"levels": {}}
+        current: Any = self._metadata.read(_SECTION) or {"levels": {}}
+        epoch = self.epoch + (stored["levels"] != current["levels"])
+        if epoch > int(stored.get("epoch", _FIRST_EPOCH)):
+            metadata.write(_SECTION, {**stored, "epoch": epoch})
 
     def _read(self) -> None:
         """Load the levels from the metadata. Unsupported levels are replaced by those of a new cluster."""
-        noted: Any = self._metadata.read(_SECTION) or {}
+        stored: Any = self._metadata.read(_SECTION) or {}
         try:
-            levels = {str(name): int(level) for name, level in noted.get("levels", {}).items()}
-            self.epoch = max(self.epoch, int(noted.get("epoch", _FIRST_EPOCH)))
+            levels = {str(name): int(level) for name, level in stored.get("levels", {}).items()}
+            self.epoch = max(self.epoch, int(stored.get("epoch", _FIRST_EPOCH)))
         except (AttributeError, TypeError, ValueError):
             raise ClusterFileError(f"{CLUSTER_FILE}: the section {_SECTION} is damaged") from None
         self._levels = {

@@ -62,11 +62,11 @@ class CachedPartition:
         Returns:
             Whether the consumer needs the response (`CachedPartition.maybeUpdateResponseData`).
         """
-        news = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
+        is_new = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
         # After an error everything counts as new, so that the consumer also learns when the error is over.
         self.high_watermark = _UNKNOWN if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
-        return news or data.error_code != 0 or data.preferred_read_replica >= 0 or has_records(data)
+        return is_new or data.error_code != 0 or data.preferred_read_replica >= 0 or has_records(data)
 
 
 def has_records(data: PartitionData) -> bool:
@@ -100,24 +100,24 @@ class FetchSession:
 
     def add(self, topic: FetchTopic, partitions: Iterable[FetchPartition], ids: TopicIds | None) -> None:
         """Add or change partitions of one topic in a request. `ids` is explained at `FetchSessionCache.context`."""
-        known = self.partitions
-        named: str | bytes = topic.topic
+        cached = self.partitions
+        topic_key: str | bytes = topic.topic
         if ids is not None and self.names is not None:
-            named = topic.topic_id
-            known_topic = ids.with_id(topic.topic_id)
-            if known_topic is not None:
+            topic_key = topic.topic_id
+            existing_topic = ids.with_id(topic.topic_id)
+            if existing_topic is not None:
                 # The session keeps the name. After a deletion the id has no topic, but errors and the journal still
                 # need the name.
-                self.names[topic.topic_id] = known_topic.name
-        for each in partitions:
-            key = (named, each.partition)
-            entry = known.get(key)
+                self.names[topic.topic_id] = existing_topic.name
+        for partition in partitions:
+            key = (topic_key, partition.partition)
+            entry = cached.get(key)
             if entry is None:
-                known[key] = CachedPartition(each)
+                cached[key] = CachedPartition(partition)
                 self.targets = None
             else:
                 # The offsets of the last response are kept, since the consumer has them whatever it requests now.
-                entry.request = each
+                entry.request = partition
                 entry.partition = None  # The partition must be read again.
 
     def drop(self, forgotten: Iterable[ForgottenTopic], ids: TopicIds | None) -> None:
@@ -247,30 +247,30 @@ class FetchSessionCache:
             FetchSessionError: The session is unknown, the epoch is wrong, or only one of request and session uses topic
                 ids.
         """
-        session = self._known(request, now_ms, ids)
-        asked: dict[FetchKey, FetchPartition] | None = None
+        session = self._continue_session(request, now_ms, ids)
+        requested: dict[FetchKey, FetchPartition] | None = None
         if session is None:
-            asked = {}
+            requested = {}
             for topic in request.topics:
-                named = topic.topic if ids is None else topic.topic_id
-                for each in topic.partitions:
-                    asked[named, each.partition] = each
-            session = self._new(request, len(asked), now_ms, ids)
+                topic_key = topic.topic if ids is None else topic.topic_id
+                for partition in topic.partitions:
+                    requested[topic_key, partition.partition] = partition
+            session = self._new(request, len(requested), now_ms, ids)
             if session is None:
-                return FetchContext(asked)
+                return FetchContext(requested)
         for topic in request.topics:
             session.add(topic, topic.partitions, ids)
         session.drop(request.forgotten_topics_data, ids)
-        if asked is not None:
+        if requested is not None:
             self._sessions[session.id] = session
-            return FetchContext(asked, session)
+            return FetchContext(requested, session)
         # As in Kafka, a session without partitions ends.
         if not session.partitions:
             self._end(session.id)
             return FetchContext({})
         return FetchContext({}, session, incremental=True)
 
-    def _known(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
+    def _continue_session(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
         """Return the session that a request continues, in its next epoch, or None for a full fetch."""
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._end(request.session_id)

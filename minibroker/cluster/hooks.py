@@ -26,8 +26,8 @@ class Hook(Generic[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call all subscribers."""
-        for each in self._subscribers:
-            each(*args, **kwargs)
+        for subscriber in self._subscribers:
+            subscriber(*args, **kwargs)
 
 
 class FaultHit(NamedTuple):

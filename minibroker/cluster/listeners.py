@@ -87,18 +87,18 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
     controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
     pairs = (pair.partition(":") for pair in configs.get("listener.security.protocol.map", "").upper().split(","))
     protocols = {name.strip(): protocol.strip() for name, _, protocol in pairs}
-    offered = [entry for entry in parse_listeners(source, text) if entry.name not in controllers]
-    if not offered:
+    client_listeners = [entry for entry in parse_listeners(source, text) if entry.name not in controllers]
+    if not client_listeners:
         raise ListenerError(f"{source}: {text!r} has no listener for clients")
-    names = [entry.name for entry in offered]
+    names = [entry.name for entry in client_listeners]
     for name in names:
         if names.count(name) > 1:
             raise ListenerError(f"{source}: each listener must have a different name, but there are two of {name}")
-    between = configs.get("inter.broker.listener.name", "").upper()
-    if between and between not in names:
-        raise ListenerError(f"inter.broker.listener.name: there is no listener {between} in {source}")
+    inter_broker = configs.get("inter.broker.listener.name", "").upper()
+    if inter_broker and inter_broker not in names:
+        raise ListenerError(f"inter.broker.listener.name: there is no listener {inter_broker} in {source}")
     advertised = advertised_addresses(configs)
-    offered.sort(key=lambda entry: entry.name != PLAINTEXT)
+    client_listeners.sort(key=lambda entry: entry.name != PLAINTEXT)
     return [
         ServedListener(
             entry.name,
@@ -107,7 +107,7 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
             entry.port,
             advertised.get(entry.name),
         )
-        for entry in offered
+        for entry in client_listeners
     ]
 
 
@@ -157,10 +157,10 @@ def check_room(listeners: Sequence[ServedListener], brokers: int) -> None:
     Raises:
         ListenerError: A broker would need a port above 65535.
     """
-    step = port_step((each.port for each in listeners), brokers)
-    for each in listeners:
-        for port in (each.port, each.advertised[1] if each.advertised else 0):
+    step = port_step((entry.port for entry in listeners), brokers)
+    for entry in listeners:
+        for port in (entry.port, entry.advertised[1] if entry.advertised else 0):
             if port + step * (brokers - 1) > _LAST_PORT:
                 raise ListenerError(
-                    f"{each.name}: {brokers} brokers need the ports from {port} on, but the last one is {_LAST_PORT}"
+                    f"{entry.name}: {brokers} brokers need the ports from {port} on, but the last one is {_LAST_PORT}"
                 )

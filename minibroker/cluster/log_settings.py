@@ -74,12 +74,12 @@ def append_policy(config: TopicConfig) -> AppendPolicy:
     """Return the append policy of a topic."""
     codec = _CODECS.get(config.text("compression.type"))
     level = _LEVELS.get(codec) if codec is not None else None
-    appended = config.text("message.timestamp.type") == "LogAppendTime"
+    is_append_time = config.text("message.timestamp.type") == "LogAppendTime"
     return AppendPolicy(
         magic=magic_of(config.text("message.format.version")),
         codec=codec,
         level=config.integer(level) if level is not None else None,
-        timestamp_type=TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME,
         before_max_ms=config.integer("message.timestamp.before.max.ms"),
         after_max_ms=config.integer("message.timestamp.after.max.ms"),
         require_keys="compact" in config.items("cleanup.policy"),

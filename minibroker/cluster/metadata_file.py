@@ -75,10 +75,10 @@ class MetadataFile:
             backup = self.path + BACKUP_SUFFIX
             if not _is_torn(data) or not os.path.exists(backup):
                 raise
-            found = parse(read_file(backup))
+            parsed = parse(read_file(backup))
             _logger.warning("%s; going on with the generation before, from %s", error, backup)
             self.was_torn = True
-            return found
+            return parsed
 
     def write(self, data: bytes, *, sync: bool = False) -> None:
         """Replace the file. `sync` forces it to disk.

@@ -163,7 +163,7 @@ class Partition:
         if self.opened_log is not None:
             self._log_manager.reconfigure(self.opened_log, self.topic.log_config)
             self.opened_log.call_listeners()
-        self._count_isr()
+        self._update_min_isr()
 
     def delete(self, target: str | None = None) -> str | None:
         """Delete the partition, and return the new path of its directory, to be purged, or None if it had no directory.
@@ -184,7 +184,7 @@ class Partition:
     def set_isr(self, isr: tuple[int, ...]) -> None:
         """Set the in-sync replicas."""
         self.isr = isr
-        self._count_isr()
+        self._update_min_isr()
 
     def describe(self, cluster: Cluster) -> MetadataResponsePartition:
         """Return the partition for a Metadata response."""
@@ -199,7 +199,7 @@ class Partition:
             offline_replicas=[node_id for node_id in self.replicas if not cluster.nodes[node_id].is_up],
         )
 
-    def _count_isr(self) -> None:
+    def _update_min_isr(self) -> None:
         # As in Kafka, no more replicas are required than exist (`Partition.effectiveMinIsr`).
         self.is_under_min_isr = len(self.isr) < min(self.topic.min_insync_replicas, len(self.replicas))
 
@@ -217,9 +217,9 @@ class Partition:
         """
         if node.id not in self.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        mistaken = self.epoch_error(epoch)
-        if mistaken:
-            return mistaken
+        error = self.epoch_error(epoch)
+        if error:
+            return error
         if leader_only and self.leader is not node:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
@@ -230,5 +230,5 @@ class Partition:
         epochs = log.epochs.copy()
         # An epoch begins with the election, but the log's file only contains it once there is a record of it.
         epochs.assign(self.leader_epoch, log.log_end_offset)
-        found = epochs.end_offset_for(epoch, log.log_end_offset)
-        return found.epoch, found.start_offset
+        entry = epochs.end_offset_for(epoch, log.log_end_offset)
+        return entry.epoch, entry.start_offset

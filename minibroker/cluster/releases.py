@@ -91,18 +91,23 @@ def release(text: str, *, unstable_features: bool = False) -> Release:
     name = release_name(text)
     if name is None:
         raise ReleaseError(f"emulate: {text!r} is not a known release of Kafka; known are {', '.join(RELEASES)}")
-    at = RELEASES.index(name)
+    index = RELEASES.index(name)
     served = {
         int(route.key): versions
         for route in ROUTES
-        if route.history and (versions := _range_at(route.history, at)) is not None
+        if route.history and (versions := _range_at(route.history, index)) is not None
     }
-    levels = {name: found for name, history in _FEATURES.items() if (found := _range_at(history, at)) is not None}
-    features = {each: Feature(*found, _fresh(each, found[1], at)) for each, found in levels.items()}
+    levels = {
+        name: supported for name, history in _FEATURES.items() if (supported := _range_at(history, index)) is not None
+    }
+    features = {
+        feature_name: Feature(*supported, _new_cluster_level(feature_name, supported[1], index))
+        for feature_name, supported in levels.items()
+    }
     if unstable_features:
         for feature, history in _UNSTABLE_FEATURES.items():
-            if (found := _range_at(history, at)) is not None:
-                features[feature] = Feature(*found, features[feature].fresh if feature in features else 0)
+            if (supported := _range_at(history, index)) is not None:
+                features[feature] = Feature(*supported, features[feature].fresh if feature in features else 0)
     return Release(name, served, features)
 
 
@@ -113,34 +118,34 @@ def advertised(served: Mapping[int, tuple[int, int]], release: Release | None) -
     return {**served, ApiKey.PRODUCE: (0, served[ApiKey.PRODUCE][1])}
 
 
-def with_unstable_versions(release: Release | None) -> Mapping[int, tuple[int, int]]:
+def unstable_versions(release: Release | None) -> Mapping[int, tuple[int, int]]:
     """Return the versions that a release serves with `unstable.api.versions.enable`, by API key.
 
     Without a release these are the versions of the dispatch table and the unstable ones of the newest release.
     """
-    at = RELEASES.index(RELEASES[-1] if release is None else release.name)
+    index = RELEASES.index(RELEASES[-1] if release is None else release.name)
     result = dict(_ALL if release is None else release.served)
     for route in ROUTES:
-        unstable = _range_at(route.unstable, at) if route.unstable else None
+        unstable = _range_at(route.unstable, index) if route.unstable else None
         if unstable is not None:
             first, last = result.get(route.key, (0, 0))
             result[int(route.key)] = first, max(last, unstable[1])
     return result
 
 
-def _fresh(feature: str, last: int, at: int) -> int:
+def _new_cluster_level(feature: str, last: int, release_index: int) -> int:
     """Return the level of a feature in a new cluster of a release."""
-    begins_at_zero = feature in _FIRST_FRESH and at < RELEASES.index(_FIRST_FRESH[feature])
+    begins_at_zero = feature in _FIRST_FRESH and release_index < RELEASES.index(_FIRST_FRESH[feature])
     return 0 if feature == KRAFT_VERSION or begins_at_zero else last
 
 
-def _range_at(history: str, at: int) -> tuple[int, int] | None:
+def _range_at(history: str, release_index: int) -> tuple[int, int] | None:
     """Return the first and last version in one release, according to a version history, or None."""
-    found = None
+    versions_range = None
     for entry in history.split(", "):
         since, _, versions = entry.partition(": ")
-        if RELEASES.index(since) > at:
+        if RELEASES.index(since) > release_index:
             break
         first, _, last = versions.partition("-")
-        found = (int(first), int(last or first)) if first else None
-    return found
+        versions_range = (int(first), int(last or first)) if first else None
+    return versions_range

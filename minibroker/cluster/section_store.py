@@ -19,7 +19,7 @@ from minibroker.cluster.metadata_file import MetadataFile
 from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 _FILE_VERSION: Final = 1
-_OWNER_ALONE: Final = 0o600
+_FILE_MODE: Final = 0o600
 """The file can contain keys of users and passwords of brokers."""
 _DEPTH: Final = 2
 """Entries are the elements of a list section, or the values of the objects in an object section."""
@@ -40,9 +40,9 @@ class ClusterMetadata:
     def __init__(self, data_dir: str, durability: Durability | None = None) -> None:
         self._path = os.path.join(data_dir, CLUSTER_FILE)
         self._file = (
-            MetadataFile(self._path, mode=_OWNER_ALONE)
+            MetadataFile(self._path, mode=_FILE_MODE)
             if durability is None
-            else durability.file(self._path, mode=_OWNER_ALONE)
+            else durability.file(self._path, mode=_FILE_MODE)
         )
         self._sections = self._read()
         self._first = dict(self._sections)
@@ -120,10 +120,10 @@ class ClusterMetadata:
             raise ClusterFileError(f"{self._path} cannot be understood: {error}") from None
         if not isinstance(content, dict):
             raise ClusterFileError(f"{self._path} holds no object")
-        known = cast("dict[str, Any]", content)
-        if known.get("version") != _FILE_VERSION:
+        document = cast("dict[str, Any]", content)
+        if document.get("version") != _FILE_VERSION:
             raise ClusterFileError(f"{self._path} is not of version {_FILE_VERSION}")
-        sections = known.get("sections")
+        sections = document.get("sections")
         if not isinstance(sections, dict):
             raise ClusterFileError(f"{self._path} has no sections")
         return cast("dict[str, Any]", sections)
@@ -152,12 +152,12 @@ class _SectionText:
             items = cast("Mapping[str, Any]", value).items()
             return f"{{{', '.join([f'{json.dumps(k)}: {self._encode(v, depth - 1, entries)}' for k, v in items])}}}"
         if isinstance(value, list) and depth:
-            return f"[{', '.join([self._encode(each, 0, entries) for each in cast('Iterable[Any]', value)])}]"
+            return f"[{', '.join([self._encode(element, 0, entries) for element in cast('Iterable[Any]', value)])}]"
         if not isinstance(value, dict | list):
             return json.dumps(value)
         entry = cast("Any", value)
-        kept = self._entries.get(id(entry))
-        if kept is None:
-            kept = entry, json.dumps(entry)
-        entries[id(entry)] = kept
-        return kept[1]
+        cached = self._entries.get(id(entry))
+        if cached is None:
+            cached = entry, json.dumps(entry)
+        entries[id(entry)] = cached
+        return cached[1]

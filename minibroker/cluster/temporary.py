@@ -22,7 +22,7 @@ _owners: Final[dict[str, int]] = {}
 """Directory -> the id of the process that created it."""
 _marks: Final[dict[str, int]] = {}
 """Directory -> the descriptor of its mark."""
-_looked_in: Final[set[str]] = set()
+_searched_folders: Final[set[str]] = set()
 """Folders in which this process has looked for abandoned directories."""
 
 
@@ -33,13 +33,13 @@ def make(kind: str = "") -> str:
         OSError: The directory cannot be created.
     """
     folder = tempfile.gettempdir()
-    if folder not in _looked_in:
-        _looked_in.add(folder)
+    if folder not in _searched_folders:
+        _searched_folders.add(folder)
         threading.Thread(target=_remove_abandoned, args=(folder,), daemon=True).start()
     path = tempfile.mkdtemp(prefix=_PREFIX + kind)
     _mark(path)
-    atexit.unregister(_remove_rest)  # Register once per process. A child of multiprocessing starts with none.
-    atexit.register(_remove_rest)
+    atexit.unregister(_remove_remaining)  # Register once per process. A child of multiprocessing starts with none.
+    atexit.register(_remove_remaining)
     _owners[path] = os.getpid()
     return path
 
@@ -93,7 +93,7 @@ def _remove_if_abandoned(path: str) -> None:
         os.close(mark)
 
 
-def _remove_rest() -> None:
+def _remove_remaining() -> None:
     """Remove the directories of brokers that were not stopped. They may still be running and adding files."""
     for path in list(_owners):
         for _ in range(_ATTEMPTS):

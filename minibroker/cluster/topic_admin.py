@@ -40,17 +40,17 @@ class TopicPlan(NamedTuple):
     replicas: tuple[Replicas, ...] | None = None
 
 
-def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
+def refuse_duplicate(name: str, occurrences: Mapping[str, int]) -> None:
     """Check that a request names a topic only once.
 
     Args:
         name: The topic.
-        named: How often the request names each topic.
+        occurrences: How often the request names each topic.
 
     Raises:
         TopicError: The topic is named more than once.
     """
-    if named[name] > 1:
+    if occurrences[name] > 1:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
@@ -135,7 +135,7 @@ def check_new_name(core: Core, name: str) -> None:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if core.topics.get(name) is not None:
         raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = core.topics.colliding(name)
+    other = core.topics.find_collision(name)
     if other is not None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
@@ -183,26 +183,26 @@ def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partitio
     cluster = core.cluster
     if cluster.is_single and not is_strict_about_replicas(core.config):
         return tuple((cluster.first.id,) for _ in replicas)
-    for index, each in enumerate(replicas, first_partition):
-        unknown = next((node_id for node_id in each if node_id not in cluster.nodes), None)
+    for index, node_ids in enumerate(replicas, first_partition):
+        unknown = next((node_id for node_id in node_ids if node_id not in cluster.nodes), None)
         if unknown is not None:
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"The manual partition assignment includes broker {unknown}, but no such broker is registered.",
             )
-        twice = next((node_id for node_id in each if each.count(node_id) > 1), None)
-        if twice is not None:
+        duplicate = next((node_id for node_id in node_ids if node_ids.count(node_id) > 1), None)
+        if duplicate is not None:
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The manual partition assignment includes the broker {twice} more than once.",
+                f"The manual partition assignment includes the broker {duplicate} more than once.",
             )
-        if len(each) != len(replicas[0]):
+        if len(node_ids) != len(replicas[0]):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The manual partition assignment includes a partition with {len(each)} replica(s), but this is not "
-                f"consistent with previous partitions, which have {len(replicas[0])} replica(s).",
+                f"The manual partition assignment includes a partition with {len(node_ids)} replica(s), but this is "
+                f"not consistent with previous partitions, which have {len(replicas[0])} replica(s).",
             )
-        if not any(cluster.nodes[node_id].is_up for node_id in each):
+        if not any(cluster.nodes[node_id].is_up for node_id in node_ids):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "

@@ -19,7 +19,14 @@ from itertools import chain
 from typing import Any, Final
 
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.directories import clear_away, find_topics, mark, marked, marker_of, purge_logged
+from minibroker.cluster.directories import (
+    find_adoptable_topics,
+    find_markers,
+    mark,
+    marker_path,
+    purge_logged,
+    remove_leftovers,
+)
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import append_policy, keeps_batches, log_config
 from minibroker.cluster.metadata_file import MetadataFile
@@ -43,14 +50,14 @@ from minibroker_storage.data_directory.names import (
 )
 from minibroker_storage.layout import purge, purge_contents, restart_partition_directory
 
-_MOST_REMEMBERED: Final = 10_000
+_MAX_DELETED_NAMES: Final = 10_000
 PRODUCER_ID_BLOCK: Final = 1000
 """Producer ids are reserved in blocks of the size that Kafka's controller assigns to a broker."""
-_FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
+_FIRST_PRODUCER_ID_AFTER_KAFKA: Final = 1 << 32
 """For directories of a Kafka, which assigned small ids. Its logs may still have their sequence numbers."""
-_CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+_ADOPTED_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """Directories do not contain the topic's configuration, and default retention must not delete records."""
-_CONFIGS_OF_ADOPTED_COMPACTED: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
+_ADOPTED_COMPACTED_CONFIGS: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
 """Two of Kafka's internal topics are always compacted, or they would grow without bound."""
 _logger = logging.getLogger(__name__)
 _COMPACTED: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
@@ -149,9 +156,9 @@ class Topic:
     def placement(self) -> dict[str, list[Any]]:
         """Return the replicas and leaders of all partitions in the form of the topics file."""
         return {
-            "replicas": [list(each.replicas) for each in self.partitions],
-            "leaders": [None if each.leader is None else each.leader.id for each in self.partitions],
-            "leader_epochs": [each.leader_epoch for each in self.partitions],
+            "replicas": [list(partition.replicas) for partition in self.partitions],
+            "leaders": [None if partition.leader is None else partition.leader.id for partition in self.partitions],
+            "leader_epochs": [partition.leader_epoch for partition in self.partitions],
         }
 
 
@@ -211,7 +218,7 @@ class Topics:
         """Return the topic with this id, or None."""
         return self._by_id.get(topic_id)
 
-    def colliding(self, name: str) -> str | None:
+    def find_collision(self, name: str) -> str | None:
         """Return a topic whose name differs only in '.' and '_', which collide in the names of Kafka's metrics."""
         return next((other for other in self._folded.get(_folded(name), ()) if other != name), None)
 
@@ -276,7 +283,7 @@ class Topics:
         topic.line = None
         for index in range(first, total):
             partition = self._append_partition(topic, index)
-            self.cluster.settle(partition, None if replicas is None else replicas[index - first])
+            self.cluster.place_partition(partition, None if replicas is None else replicas[index - first])
             if os.path.lexists(partition.directory):
                 try:
                     os.rmdir(partition.directory)
@@ -289,19 +296,19 @@ class Topics:
         Raises:
             OSError: A directory cannot be renamed. The topic has not changed.
         """
-        return self.note_deleted([(topic, self.take_away(topic))])
+        return self.save_deletions([(topic, self.rename_directories(topic))])
 
-    def take_away(self, topic: Topic) -> list[str]:
+    def rename_directories(self, topic: Topic) -> list[str]:
         """Rename the directories of a topic to be deleted, and return their new paths.
 
-        `note_deleted` completes the deletion of one or more topics.
+        `save_deletions` completes the deletion of one or more topics.
 
         Raises:
             OSError: No directory can be renamed. The topic has not changed.
         """
         # Directories are renamed first. If the file no longer named them, the next start would adopt them as a topic.
         renamed: list[str] = []
-        marker: str | None = marker_of(self.data_dir, topic.id)
+        marker: str | None = marker_path(self.data_dir, topic.id)
         for partition in topic.partitions:
             is_marked = marker is not None and os.path.lexists(partition.directory)
             try:
@@ -321,7 +328,7 @@ class Topics:
         topic.is_gone = True
         return renamed
 
-    def note_deleted(self, gone: Sequence[tuple[Topic, list[str]]]) -> list[str]:
+    def save_deletions(self, gone: Sequence[tuple[Topic, list[str]]]) -> list[str]:
         """Save the deletion of topics, and return the directories to remove.
 
         A full disk does not prevent the deletion; see `directories`.
@@ -335,8 +342,8 @@ class Topics:
             # A full disk may lack room for the file, but not for a renamed directory. Deletion must work on a full
             # disk.
             self._markers += [mark(self.data_dir, topic.name, topic.id, directories) for topic, directories in gone]
-            marked_by = frozenset(self._markers)
-            purge_logged({directory for _, directories in gone for directory in directories} - marked_by)
+            kept_markers = frozenset(self._markers)
+            purge_logged({directory for _, directories in gone for directory in directories} - kept_markers)
             for marker in self._markers:
                 with contextlib.suppress(OSError):
                     purge_contents(marker)
@@ -347,7 +354,7 @@ class Topics:
     def remember_deleted(self, name: str) -> None:
         """Remember that a client deleted this topic; see `was_deleted`."""
         # The set is bounded, since clients may delete any number of names. Only advice depends on it.
-        if len(self._deleted) >= _MOST_REMEMBERED:
+        if len(self._deleted) >= _MAX_DELETED_NAMES:
             self._deleted.clear()
         self._deleted.add(name)
 
@@ -371,8 +378,8 @@ class Topics:
         try:
             self.save()
         except OSError:
-            for topic, older in before:
-                topic.configure(older)
+            for topic, old_config in before:
+                topic.configure(old_config)
             raise
         self.cluster.elect_missing_leaders(partition for topic, _ in changes for partition in topic.partitions)
 
@@ -382,13 +389,13 @@ class Topics:
             topic.configure(TopicConfig(self._config, topic.config.overrides, are_old=True))
             self.cluster.elect_missing_leaders(topic.partitions)
 
-    def write_into(self, directory: str, kept: Iterable[Topic] = ()) -> None:
+    def write_into(self, directory: str, topics: Iterable[Topic] = ()) -> None:
         """Write a topics file with only these topics to another directory.
 
         Raises:
             OSError: The file cannot be written.
         """
-        self._write(MetadataFile(os.path.join(directory, TOPICS_FILE)), kept)
+        self._write(MetadataFile(os.path.join(directory, TOPICS_FILE)), topics)
 
     def replaced(self, gone: Iterable[Topic], nowhere: str) -> None:
         """Forget topics whose directories were moved away, after the topics file was replaced.
@@ -422,9 +429,9 @@ class Topics:
         they are saved.
         """
         for topic in self:
-            noted = notes.get(topic, {})
-            if topic.notes != noted:
-                topic.notes, topic.line = noted, None
+            topic_notes = notes.get(topic, {})
+            if topic.notes != topic_notes:
+                topic.notes, topic.line = topic_notes, None
 
     @contextlib.contextmanager
     def seeding(self, filled: Iterable[Topic]) -> Generator[None]:
@@ -497,7 +504,7 @@ class Topics:
             "configs": dict(topic.config.overrides),
             **topic.notes,
         }
-        if not self.cluster.is_single or any(each.leader_epoch for each in topic.partitions):
+        if not self.cluster.is_single or any(partition.leader_epoch for partition in topic.partitions):
             entry.update(topic.placement())
         return entry
 
@@ -522,36 +529,36 @@ class Topics:
     def _load(self) -> None:
         os.makedirs(self.data_dir, exist_ok=True)
         state = self._file.read(lambda data: parse_topics_file(data, self._file.path))
-        deleted = marked(self.data_dir)
-        is_done, first_leader_epoch = False, 0
+        deleted = find_markers(self.data_dir)
+        has_completed, first_leader_epoch = False, 0
         if state is not None:
             try:
                 # The lost generation may have reserved another block.
-                lost = PRODUCER_ID_BLOCK if self._file.was_torn else 0
-                self.next_producer_id = int(state["next_producer_id"]) + lost
+                lost_ids = PRODUCER_ID_BLOCK if self._file.was_torn else 0
+                self.next_producer_id = int(state["next_producer_id"]) + lost_ids
                 self.first_valid_producer_id = int(state.get("first_valid_producer_id", 0))
                 for name, entry in state["topics"].items():
                     topic_id = parse_uuid(entry["id"])
                     # If the file could not be written after a deletion, the marker decides.
-                    is_done |= self._do_noted(name, entry, is_deleted=topic_id in deleted)
+                    has_completed |= self._complete_change(name, entry, is_deleted=topic_id in deleted)
                     if topic_id not in deleted and entry.get("seeding") != "new":
                         self._restore(name, topic_id, int(entry["partitions"]), entry["configs"], entry)
                 first_leader_epoch = int(state.get("first_leader_epoch", 0))
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
                 raise TopicsFileError(f"{self._file.path} is damaged: {type(error).__name__}: {error}") from None
-        clear_away(self.data_dir)
+        remove_leftovers(self.data_dir)
         adopted = self._adopt()
         if adopted:
-            self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_BESIDE_OTHERS)
+            self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_AFTER_KAFKA)
         # Set after the topics are restored, because they keep their own epochs.
         self.cluster.first_epoch = max(self.cluster.first_epoch, first_leader_epoch)
         self._markers = list(deleted.values())
         if adopted or state is None:
             self.save()
-        elif deleted or is_done or self._file.was_torn:
+        elif deleted or has_completed or self._file.was_torn:
             self._save_if_possible()
 
-    def _do_noted(self, name: str, entry: Mapping[str, Any], *, is_deleted: bool) -> bool:
+    def _complete_change(self, name: str, entry: Mapping[str, Any], *, is_deleted: bool) -> bool:
         """Complete an interrupted change of a topic, and return whether there was one.
 
         Raises:
@@ -589,13 +596,17 @@ class Topics:
 
     def _adopt(self) -> bool:
         """Adopt partition directories that are missing from the topics file."""
-        known = {name: len(topic.partitions) for name, topic in self._by_name.items()}
-        known[METADATA_TOPIC] = 1
-        found = [each for each in find_topics(self.data_dir, known) if topic_name_error(each.name) is None]
-        for name, topic_id, epochs in found:
-            configs = _CONFIGS_OF_ADOPTED_COMPACTED if name in _COMPACTED else _CONFIGS_OF_ADOPTED
+        partition_counts = {name: len(topic.partitions) for name, topic in self._by_name.items()}
+        partition_counts[METADATA_TOPIC] = 1
+        adopted = [
+            adopted_topic
+            for adopted_topic in find_adoptable_topics(self.data_dir, partition_counts)
+            if topic_name_error(adopted_topic.name) is None
+        ]
+        for name, topic_id, epochs in adopted:
+            configs = _ADOPTED_COMPACTED_CONFIGS if name in _COMPACTED else _ADOPTED_CONFIGS
             self._restore(name, topic_id, len(epochs), configs, {"leader_epochs": epochs})
-        return bool(found)
+        return bool(adopted)
 
 
 def _folded(name: str) -> str:
@@ -628,19 +639,19 @@ class ProducerIds:
         return self._next - 1
 
 
-def with_names(topics: Topics, requested: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+def resolve_topic_ids(topics: Topics, requested: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     """Resolve the topic ids of a request (KIP-516) for handlers and logs, which use names.
 
     Returns:
         The elements whose topics exist, with their names filled in, and the elements with unknown ids.
     """
-    known: list[Any] = []
+    resolved: list[Any] = []
     unknown: list[Any] = []
-    for each in requested:
-        topic = topics.with_id(each.topic_id)
+    for element in requested:
+        topic = topics.with_id(element.topic_id)
         if topic is None:
-            unknown.append(each)
+            unknown.append(element)
         else:
-            each.name = topic.name
-            known.append(each)
-    return known, unknown
+            element.name = topic.name
+            resolved.append(element)
+    return resolved, unknown

@@ -28,7 +28,7 @@ async def overview(services: Services, requests: int) -> str:
     lines += [f"  {group.group_id}: {group.state.value}, {counted(len(group.members), 'member')}" for group in groups]
     if isinstance(services.core.clock, SystemClock) and services.core.clock.ahead_ms:
         lines.append(f"clock: {span(services.core.clock.ahead_ms / 1000)} ahead of the machine's")
-    lines += [f"hint: {hint}" for hint in services.core.advised.security_hints()]
+    lines += [f"hint: {hint}" for hint in services.core.advice.security_hints()]
     journal = journal_of(services)
     if journal is not None:
         entries = list(journal)

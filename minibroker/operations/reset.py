@@ -30,12 +30,12 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     """
     core = services.core
     core.writes.commit()
-    core.cluster.forget_leaders()
+    core.cluster.raise_first_epoch()
     gone = [topic for topic in core.topics if topic.is_internal or not keep_topics]
     ends = {topic: _end_offsets(topic) for topic in core.topics if topic not in gone}
     try:
         with staging(core) as new:
-            core.features.outlast(core.metadata.write_first(new))
+            core.features.raise_epoch(core.metadata.write_first(new))
             core.topics.note({topic: {"begins_at": offsets} for topic, offsets in ends.items() if any(offsets)})
             core.topics.write_into(new, ends)
             replace(core, new, gone)
@@ -50,7 +50,7 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     reset_clients(services)
     services.forget_visits()
     services.misspelt_topics.clear()
-    core.advised.forget_security_hints()
+    core.advice.forget_security_hints()
     journal = journal_of(services)
     if services.faults is not None:
         services.faults.clear()

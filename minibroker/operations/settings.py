@@ -220,5 +220,5 @@ async def _look_up(services: Services, host: str | None) -> Mapping[str, frozens
         if not future.cancelled():
             future.set_result(addresses)
 
-    services.host_names.look_up_all([host], _LOOK_UP_TIMEOUT_MS, set_result)
+    services.host_names.resolve_all([host], _LOOK_UP_TIMEOUT_MS, set_result)
     return await future

@@ -21,7 +21,7 @@ from typing import Any, Final, Self, TypeAlias
 from minibroker.cluster import temporary
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.core import Core
-from minibroker.cluster.directories import marked, purge_logged
+from minibroker.cluster.directories import find_markers, purge_logged
 from minibroker.cluster.dynamic_configs import DynamicConfigs
 from minibroker.cluster.errors import ConflictError, NotFoundError, OperationError, is_the_callers
 from minibroker.cluster.features import Features
@@ -289,7 +289,7 @@ def _copy_snapshot(source: str, new: str, mark: Mark | None, *, sync: bool) -> N
             raise OperationError(f"restore: {source} is damaged: {name} is missing") from None
         if mark is not None and copied != mark[name]:
             raise OperationError(f"restore: {source} is damaged: {name} is not as it was written")
-    for directory in marked(source).values():
+    for directory in find_markers(source).values():
         os.mkdir(f"{new}/{os.path.basename(directory)}")
     if sync:
         sync_tree(new)
@@ -306,8 +306,8 @@ def _prepare_metadata(core: Core, new: str) -> None:
     DynamicConfigs(core.config, metadata, core.cluster.first.id)
     Features(metadata, core.features.supported)
     metadata.write_first(new)  # This completes a torn file.
-    core.features.outlast(metadata)
-    core.cluster.forget_leaders()
+    core.features.raise_epoch(metadata)
+    core.cluster.raise_first_epoch()
     cluster = Cluster(core.cluster.first.id, len(core.cluster.nodes), core.config)
     cluster.first_epoch = core.cluster.first_epoch
     topics = Topics(new, core.config, core.logs, cluster)

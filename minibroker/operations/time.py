@@ -53,7 +53,7 @@ def _warn_of_retention(services: Services, line: tuple[str, int] | None, partiti
         f"retention has deleted records of {topic!r}: clients stamp them with the machine's time, and on the clock that"
         " was moved on they are older than retention.ms. retention.ms=-1 keeps them"
     )
-    is_first = services.core.advised.advise(MOVED_CLOCK, topic, text)
+    is_first = services.core.advice.advise(MOVED_CLOCK, topic, text)
     if is_first and line is not None:
         # If warnings are errors, this one must not end a background task of the broker's thread unnoticed.
         with contextlib.suppress(MinibrokerWarning):

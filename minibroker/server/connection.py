@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.advice import SECURITY, about_first_bytes, about_unauthenticated
 from minibroker.cluster.node import Node
-from minibroker.cluster.routing.outcomes import NO_ANSWER, Answer, Outcome, Take, Waiting
+from minibroker.cluster.routing.outcomes import NO_ANSWER, Answer, FrameHandler, Outcome, Waiting
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox
 from minibroker.server.requests.dispatch import (
     SlicedRequest,
     UnencodableAnswerError,
-    comes_apart,
     encode_answers,
     hasten,
+    must_send_earlier_first,
 )
 from minibroker.server.requests.request_path import compose
 from minibroker.server.requests.session import Session, address_in_kafka
@@ -137,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
     _transport: asyncio.Transport
     _outbox: Outbox
     _session: Session
-    _take: Take
+    _take: FrameHandler
 
     def __init__(
         self,
@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
             while self._state is _READY and (frame := reader.next_frame()) is not None:
                 until = until or (perf_counter() + _TURN_S if reader.pending else 0.0)  # one request needs no clock
                 # A large request is served in slices. Earlier responses must not wait for its end.
-                if answers and comes_apart(frame):
+                if answers and must_send_earlier_first(frame):
                     if not self._send(answers):
                         return
                     answers = []
@@ -409,7 +409,7 @@ class Connection(asyncio.BufferedProtocol):
         if advice is None and session.authentication is not None and session.authentication.is_early(error):
             advice = about_unauthenticated(session.listener, session.protocol)
         if advice is not None:
-            self._services.core.advised.advise(SECURITY, advice, advice)
+            self._services.core.advice.advise(SECURITY, advice, advice)
         return advice is not None
 
     def end(self) -> None:

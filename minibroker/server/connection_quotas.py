@@ -18,10 +18,10 @@ from minibroker.cluster.advice import (
     CONNECTIONS,
     FAST_ADDRESSES,
     FULL_ADDRESSES,
+    about_address_rate,
+    about_connection_rate,
     about_full_address,
     about_full_broker,
-    about_pace,
-    about_pace_of_address,
 )
 from minibroker.config import BrokerConfig
 from minibroker.config.broker import read_overrides
@@ -278,8 +278,8 @@ class ConnectionQuotas:
                 waits.append(rate.throttle_ms(limit, now_ms))
         wait_ms = min(max(waits), self._longest_ms)
         if wait_ms:
-            advice = about_pace(limits.rate, limits.rate_of[listener], listener)
-            self._services.core.advised.advise(CONNECTIONS, advice, advice)
+            advice = about_connection_rate(limits.rate, limits.rate_of[listener], listener)
+            self._services.core.advice.advise(CONNECTIONS, advice, advice)
         return wait_ms
 
     def has_descriptors(self, descriptor: int) -> bool:
@@ -301,7 +301,7 @@ class ConnectionQuotas:
         else:
             return True
         advice = about_full_broker(full, limit)
-        self._services.core.advised.advise(CONNECTIONS, advice, advice)
+        self._services.core.advice.advise(CONNECTIONS, advice, advice)
         return False
 
     def enter(self, listener: str, address: str) -> ConnectionPermit | Refused:
@@ -312,7 +312,7 @@ class ConnectionQuotas:
         count, limit = self._of_address.get(address, 0), self._limits.most_of_address(address)
         if count >= limit:
             _logger.info("Refusing a connection from %s, which has %d of at most %d", address, count, limit)
-            self._services.core.advised.advise(FULL_ADDRESSES, address, about_full_address(address, limit))
+            self._services.core.advice.advise(FULL_ADDRESSES, address, about_full_address(address, limit))
             return Refused(0)
         permit = ConnectionPermit(self, listener, address, self._clock.monotonic_ms())
         self._permits[permit] = None
@@ -356,13 +356,13 @@ class ConnectionQuotas:
     def _address_delay_ms(self, listener: str, address: str) -> int:
         """Return the delay before a connection is closed because its address opens too many, in milliseconds."""
         quotas = self._services.quotas
-        wait_ms = 0 if quotas is None else quotas.connected(address, self._node_id)
+        wait_ms = 0 if quotas is None else quotas.record_connection(address, self._node_id)
         if wait_ms:
             now_ms = self._clock.monotonic_ms()
             for rate, _ in self._limited_rates(listener):
                 # A connection refused for its address does not count against the listener's rate.
                 rate.record(-1, now_ms)
-            self._services.core.advised.advise(FAST_ADDRESSES, address, about_pace_of_address(address))
+            self._services.core.advice.advise(FAST_ADDRESSES, address, about_address_rate(address))
         return wait_ms
 
     def _close_excess(self) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from minibroker.clock import Clock
-from minibroker.cluster.advice import Advised
+from minibroker.cluster.advice import AdviceLog
 from minibroker.server.acceptor import Acceptor
 from minibroker.server.connection import Connection, ConnectionSet
 from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
@@ -83,7 +83,7 @@ class NodeListener:
         make: Creates a connection for a set of connections, a listener's name and a permit.
         quotas: The connection quotas of the node.
         clock: The clock of the delays.
-        advised: The advice already given (`Services.advised`).
+        advised: The advice already given (`Core.advice`).
 
     Attributes:
         connections: The open connections.
@@ -94,7 +94,7 @@ class NodeListener:
         make: Callable[[ConnectionSet, str, ConnectionPermit], Connection],
         quotas: ConnectionQuotas,
         clock: Clock,
-        advised: Advised,
+        advised: AdviceLog,
     ) -> None:
         self.connections = ConnectionSet()
         self.quotas = quotas

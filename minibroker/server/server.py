@@ -126,7 +126,7 @@ class Server:
         for number, node in enumerate(self.services.core.cluster.nodes.values()):
             offset = number * self._step
             make, quotas = partial(self._connection, node), self._quotas[node.id]
-            listener = node.listener = NodeListener(make, quotas, self.services.core.clock, self.services.core.advised)
+            listener = node.listener = NodeListener(make, quotas, self.services.core.clock, self.services.core.advice)
             self._listeners.append(listener)
             for given in self._given:
                 security = self._security[given.name]

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from minibroker.clock import Clock
-from minibroker.cluster.core import Core, Surroundings
+from minibroker.cluster.core import Core, Environment
 from minibroker.cluster.features import FEATURES
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
@@ -311,7 +311,7 @@ def open_services(
     clock: Clock,
     *,
     aside: "Background | None" = None,
-    **given: Unpack[Surroundings],
+    **given: Unpack[Environment],
 ) -> Services:
     """Open a core and return its services.
 
@@ -346,7 +346,7 @@ def _served(release: "Release | None", *, unstable: bool) -> Mapping[int, tuple[
     """Return the served versions by API key, or None for those of the dispatch table."""
     if not unstable:
         return None if release is None else release.served
-    return releases.with_unstable_versions(release)
+    return releases.unstable_versions(release)
 
 
 def _authorizer(core: Core) -> "Authorizer | None":

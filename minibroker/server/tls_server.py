@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
-from minibroker.cluster.advice import SECURITY, Advised, about_tls_failure
+from minibroker.cluster.advice import SECURITY, AdviceLog, about_tls_failure
 from minibroker.server.acceptor import Acceptor
 from minibroker.server.connection import Connection
 
@@ -41,7 +41,7 @@ class TlsAcceptor(Acceptor):
         others: The arguments of `Acceptor`.
     """
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext], advised: Advised, *others: Any) -> None:
+    def __init__(self, tls: Callable[[], ssl.SSLContext], advised: AdviceLog, *others: Any) -> None:
         self._tls = tls
         self._advised = advised
         super().__init__(*others)

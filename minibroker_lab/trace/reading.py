@@ -13,7 +13,7 @@ from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.server.inspection.exchanges import Exchange, Kind
 from minibroker.server.inspection.journal import error_codes_of
 from minibroker.server.inspection.message_forms import holds_secrets
-from minibroker.server.inspection.message_json import detached
+from minibroker.server.inspection.message_json import detach
 from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.targets import targets_by_name
 from minibroker_protocol.api_keys import ApiKey
@@ -127,8 +127,8 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         exchange,
         name_of(exchange.api_key),
         client_id,
-        detached(request) if hides else request,
-        detached(response) if hides else response,
+        detach(request) if hides else request,
+        detach(response) if hides else response,
         version,
         _raw(exchange.request_frame, exchange.bytes_in, hides=hides) if request is None else None,
         _raw(exchange.response_frame, exchange.bytes_out, hides=hides) if response is None else None,

@@ -116,10 +116,10 @@ class Pending:
     def _read(self, answer: Answer) -> None:
         assert self.response is None, "answered twice"
         data = bytes_of(answer)
-        self.response = with_names(response_of(self._request, self._version, data), self._names)
+        self.response = resolve_topic_ids(response_of(self._request, self._version, data), self._names)
 
 
-def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
+def resolve_topic_ids(response: Any, names: Mapping[bytes, str]) -> Any:
     """Replace topic ids in a response with topic names."""
     for topic in getattr(response, "responses", ()):
         for field in ("name", "topic"):
@@ -264,7 +264,7 @@ class Harness:
         self.core.writes.commit()
         answer = response_of(request, version, bytes_of(outcome)) if isinstance(outcome, Answer) else pending
         self.run_soon()
-        return with_names(answer, self._names) if isinstance(outcome, Answer) else answer
+        return resolve_topic_ids(answer, self._names) if isinstance(outcome, Answer) else answer
 
     def _name_by_id(self, request: Any, version: int) -> None:
         """Put topic ids into Produce and Fetch requests that have no names. An unknown topic gets an unused id."""

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from minibroker.cluster.features import FEATURES
-from minibroker.cluster.releases import release, with_unstable_versions
+from minibroker.cluster.releases import release, unstable_versions
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.releases import RELEASES
 from minibroker_protocol.api_keys import ApiKey
@@ -107,7 +107,7 @@ def test_a_release_tells_what_its_own_brokers_tell(name: str) -> None:
 def test_a_release_still_designs_the_versions_of_its_brokers(name: str) -> None:
     theirs = {key: last for key, (_, last) in _told_by("BROKER")[f"{name} {_UNSTABLE}"].items()}
     known = release(name)
-    ours = with_unstable_versions(known)
+    ours = unstable_versions(known)
     assert {key: last for key, (_, last) in ours.items() if known.served.get(key) != ours[key]} == theirs
 
 

@@ -49,13 +49,13 @@ class Checkpoints:
         """All checkpoints."""
         return self.recovery_points, self.start_offsets, self.high_watermarks, self.cleaner_offsets
 
-    def note(self) -> None:
+    def update(self) -> None:
         """Update the offsets of the open logs. Those of closed logs have not changed."""
-        noted = [
+        updated = [
             {key: offset for key, offset in checkpoint.offsets.items() if self._partition_of(key)}
             for checkpoint in self.all
         ]
-        recovery_points, start_offsets, high_watermarks, _ = noted
+        recovery_points, start_offsets, high_watermarks, _ = updated
         for partition, log in self._opened():
             if not log.has_directory:
                 continue
@@ -66,7 +66,7 @@ class Checkpoints:
                 start_offsets[key] = log.log_start_offset
             else:
                 start_offsets.pop(key, None)
-        for checkpoint, offsets in zip(self.all, noted, strict=True):
+        for checkpoint, offsets in zip(self.all, updated, strict=True):
             checkpoint.offsets = offsets
 
     def forget(self, names: Iterable[str]) -> None:
@@ -85,7 +85,7 @@ class Checkpoints:
         Raises:
             OSError: A file cannot be written.
         """
-        self.note()
+        self.update()
         for checkpoint in self.all:
             checkpoint.save(sync=sync)
 

@@ -19,8 +19,8 @@ _FIRST_WITH_V1: Final = 2
 _FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
 
 
-def converted(
-    log: Log, found: LogSlice, offset: int, max_bytes: int, version: int, *, allowed: bool
+def convert_records(
+    log: Log, log_slice: LogSlice, offset: int, max_bytes: int, version: int, *, allowed: bool
 ) -> Steps[bytes | bytearray | None]:
     """Convert the records that a fetch from `offset` read to a format that the client can read.
 
@@ -34,7 +34,7 @@ def converted(
     """
     hard_limits = version < _FIRST_WITH_A_WHOLE_BATCH
     magic = MAGIC_V1 if version >= _FIRST_WITH_V1 else MAGIC_V0
-    content = memoryview(found.read())
+    content = memoryview(log_slice.read())
     if _newest_magic(content) <= magic:
         return bytes(content)
     if not allowed:
@@ -43,13 +43,13 @@ def converted(
         records = yield from down_convert(content, magic, offset, max_bytes=max_bytes)
         if records:
             return records
-        behind = _offset_behind(content)
-        if behind is None:
+        next_offset = _offset_behind(content)
+        if next_offset is None:
             return overflow_message(max_bytes) if hard_limits and content else b""
-        found = log.read(behind, max_bytes, min_one_batch=not hard_limits)
-        if not found.size:
+        log_slice = log.read(next_offset, max_bytes, min_one_batch=not hard_limits)
+        if not log_slice.size:
             return b""
-        content = memoryview(found.read())
+        content = memoryview(log_slice.read())
 
 
 def _newest_magic(content: memoryview) -> int:
@@ -58,8 +58,8 @@ def _newest_magic(content: memoryview) -> int:
 
 def _offset_behind(content: memoryview) -> int | None:
     """Return the offset after the last complete batch, or None if no batch is complete."""
-    behind = None
+    next_offset = None
     for position, size in entry_bounds(content):
         if position + size <= len(content):
-            behind = read_entry_header(content, position).last_offset + 1
-    return behind
+            next_offset = read_entry_header(content, position).last_offset + 1
+    return next_offset

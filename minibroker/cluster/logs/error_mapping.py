@@ -58,7 +58,7 @@ def error_code_of(error: Exception) -> ErrorCode:
     return next((code for cls, code in _CODES if isinstance(error, cls)), ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def as_producers_know_it(error: ErrorCode, api_version: int, *, fenced_since: int = _FENCED_SINCE) -> ErrorCode:
+def downgrade_fenced_error(error: ErrorCode, api_version: int, *, fenced_since: int = _FENCED_SINCE) -> ErrorCode:
     """Return INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before version `fenced_since` of a request (KIP-588)."""
     if error is ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH

@@ -82,7 +82,7 @@ class LogCleaner:
         self._cleaned = cleaned
         self._config = config
         self._current: _Cleaning | None = None
-        self._asked_for: set[Partition] = set()
+        self._forced: set[Partition] = set()
         self._waiting: list[Callable[[], None]] = []
         self._uncleanable: set[Partition] = set()
         self._failed: set[Partition] = set()
@@ -103,9 +103,9 @@ class LogCleaner:
         if self._current is not None:
             self._current.end()
 
-    def ask_for(self, partitions: list[Partition], then: Callable[[], None]) -> None:
+    def force_cleaning(self, partitions: list[Partition], then: Callable[[], None]) -> None:
         """Clean these logs even if little is dirty, and call `then` when nothing is left to clean."""
-        self._asked_for.update(partitions)
+        self._forced.update(partitions)
         self._waiting.append(then)
 
     def clean_all_due(self) -> None:
@@ -116,39 +116,39 @@ class LogCleaner:
             self._chores.run(self._clean_filthiest(), lambda: None)
 
     def _clean_filthiest(self) -> Steps[None]:
-        best: tuple[tuple[bool, float], Partition, Log] | None = None
+        dirtiest: tuple[tuple[bool, float], Partition, Log] | None = None
         now_ms = self._clock.now_ms()
         for partition, log in self._opened():
             if not log.config.compact or partition in self._uncleanable or partition in self._failed:
                 continue
             try:
-                found = find_cleanable(log, self._first_dirty(partition), now_ms)
+                cleanable = find_cleanable(log, self._first_dirty(partition), now_ms)
             except OSError as error:
-                self._pass_over(partition, error)
+                self._skip(partition, error)
                 continue
             except (StorageError, DecodeError) as error:
                 self._give_up(partition, error)
                 continue
             # As in `grabFilthiestCompactedLog`, the dirtiest log gains most for each byte read.
-            rank = partition in self._asked_for, found.dirty_ratio
-            if self._is_due(partition, log, found) and (best is None or rank > best[0]):
-                best = rank, partition, log
+            rank = partition in self._forced, cleanable.dirty_ratio
+            if self._is_due(partition, log, cleanable) and (dirtiest is None or rank > dirtiest[0]):
+                dirtiest = rank, partition, log
             yield
         # The search runs in slices, so a cleaning may have started meanwhile.
         if self._current is not None or self._stopped:
             return
-        if best is not None:
-            self._begin(best[1], best[2])
+        if dirtiest is not None:
+            self._begin(dirtiest[1], dirtiest[2])
             return
-        self._asked_for.clear()
+        self._forced.clear()
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then()
 
-    def _is_due(self, partition: Partition, log: Log, found: Cleanable) -> bool:
-        if partition in self._asked_for:
-            return found.cleanable_bytes > 0
-        return found.is_due(log.config.min_cleanable_dirty_ratio)
+    def _is_due(self, partition: Partition, log: Log, cleanable: Cleanable) -> bool:
+        if partition in self._forced:
+            return cleanable.cleanable_bytes > 0
+        return cleanable.is_due(log.config.min_cleanable_dirty_ratio)
 
     def _first_dirty(self, partition: Partition) -> int | None:
         return self._checkpoint.offsets.get(partition.key)
@@ -163,17 +163,17 @@ class LogCleaner:
                 dedupe_buffer_bytes=self._config.integer("log.cleaner.dedupe.buffer.size"),
                 load_factor=self._config.number("log.cleaner.io.buffer.load.factor"),
                 io_bytes_per_second=limit if limit < _UNLIMITED else None,
-                force=partition in self._asked_for,
+                force=partition in self._forced,
             )
             if plan is not None:
                 end = self._run_cleaning(plan, partial(self._end, partition, log))
                 self._current = _Cleaning(partition, end)
                 return
         except (OSError, ImportError) as error:  # A file or a module of the cleaner is unreadable.
-            self._pass_over(partition, error)
+            self._skip(partition, error)
         except (ValueError, StorageError, DecodeError) as error:
             self._give_up(partition, error)
-        self._go_on(partition)
+        self._clean_next(partition)
 
     def _end(self, partition: Partition, log: Log, outcome: CleaningResult | BaseException) -> None:
         try:
@@ -182,7 +182,7 @@ class LogCleaner:
             elif not self._stopped:
                 self._swap(partition, log, outcome)
         finally:
-            self._go_on(partition)
+            self._clean_next(partition)
 
     def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> None:
         before = shape_of(log)
@@ -205,15 +205,15 @@ class LogCleaner:
         elif isinstance(error, CleaningFailedError):
             self._give_up(partition, error)
         else:
-            self._pass_over(partition, error)
+            self._skip(partition, error)
 
-    def _go_on(self, partition: Partition) -> None:
+    def _clean_next(self, partition: Partition) -> None:
         self._current = None
-        self._asked_for.discard(partition)
+        self._forced.discard(partition)
         if not self._stopped:
             self._chores.run(self._clean_filthiest(), lambda: None)
 
-    def _pass_over(self, partition: Partition, error: BaseException) -> None:
+    def _skip(self, partition: Partition, error: BaseException) -> None:
         """Skip a partition in this round."""
         trace = None if isinstance(error, OSError | ImportError | StorageError) else error
         _logger.error("%s could not be cleaned: %s", partition.directory, error, exc_info=trace)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _RETENTION: Final = "retention"
 _FLUSH: Final = "flush"
 _CLEANING: Final = "cleaning"
-_FEW_USED: Final = 64
+_USED_SLACK: Final = 64
 """The number of partitions remembered before deleted ones are dropped."""
 _logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class LogManager:
         self.on_retained: Callable[[Partition], None] | None = None
         #: Partitions whose log was used, in order of first use. Some may be deleted.
         self._used: dict[Partition, None] = {}
-        self._most_used = _FEW_USED
+        self._max_used = _USED_SLACK
         self._all_open = False
         self._flush_period_ms = LONG_MAX
         self._flushed_at: dict[Log, int] = {}
@@ -145,7 +145,7 @@ class LogManager:
             StorageError: The log is damaged.
             OSError: A file cannot be read or written.
         """
-        self._note_used(partition)
+        self._remember_used(partition)
         topic = partition.topic
         key = partition.key
         recovery_point = self._checkpoints.recovery_points.offsets.get(key, 0)
@@ -240,8 +240,8 @@ class LogManager:
         if roll:
             for partition, log in compacted:
                 self._try("roll", lambda _, log: log.roll(self._clock.now_ms()), partition, log)
-        cleaner = self._the_cleaner()
-        cleaner.ask_for([partition for partition, _ in compacted], then)
+        cleaner = self._get_cleaner()
+        cleaner.force_cleaning([partition for partition, _ in compacted], then)
         cleaner.clean_all_due()
 
     def flush(self) -> bool:
@@ -256,22 +256,25 @@ class LogManager:
         """
         self._checkpoints.save(sync=sync)
 
-    def starts_moved(self, partitions: Iterable[Partition]) -> Steps[None]:
+    def save_moved_starts(self, partitions: Iterable[Partition]) -> Steps[None]:
         """Save log start offsets moved by DeleteRecords, then remove the segments below them.
 
         The offsets are saved first. Otherwise records that stay in a segment would reappear.
         """
-        moved = {partition.key: partition for partition in partitions}
-        if not moved:
+        moved_partitions = {partition.key: partition for partition in partitions}
+        if not moved_partitions:
             return
         starts = self._checkpoints.start_offsets
-        starts.offsets = {**starts.offsets, **{key: each.log.log_start_offset for key, each in moved.items()}}
+        starts.offsets = {
+            **starts.offsets,
+            **{key: moved_partition.log.log_start_offset for key, moved_partition in moved_partitions.items()},
+        }
         yield
         try:
             starts.save(sync=False)
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - a disk error that the next checkpoint retries
-        for key, partition in moved.items():
+        for key, partition in moved_partitions.items():
             yield
             if self._partition(key) is partition:
                 self._try(_RETENTION, self._remove_below_start, partition, partition.log)
@@ -298,7 +301,7 @@ class LogManager:
         self._flushed_at = {}
         if brings_logs:
             self._all_open = False
-            self._data_dir.note_killed()
+            self._data_dir.mark_killed()
 
     def close(self, *, keep: bool = True) -> None:
         """Close all logs.
@@ -307,16 +310,16 @@ class LogManager:
         mark is missing, and the next start checks the logs.
         """
         self.stop_chores()
-        sound = True
+        all_closed = True
         for partition, log in self._opened():
-            sound &= self._try("close", lambda _, log: log.close(), partition, log)
+            all_closed &= self._try("close", lambda _, log: log.close(), partition, log)
         if not keep:
             return
-        sound &= self.flush()
+        all_closed &= self.flush()
         try:
             self.write_checkpoints()
             # If any log could not be closed, the missing mark makes the next start check the end of each log.
-            if sound:
+            if all_closed:
                 self._data_dir.mark_clean()
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - a disk error needs no traceback
@@ -331,13 +334,15 @@ class LogManager:
             OSError: The data directory cannot be read. The returned functions raise it if they cannot create a
                 directory.
         """
-        there = set(os.listdir(self._data_dir.path))
+        existing = set(os.listdir(self._data_dir.path))
         makers: list[Callable[[], None]] = []
         twin: Partition | None = None
         for partition in self._partitions():
-            if os.path.basename(partition.directory) not in there:
-                alike = twin.directory if twin is not None and twin.topic is partition.topic else None
-                makers.append(partial(create_unused_directory, partition.directory, partition.topic.id, twin=alike))
+            if os.path.basename(partition.directory) not in existing:
+                twin_directory = twin.directory if twin is not None and twin.topic is partition.topic else None
+                makers.append(
+                    partial(create_unused_directory, partition.directory, partition.topic.id, twin=twin_directory)
+                )
                 twin = partition
         return makers
 
@@ -364,10 +369,10 @@ class LogManager:
         topic = self._topics.get(key[0])
         return topic.partition(key[1]) if topic is not None else None
 
-    def _note_used(self, partition: Partition) -> None:
+    def _remember_used(self, partition: Partition) -> None:
         self._used[partition] = None
-        if len(self._used) > self._most_used:
-            self._most_used = 2 * sum(1 for _ in self._opened()) + _FEW_USED  # Iterating drops deleted partitions.
+        if len(self._used) > self._max_used:
+            self._max_used = 2 * sum(1 for _ in self._opened()) + _USED_SLACK  # Iterating drops deleted partitions.
 
     def _opened(self) -> Iterator[tuple[Partition, Log]]:
         """Iterate over the open logs, without visiting all other partitions."""
@@ -395,15 +400,15 @@ class LogManager:
         """Open every log with data, one per step, unless all have been opened. Logs created later are empty."""
         if self._all_open:
             return
-        all_went_well = True
+        all_opened = True
         for partition in self._partitions():
             if partition.opened_log is None:
                 # Retention uses the timestamps of segments, so logs without clients must be open, too.
-                all_went_well &= self._open(partition)
+                all_opened &= self._open(partition)
             yield
-        if all_went_well:
+        if all_opened:
             self._all_open = True
-            self._data_dir.note_recovered()
+            self._data_dir.mark_recovered()
 
     def _open(self, partition: Partition) -> bool:
         """Open a partition's log if it has data, and return whether that succeeded."""
@@ -458,9 +463,9 @@ class LogManager:
     def _flushing(self) -> None:
         """Force logs to disk whose last flush is older than `flush.ms` (Kafka's `flushDirtyLogs`)."""
         now_ms = self._clock.now_ms()
-        before, self._flushed_at = self._flushed_at, {}
+        flushed_before, self._flushed_at = self._flushed_at, {}
         for _, log in self._opened():
-            flushed_at = before.get(log, 0)
+            flushed_at = flushed_before.get(log, 0)
             if now_ms - flushed_at >= log.config.flush_ms:
                 flushed_at = now_ms
                 self.flusher.request(log)
@@ -473,7 +478,7 @@ class LogManager:
 
         def note(_: OSError | None = None) -> None:
             points = self._checkpoints
-            points.note()
+            points.update()
             points.save_aside(points.recovery_points, points.high_watermarks)
 
         for log in rolled[:-1]:
@@ -484,7 +489,7 @@ class LogManager:
             note()
 
     def _start_offset_checkpoint(self) -> None:
-        self._checkpoints.note()
+        self._checkpoints.update()
         self._checkpoints.save_aside(self._checkpoints.start_offsets)
 
     # Other chores.
@@ -497,9 +502,9 @@ class LogManager:
     def _cleaning(self) -> None:
         """Clean the dirtiest logs (Kafka's `LogCleaner`), if any topic is compacted."""
         if self._cleaner is not None or any(topic.is_compacted for topic in self._topics):
-            self._chores.run(self._open_all(), self._the_cleaner().clean_all_due)
+            self._chores.run(self._open_all(), self._get_cleaner().clean_all_due)
 
-    def _the_cleaner(self) -> LogCleaner:
+    def _get_cleaner(self) -> LogCleaner:
         if self._cleaner is None:
             self._cleaner = log_cleaner.LogCleaner(
                 self._config,

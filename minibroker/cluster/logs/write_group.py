@@ -69,7 +69,7 @@ class WriteGroup:
         finally:
             wakeups.are_awaited = False
             if wakeups.due:
-                wakeups.call_few()
+                wakeups.call_first()
 
     def commit(self) -> None:
         """Write everything staged. Disk errors are reported in the responses instead of being raised."""
@@ -90,7 +90,7 @@ class WriteGroup:
                     response.error_message = str(error)
 
 
-_FEW: Final = 4
+_MAX_CALLED_FIRST: Final = 4
 """The number of fetches served before the producer gets its response. Each takes about 50 us."""
 
 
@@ -99,7 +99,7 @@ class Wakeups:
 
     Attributes:
         due: The callbacks of these fetches.
-        are_awaited: Whether `call_few` is about to be called, so that `add` need not schedule a turn.
+        are_awaited: Whether `call_first` is about to be called, so that `add` need not schedule a turn.
     """
 
     __slots__ = ("_call_soon", "are_awaited", "due")
@@ -110,15 +110,15 @@ class Wakeups:
         self.are_awaited = False
 
     def add(self, look: Callable[[], None]) -> None:
-        """Call `look` in the event loop's next turn, or in an earlier `call_few`."""
+        """Call `look` in the event loop's next turn, or in an earlier `call_first`."""
         if not self.due and not self.are_awaited:
             self._call_soon(self._call_all)
         self.due.append(look)
 
-    def call_few(self) -> None:
+    def call_first(self) -> None:
         """Call the first few callbacks. The others follow in the event loop's next turn."""
         due = self.due
-        for _ in range(min(len(due), _FEW)):
+        for _ in range(min(len(due), _MAX_CALLED_FIRST)):
             self._call(due.popleft())
         if due:
             self._call_soon(self._call_all)

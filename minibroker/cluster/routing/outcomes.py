@@ -1,6 +1,6 @@
 """The outcomes of a request: an answer, a wait for an answer, or neither.
 
-A `Take` produces an outcome, and a `Channel` sends the answer.
+A `FrameHandler` produces an outcome, and a `Channel` sends the answer.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Waiting(NamedTuple):
 Outcome = Answer | Waiting | None
 """What a connection does after a request: send an answer, wait for one, or neither."""
 
-Take = Callable[..., Outcome]
+FrameHandler = Callable[..., Outcome]
 """Serves a frame of a session: `take(frame, session)`."""
 
 

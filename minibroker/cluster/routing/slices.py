@@ -89,7 +89,7 @@ def steps_of(result: Any) -> Steps[Any]:
 def then(result: Any, change: Callable[[Any], Any]) -> Any:
     """Return `change(result)`. If the result is work, return work that applies `change` to its result."""
     if is_work(result):
-        work: ForEach[Any] = ForEach((result,), _itself, lambda results: change(results[0]))
+        work: ForEach[Any] = ForEach((result,), _identity, lambda results: change(results[0]))
         return work
     return change(result)
 
@@ -104,7 +104,7 @@ def rescued(
         return change(error)
 
 
-def _itself(work: T) -> T:
+def _identity(work: T) -> T:
     return work
 
 
@@ -224,13 +224,13 @@ class Slices:
         if self._stopped:
             return
         work = self._ready[0]
-        goes_on = False
+        has_more = False
         try:
-            goes_on = work.run(self)
+            has_more = work.run(self)
             self._commit()
         finally:
             self._ready.popleft()
-            if goes_on:
+            if has_more:
                 self._ready.append(work)
             if self._ready:
                 self._call_soon(self._turn)

@@ -260,7 +260,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         except MAPPED as error:
             _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - a disk error needs no traceback
             return None
-        return self._core.logs.starts_moved([partition])
+        return self._core.logs.save_moved_starts([partition])
 
     # Loading
 

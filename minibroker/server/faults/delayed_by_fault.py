@@ -61,7 +61,7 @@ class DelayedByFault(DelayedResponse):
         self._timer: Timer | None = None
         self._gone = False
         if inner is not None:
-            inner.deliver = self.go_on
+            inner.deliver = self.proceed
 
     def cancel(self) -> None:
         """Cancel the request because its client disconnected."""
@@ -80,7 +80,7 @@ class DelayedByFault(DelayedResponse):
         """Return what the response waits for."""
         return "the delay of a fault" if self._inner is None else self._inner.waits_for()
 
-    def go_on(self, response: Any) -> None:
+    def proceed(self, response: Any) -> None:
         """Continue with the handler's response, or with None if the request was not applied or has no response."""
         self._inner = None
         if self._gone:
@@ -149,7 +149,7 @@ class DelayedByFault(DelayedResponse):
 
     def _send_corrupt(self, fault: Fault, response: Any) -> None:
         if fault.corrupt == "records" and not _corrupt_records(fault, response):
-            fault.take_back(self._answer.entry)
+            fault.remove_hit(self._answer.entry)
         data = self._frame(response)
         if fault.corrupt == "length":
             data[:_CORRELATION_ID_AT] = b"\xff\xff\xff\xff"
@@ -183,15 +183,15 @@ def _read_ranges(response: Any) -> None:
 def _corrupt_records(fault: Fault, response: Any) -> bool:
     """Damage the checksum of each partition's first batch. Return False if there is no batch."""
     _read_ranges(response)
-    found = False
+    has_batch = False
     for topic, partition in _partitions_with_records(response):
         records = bytearray(partition.records or b"")
-        if len(records) <= _CRC_AT or not fault.is_about(Target(topic, partition.partition_index)):
+        if len(records) <= _CRC_AT or not fault.applies_to(Target(topic, partition.partition_index)):
             continue
         records[_CRC_AT if records[MAGIC_AT] >= MAGIC_V2 else _CRC_OF_MESSAGES_AT] ^= 0xFF
         partition.records = bytes(records)
-        found = True
-    return found
+        has_batch = True
+    return has_batch
 
 
 class BlackHole(asyncio.BufferedProtocol):

@@ -18,13 +18,13 @@ from minibroker.config.names import matcher, suggestion
 from minibroker.server.inspection.journal import Entry, error_code, matcher_of_apis
 from minibroker.server.requests.declarations import Target
 from minibroker.server.requests.endpoints import endpoint, endpoint_named
-from minibroker.server.requests.targets import named_by
+from minibroker.server.requests.targets import target_fields
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
 
 Corruption = Literal["records", "body", "correlation_id", "length"]
 
-_KEPT_HITS: Final = 1000
+_MAX_HITS: Final = 1000
 _NAMES: Final = ("client_id", "topic", "group", "transactional_id")
 _TARGETS: Final = ("topic", "partition", "group", "transactional_id")
 _WHEN: Final = ("before", "after")
@@ -44,7 +44,7 @@ _INTEGERS: Final[dict[str, int | None]] = {
     "throttle_ms": 1,
 }
 """The minimum of each integer field."""
-_NEVER_BIG: Final = 2**31 - 1
+_MAX_INTEGER: Final = 2**31 - 1
 
 __tracebackhide__ = is_the_callers
 
@@ -95,7 +95,7 @@ class Fault:
     throttle_ms: int | None = None
 
     def __post_init__(self) -> None:
-        self.hits: deque[Entry] = deque(maxlen=_KEPT_HITS)
+        self.hits: deque[Entry] = deque(maxlen=_MAX_HITS)
         self._fired = 0
         self._matched = 0
         self._check_types()
@@ -120,10 +120,10 @@ class Fault:
             value: object = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise FaultError(f"{name}: {value!r} is not a text")
-        for name, least in _INTEGERS.items():
-            _check_integer(name, getattr(self, name), least)
+        for name, minimum in _INTEGERS.items():
+            _check_integer(name, getattr(self, name), minimum)
         _check_number("probability", self.probability, 1)
-        _check_number("delay_ms", self.delay_ms, _NEVER_BIG)
+        _check_number("delay_ms", self.delay_ms, _MAX_INTEGER)
         for name, allowed in (("drop", _WHEN), ("disconnect", _WHEN), ("corrupt", _CORRUPTIONS)):
             _check_word(name, getattr(self, name), allowed)
         if self.black_hole is not None and self.black_hole is not True:
@@ -139,23 +139,25 @@ class Fault:
         apis = [route for route in ROUTES if self.is_for(route.message)]
         for name in _TARGETS:
             value = getattr(self, name)
-            if value is not None and not any(name in named_by(endpoint(route.key)) for route in apis):
+            if value is not None and not any(name in target_fields(endpoint(route.key)) for route in apis):
                 raise FaultError(f"{name}: {value!r} never matches, since {self.api} names none")
 
     def _check_actions(self) -> None:
-        given = [name for name in ACTIONS if getattr(self, name) is not None]
-        if not given and self.delay_ms is None and self.throttle_ms is None:
+        actions = [name for name in ACTIONS if getattr(self, name) is not None]
+        if not actions and self.delay_ms is None and self.throttle_ms is None:
             raise FaultError(f"nothing happens: give one of {', '.join((*ACTIONS, 'delay_ms', 'throttle_ms'))}")
-        if len(given) > 1:
+        if len(actions) > 1:
             raise FaultError(
-                f"{given[1]}: {getattr(self, given[1])!r} cannot go with {given[0]}: a fault does one thing"
+                f"{actions[1]}: {getattr(self, actions[1])!r} cannot go with {actions[0]}: a fault does one thing"
             )
-        needed = "Fetch" if self.corrupt == "records" else _ONLY_FOR.get(given[0] if given else "")
-        if needed and (self._is_api is None or not self._is_api(needed)):
-            raise FaultError(f"{given[0]}: {getattr(self, given[0])!r} is for api={needed!r}, not for {self.api!r}")
-        if self.throttle_ms is not None and given and given[0] not in {"error", "stale_metadata"}:
+        required_api = "Fetch" if self.corrupt == "records" else _ONLY_FOR.get(actions[0] if actions else "")
+        if required_api and (self._is_api is None or not self._is_api(required_api)):
             raise FaultError(
-                f"throttle_ms: {self.throttle_ms!r} cannot go with {given[0]}, which leaves no answer whole"
+                f"{actions[0]}: {getattr(self, actions[0])!r} is for api={required_api!r}, not for {self.api!r}"
+            )
+        if self.throttle_ms is not None and actions and actions[0] not in {"error", "stale_metadata"}:
+            raise FaultError(
+                f"throttle_ms: {self.throttle_ms!r} cannot go with {actions[0]}, which leaves no answer whole"
             )
         if self.error is not None:
             try:
@@ -186,7 +188,7 @@ class Fault:
         """Return whether the fault applies to requests of this API."""
         return self._is_api is None or self._is_api(api)
 
-    def is_about(self, target: Target) -> bool:
+    def applies_to(self, target: Target) -> bool:
         """Return whether the fault applies to a target of a request."""
         if self.partition is not None and target.partition not in {self.partition, None}:
             return False
@@ -207,8 +209,8 @@ class Fault:
             and ((is_client := self._is_named["client_id"]) is None or is_client(context.client_id or ""))
             and (self.corrupt != "records" or context.api == "Fetch")
             and (self.stale_metadata is None or context.api == "Metadata")
-            and (self.partition is None or "partition" in named_by(endpoint_named(context.api)))
-            and any(map(self.is_about, context.targets))
+            and (self.partition is None or "partition" in target_fields(endpoint_named(context.api)))
+            and any(map(self.applies_to, context.targets))
         )
 
     def is_due(self, context: RequestContext) -> bool:
@@ -224,12 +226,12 @@ class Fault:
             return False
         return self.probability is None or self._random.random() < self.probability
 
-    def fire(self, entry: Entry) -> None:
+    def record_hit(self, entry: Entry) -> None:
         """Record a request that the fault hits."""
         self._fired += 1
         self.hits.append(entry)
 
-    def take_back(self, entry: Entry) -> None:
+    def remove_hit(self, entry: Entry) -> None:
         """Remove a recorded hit, because the response contained nothing that the fault applies to."""
         self._fired -= 1
         if entry in self.hits:
@@ -240,10 +242,10 @@ class Fault:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are set. An error is represented by its name."""
-        shown = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+        document = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
         if isinstance(self.error, ErrorCode):
-            shown["error"] = self.error.name
-        return shown
+            document["error"] = self.error.name
+        return document
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Fault:
@@ -252,32 +254,32 @@ class Fault:
         Raises:
             FaultError: A field is unknown or has an invalid value.
         """
-        known = {each.name for each in fields(cls)}
+        field_names = {field.name for field in fields(cls)}
         for name in data:
-            if name not in known:
-                hint = suggestion(name, known) or f"; there are {', '.join(sorted(known))}"
+            if name not in field_names:
+                hint = suggestion(name, field_names) or f"; there are {', '.join(sorted(field_names))}"
                 raise FaultError(f"{name}: there is no such field{hint}")
         return cls(**data)
 
 
-def _check_integer(name: str, value: object, least: int | None) -> None:
+def _check_integer(name: str, value: object, minimum: int | None) -> None:
     if value is None:
         return
     if not isinstance(value, int) or isinstance(value, bool):
         raise FaultError(f"{name}: {value!r} is not an integer")
-    if least is not None and value < least:
-        raise FaultError(f"{name}: {value} is below {least}")
-    if abs(value) > _NEVER_BIG:
-        raise FaultError(f"{name}: {value} is above {_NEVER_BIG}")
+    if minimum is not None and value < minimum:
+        raise FaultError(f"{name}: {value} is below {minimum}")
+    if abs(value) > _MAX_INTEGER:
+        raise FaultError(f"{name}: {value} is above {_MAX_INTEGER}")
 
 
-def _check_number(name: str, value: object, most: float) -> None:
+def _check_number(name: str, value: object, maximum: float) -> None:
     if value is None:
         return
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise FaultError(f"{name}: {value!r} is not a number")
-    if not 0 < value <= most:
-        raise FaultError(f"{name}: {value} is not above 0 and at most {most}")
+    if not 0 < value <= maximum:
+        raise FaultError(f"{name}: {value} is not above 0 and at most {maximum}")
 
 
 def _check_word(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -288,9 +290,9 @@ def _check_word(name: str, value: object, allowed: tuple[str, ...]) -> None:
 def _version_range(value: object) -> VersionRange:
     try:
         if isinstance(value, str | int) and not isinstance(value, bool):
-            found = VersionRange.parse(str(value))
-            if 0 <= found.first <= found.last:
-                return found
+            versions = VersionRange.parse(str(value))
+            if 0 <= versions.first <= versions.last:
+                return versions
     except ValueError:
         pass
     raise FaultError(f"versions: {value!r} is not a version such as 7, or a range such as '0-3' or '9+'")
@@ -320,17 +322,17 @@ def parse_faults(data: object, source: str) -> list[Fault]:
     Raises:
         FaultError: The document is invalid.
     """
-    listed = data
+    faults = data
     if isinstance(data, Mapping):
         document = cast("Mapping[object, object]", data)
         for name in document:
             if name != "faults":
                 raise FaultError(f"{source}: {name!r} is not known; there is faults, a list")
-        listed = document.get("faults")
-    if not isinstance(listed, list):
-        raise FaultError(f"{source}: faults: {listed!r} is not a list")
+        faults = document.get("faults")
+    if not isinstance(faults, list):
+        raise FaultError(f"{source}: faults: {faults!r} is not a list")
     return [
-        _fault(each, f"{source}: fault {number}") for number, each in enumerate(cast("Sequence[object]", listed), 1)
+        _fault(fault, f"{source}: fault {number}") for number, fault in enumerate(cast("Sequence[object]", faults), 1)
     ]
 
 

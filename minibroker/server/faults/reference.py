@@ -15,8 +15,8 @@ def filled(page: str, begin: str, tables: str) -> str:
         ValueError: A mark is missing.
     """
     before, mark, rest = page.partition(begin)
-    _, other, after = rest.partition(END)
-    if not mark or not other:
+    _, end_mark, after = rest.partition(END)
+    if not mark or not end_mark:
         raise ValueError("there is no place for the tables")
     return f"{before}{begin}\n\n{tables}\n{END}{after}"
 

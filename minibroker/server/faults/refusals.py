@@ -15,8 +15,8 @@ from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.cluster.routing.slices import then
 from minibroker.server.requests.declarations import Target
 from minibroker.server.requests.dispatch import serve
-from minibroker.server.requests.refusals import MergedAnswer, error_answer, merged, part_answer
-from minibroker.server.requests.targets import only
+from minibroker.server.requests.refusals import MergedAnswer, error_answer, merge_response, partial_error_answer
+from minibroker.server.requests.targets import select_targets
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import ZERO_UUID
@@ -47,22 +47,22 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
         return _refuse_metadata(fault, request, call)
     if key is ApiKey.FETCH and fault.is_partial:
         return _refuse_fetched(fault, request, targets, call)
-    make = part_answer if fault.is_partial else error_answer
-    hit = [each for each in targets if fault.is_about(each)]
-    if len(hit) == len(targets):
+    make = partial_error_answer if fault.is_partial else error_answer
+    refused_targets = [candidate for candidate in targets if fault.applies_to(candidate)]
+    if len(refused_targets) == len(targets):
         _check_acks(endpoint, request, code)
         return make(endpoint, request, call.api_version, code), True
-    refused = only(endpoint.names, request, fault.is_about, call.core)
+    refused = select_targets(endpoint.names, request, fault.applies_to, call.core)
     errors = make(endpoint, refused, call.api_version, code)
-    rest = only(endpoint.names, request, lambda target: not fault.is_about(target), call.core)
+    remaining = select_targets(endpoint.names, request, lambda target: not fault.applies_to(target), call.core)
 
     def with_errors(served: Any) -> tuple[Any, bool]:
         if isinstance(served, DelayedResponse):
-            return MergedAnswer(served, lambda response: merged(response, errors)), True
+            return MergedAnswer(served, lambda response: merge_response(response, errors)), True
         _check_acks(endpoint, request, code)
-        return merged(served, errors), True
+        return merge_response(served, errors), True
 
-    return then(serve(rest, call), with_errors)
+    return then(serve(remaining, call), with_errors)
 
 
 def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
@@ -75,34 +75,38 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
     code, names = cast("ErrorCode", fault.error), call.endpoint.names
 
     def with_errors(response: Any) -> tuple[Any, bool]:
-        refused = only(names, request, fault.is_about, call.core) if request.topics else request
+        refused = select_targets(names, request, fault.applies_to, call.core) if request.topics else request
         errors = error_answer(call.endpoint, refused, call.api_version, code).topics
-        asked_for = {each.name for each in errors}
+        refused_names = {refused_topic.name for refused_topic in errors}
         served: list[Any] = []
         for topic in response.topics:
-            if not fault.is_about(Target(topic.name)):
+            if not fault.applies_to(Target(topic.name)):
                 served.append(topic)
-            elif topic.name not in asked_for and not request.topics:  # A request for all topics.
+            elif topic.name not in refused_names and not request.topics:  # A request for all topics.
                 errors.append(replace(topic, error_code=code, partitions=[]))
         response.topics = [*served, *errors]
         return response, bool(errors)
 
     if fault.partition is not None:
         return then(serve(request, call), partial(_without_leader, fault, fault.partition))
-    return then(serve(only(names, request, lambda target: not fault.is_about(target), call.core), call), with_errors)
+    return then(
+        serve(select_targets(names, request, lambda target: not fault.applies_to(target), call.core), call), with_errors
+    )
 
 
 def _without_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool]:
     """Set the error of a fault in the partitions with this number, and remove their leaders."""
-    found = False
+    has_partition = False
     for topic in response.topics:
-        if fault.is_about(Target(topic.name)):
-            found |= any(each.partition_index == number for each in topic.partitions)
+        if fault.applies_to(Target(topic.name)):
+            has_partition |= any(partition.partition_index == number for partition in topic.partitions)
             topic.partitions = [
-                replace(each, error_code=fault.error, leader_id=-1) if each.partition_index == number else each
-                for each in topic.partitions
+                replace(partition, error_code=fault.error, leader_id=-1)
+                if partition.partition_index == number
+                else partition
+                for partition in topic.partitions
             ]
-    return response, found
+    return response, has_partition
 
 
 def _refuse_fetched(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) -> Any:
@@ -116,21 +120,27 @@ def _with_refused_partitions(
 ) -> tuple[Any, bool]:
     if response.error_code:
         return response, False
-    hit = [each for each in targets if fault.is_about(each) and None not in {each.topic, each.partition}]
-    names = {(each.topic, each.partition) for each in hit}
+    refused_targets = [
+        target for target in targets if fault.applies_to(target) and None not in {target.topic, target.partition}
+    ]
+    names = {(refused_target.topic, refused_target.partition) for refused_target in refused_targets}
     for topic in response.responses:
-        topic.partitions = [each for each in topic.partitions if (topic.topic, each.partition_index) not in names]
+        topic.partitions = [
+            partition for partition in topic.partitions if (topic.topic, partition.partition_index) not in names
+        ]
     response.responses = [topic for topic in response.responses if topic.partitions]
     session = call.node.fetch_sessions.get(response.session_id)
-    asked: dict[tuple[str, bytes | None], list[int]] = {}
-    for each in hit:
-        name, index = cast("str", each.topic), cast("int", each.partition)
+    partitions_by_topic: dict[tuple[str, bytes | None], list[int]] = {}
+    for refused_target in refused_targets:
+        name, index = cast("str", refused_target.topic), cast("int", refused_target.partition)
         topic_id = _topic_id(name, call)
         if session is not None:
             session.forget((topic_id or name, index))
-        asked.setdefault((name, topic_id), []).append(index)
-    errors = part_answer(call.endpoint, _fetch_of(request, asked), call.api_version, cast("ErrorCode", fault.error))
-    return merged(response, errors), bool(hit)
+        partitions_by_topic.setdefault((name, topic_id), []).append(index)
+    errors = partial_error_answer(
+        call.endpoint, _fetch_of(request, partitions_by_topic), call.api_version, cast("ErrorCode", fault.error)
+    )
+    return merge_response(response, errors), bool(refused_targets)
 
 
 def _topic_id(name: str, call: Call) -> bytes | None:
@@ -140,7 +150,7 @@ def _topic_id(name: str, call: Call) -> bytes | None:
     return None if topic is None else topic.id
 
 
-def _fetch_of(request: Any, asked: dict[tuple[str, bytes | None], list[int]]) -> Any:
+def _fetch_of(request: Any, partitions_by_topic: dict[tuple[str, bytes | None], list[int]]) -> Any:
     """Return the request reduced to these partitions."""
     topics = [
         fetch.FetchTopic(
@@ -150,6 +160,6 @@ def _fetch_of(request: Any, asked: dict[tuple[str, bytes | None], list[int]]) ->
                 fetch.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=0) for index in indexes
             ],
         )
-        for (name, topic_id), indexes in asked.items()
+        for (name, topic_id), indexes in partitions_by_topic.items()
     ]
     return replace(request, topics=topics)

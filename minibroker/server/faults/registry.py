@@ -131,7 +131,7 @@ class FaultRegistry:
         Returns the outcome, or work that produces it.
         """
         if self.history is not None:
-            self.history.note()
+            self.history.update()
         endpoint, correlation_id = call.endpoint, entry.correlation_id
         targets = targets_of(endpoint.names, request, call)
         node = call.session.node.id
@@ -139,19 +139,19 @@ class FaultRegistry:
         if matched is None:
             return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
         fault = matched.fault
-        shown = entry.fault = fault or matched.all[0]
+        shown_fault = entry.fault = fault or matched.all[0]
         for hitting in matched.all:
-            hitting.fire(entry)
-        self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown.to_json))
+            hitting.record_hit(entry)
+        self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown_fault.to_json))
         action = None if fault is None else fault.action
         is_lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
         entry.expects_response = endpoint.route.key is not ApiKey.PRODUCE or bool(request.acks)
         if is_lost:
-            return self._strike(None, matched, channel, call, entry)
+            return self._apply(None, matched, channel, call, entry)
         work = self._respond(fault, request, targets, call, entry)
-        return then(work, lambda response: self._strike(response, matched, channel, call, entry))
+        return then(work, lambda response: self._apply(response, matched, channel, call, entry))
 
-    def _strike(
+    def _apply(
         self, response: Any, matched: MatchedFault, channel: Channel, call: Call, entry: RecordedRequest
     ) -> Outcome:
         """Return the outcome of a request that is hit. `response` is the response without the effect of `matched`."""
@@ -160,12 +160,12 @@ class FaultRegistry:
         if action in _IMMEDIATE and not matched.delay_ms and not matched.throttle_ms:
             return outcome_of(response, call, correlation_id, entry)
         if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
-            fault.take_back(entry)
+            fault.remove_hit(entry)
         inner = response if isinstance(response, DelayedResponse) else None
         answer = Answer(None, call, correlation_id, entry)
         delayed = DelayedByFault(channel, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
         if inner is None:
-            self._services.core.call_soon(partial(delayed.go_on, response))  # Its appends are written first.
+            self._services.core.call_soon(partial(delayed.proceed, response))  # Its appends are written first.
         return Waiting(delayed, answer)
 
     def _respond(
@@ -181,7 +181,7 @@ class FaultRegistry:
         def noted(refused: tuple[Any, bool]) -> Any:
             response, has_error = refused
             if not has_error:
-                fault.take_back(entry)
+                fault.remove_hit(entry)
             return response
 
         return then(refuse(fault, request, targets, call), noted)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from minibroker.cluster.routing.slices import drain, steps_of
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import BROKER
-from minibroker.server.inspection.message_json import detached
+from minibroker.server.inspection.message_json import detach
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.session import Session
@@ -37,32 +37,34 @@ class MetadataHistory:
         self._services = services
         self.depth = depth
         self._states: deque[MetadataResponse] = deque(maxlen=depth + 1)
-        self.note()
+        self.update()
 
-    def note(self) -> None:
+    def update(self) -> None:
         """Add the current state if it has changed."""
         session = Session(self._services, advertised=_NOWHERE, client_host="", principal=BROKER)
-        now: MetadataResponse = detached(_ask(None, Call(self._services.core, self._services, _VERSION, None, session)))
-        if not self._states or now != self._states[-1]:
-            self._states.append(now)
+        current: MetadataResponse = detach(
+            _request_metadata(None, Call(self._services.core, self._services, _VERSION, None, session))
+        )
+        if not self._states or current != self._states[-1]:
+            self._states.append(current)
 
     def response(self, request: Any, changes: int, call: Call) -> MetadataResponse:
         """Return the response to a request as of `changes` changes ago, or as of the oldest known state."""
-        self.note()
-        past: MetadataResponse = detached(self._states[max(0, len(self._states) - 1 - changes)])
-        today = {broker.node_id: broker for broker in _ask([], call).brokers}
+        self.update()
+        past: MetadataResponse = detach(self._states[max(0, len(self._states) - 1 - changes)])
+        current_brokers = {broker.node_id: broker for broker in _request_metadata([], call).brokers}
         past.brokers = [
-            today.get(broker.node_id) or replace(broker, host=broker.host or call.session.advertised[0])
+            current_brokers.get(broker.node_id) or replace(broker, host=broker.host or call.session.advertised[0])
             for broker in past.brokers
         ]
-        past.topics = [each for each in past.topics if _may_describe(each.name, call)]
+        past.topics = [topic for topic in past.topics if _may_describe(topic.name, call)]
         requested = request.topics
         if requested is not None and (requested or call.api_version > 0):
-            past.topics = [_find(each, past.topics, call) for each in requested]
+            past.topics = [_find_topic(requested_topic, past.topics, call) for requested_topic in requested]
         return past
 
 
-def _ask(topics: list[Any] | None, call: Call) -> Any:
+def _request_metadata(topics: list[Any] | None, call: Call) -> Any:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     # Version 0 would interpret an empty list as all topics.
     newest = Call(call.core, call.services, _VERSION, call.client_id, call.session)
@@ -75,7 +77,7 @@ def _may_describe(name: str | None, call: Call) -> bool:
     return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name or "")
 
 
-def _find(requested: Any, topics: list[MetadataResponseTopic], call: Call) -> MetadataResponseTopic:
+def _find_topic(requested: Any, topics: list[MetadataResponseTopic], call: Call) -> MetadataResponseTopic:
     by_id = requested.topic_id != ZERO_UUID
     for topic in topics:
         if topic.topic_id == requested.topic_id if by_id else topic.name == requested.name:

@@ -141,7 +141,7 @@ def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterC
         if len(entry.entity) == 1 and entry.entity[0].entity_type == IP and entry.entity[0].entity_name:
             host = entry.entity[0].entity_name
             if host not in addresses:
-                cached = addresses[host] = names.known(host) or frozenset()
+                cached = addresses[host] = names.cached_addresses(host) or frozenset()
                 if not cached:
                     unknown.append(host)
     if unknown:
@@ -163,7 +163,7 @@ class _HostLookup(DelayedResponse):
         self._call = call
         self._addresses = addresses
         self._is_canceled = False
-        call.services.host_names.look_up_all(unknown, _LOOKUP_TIMEOUT_MS, self._on_resolved)
+        call.services.host_names.resolve_all(unknown, _LOOKUP_TIMEOUT_MS, self._on_resolved)
 
     def waits_for(self) -> str:
         """Return the reason for the delay."""

@@ -291,7 +291,7 @@ def delete_records(request: DeleteRecordsRequest, call: Call) -> ForEach[DeleteR
             call.core.hooks.records_deleted(partition, before)
         return DeleteRecordsResponse(topics=list(topics.values()))
 
-    return ForEach(offsets.items(), delete, lambda _: then(call.core.logs.starts_moved(moved), conclude))
+    return ForEach(offsets.items(), delete, lambda _: then(call.core.logs.save_moved_starts(moved), conclude))
 
 
 def _delete(

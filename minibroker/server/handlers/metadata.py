@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from minibroker.cluster.advice import MISSING_TOPICS, about_missing, tell_creation
+from minibroker.cluster.advice import MISSING_TOPICS, about_missing, log_topic_creation
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.slices import Steps
@@ -170,7 +170,7 @@ def _check_creation(name: str, request: MetadataRequest, call: Call, *, creates:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not creates:
         if request.allow_auto_topic_creation:
-            call.core.advised.advise(MISSING_TOPICS, name, about_missing(name))
+            call.core.advice.advise(MISSING_TOPICS, name, about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return name
 
@@ -196,7 +196,7 @@ def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]
                 results[name] = _creation_error(error)
         for topic in create_topics(core, plans):
             results[topic.name] = topic
-            if (meant := tell_creation(topic.name, others)) is not None:
+            if (meant := log_topic_creation(topic.name, others)) is not None:
                 call.services.misspelt_topics[topic.name] = meant
     except TopicError as error:
         results.update((name, _creation_error(error)) for name in names if name not in results)

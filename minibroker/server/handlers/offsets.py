@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from minibroker.cluster.routing.slices import ForEach, Served, then
-from minibroker.cluster.topics import with_names
+from minibroker.cluster.topics import resolve_topic_ids
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.commits import (
     Outcomes,
@@ -97,7 +97,7 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
 
     unknown: list[OffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_COMMIT_WITH_TOPIC_IDS:
-        topics, unknown = with_names(core.topics, topics)
+        topics, unknown = resolve_topic_ids(core.topics, topics)
     merges = call.services.is_before("4.0")
     outcomes = commit(core, topics, admit, store.commit, merges=merges, retention_ms=request.retention_time_ms)
     responses = commit_response(outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
@@ -153,7 +153,7 @@ def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool
     requested_topics, unknown = requested.topics, list[OffsetFetchRequestTopics]()
     has_ids = call.api_version >= _FIRST_FETCH_WITH_TOPIC_IDS
     if requested_topics is not None and has_ids:
-        requested_topics, unknown = with_names(call.core.topics, requested_topics)
+        requested_topics, unknown = resolve_topic_ids(call.core.topics, requested_topics)
     topics = None if requested_topics is None else [(topic.name, topic.partition_indexes) for topic in requested_topics]
     code, results = _fetch(
         call, requested, topics, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, stable=stable

@@ -19,8 +19,8 @@ from minibroker.server.requests.produce.partition_append import RefusedError, ap
 from minibroker.server.requests.produce.record_sets import (
     FIRST_WITH_IDS,
     FIRST_WITH_ONE_BATCH,
+    is_appended_unchanged,
     is_transactional,
-    takes_as_it_comes,
     takes_long_to_validate,
 )
 from minibroker.server.requests.requirements import checked, on_each
@@ -170,7 +170,7 @@ def _is_long(request: ProduceRequest, call: Call) -> bool:
             records = data.records
             if (
                 isinstance(records, memoryview)
-                and not takes_as_it_comes(topic, records, call)
+                and not is_appended_unchanged(topic, records, call)
                 and takes_long_to_validate(records, topic.max_message_bytes)
             ):
                 return True

@@ -60,7 +60,7 @@ def alter_partition_reassignments(
     for topic in request.topics:
         outcomes = [_outcome(topic.name, partition, call, may_resize=may_resize) for partition in topic.partitions]
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
-    if not call.core.cluster.note():
+    if not call.core.cluster.save_leaders():
         refused: AlterPartitionReassignmentsResponse = refusal(request, call)
         return refused
     return hold(
@@ -219,7 +219,7 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
                 outcome for outcome in outcomes if ErrorCode(outcome.error_code) is not ErrorCode.ELECTION_NOT_NEEDED
             ]
         results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
-    if not call.core.cluster.note():
+    if not call.core.cluster.save_leaders():
         return _refuse_elect_leaders(request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
     return hold(ElectLeadersResponse(replica_election_results=results), request, call)
 

@@ -30,7 +30,7 @@ def sasl_handshake(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeRe
     authentication = call.session.authentication
     if authentication is None:
         advice = about_needless_login(call.session.listener, call.session.protocol)
-        call.core.advised.advise(SECURITY, advice, advice)
+        call.core.advice.advise(SECURITY, advice, advice)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     return authentication.handshake(request, call.api_version)
 

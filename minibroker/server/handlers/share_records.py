@@ -179,7 +179,7 @@ def _answer(
     )
     quotas = call.services.quotas
     if quotas is not None:  # mutes the connection after too many bytes
-        quotas.share_fetched(response, call.session, call.client_id, call.api_version)
+        quotas.record_share_fetch(response, call.session, call.client_id, call.api_version)
     return response
 
 

@@ -63,7 +63,7 @@ def _count_mutation(call: Call, partitions: int, first_strict: int) -> None:
     if quotas is None:
         return
     strict = call.api_version >= first_strict
-    wait_ms = quotas.mutate(call.session, call.client_id, partitions, strict=strict)
+    wait_ms = quotas.record_mutation(call.session, call.client_id, partitions, strict=strict)
     call.session.muted_ms = max(call.session.muted_ms, wait_ms)
     if strict and wait_ms:
         code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -280,7 +280,7 @@ def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespo
     for name, topic_id in counts:
         results += _delete(DeleteTopicState(name=name, topic_id=topic_id), call, counts, deleted)
     if deleted:
-        directories = call.core.topics.note_deleted(deleted)
+        directories = call.core.topics.save_deletions(deleted)
         call.core.background(partial(purge_logged, directories))
         call.core.hooks.topics_deleted([topic.name for topic, _ in deleted])
     return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
@@ -344,7 +344,7 @@ def _authorization_refusal(state: DeleteTopicState, topic: Topic | None, call: C
 def _remove(topic: Topic, state: DeleteTopicState, call: Call, deleted: list[_Deleted]) -> DeletableTopicResult:
     try:
         _count_mutation(call, len(topic.partitions), _FIRST_STRICT_DELETION)
-        deleted.append((topic, call.core.topics.take_away(topic)))
+        deleted.append((topic, call.core.topics.rename_directories(topic)))
     except TopicError as error:
         return _refused_deletion(state, error.code, str(error))
     except OSError as error:

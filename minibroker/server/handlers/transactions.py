@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Final
 
-from minibroker.cluster.logs.error_mapping import as_producers_know_it
+from minibroker.cluster.logs.error_mapping import downgrade_fenced_error
 from minibroker.cluster.routing.slices import ForEach, Served
-from minibroker.cluster.topics import with_names
+from minibroker.cluster.topics import resolve_topic_ids
 from minibroker.coordinators.groups.commits import check_member, commit, commit_response
 from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.registry import AnyGroup
@@ -139,7 +139,7 @@ def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitPr
         never_ends=request.enable2_pc,
         node=call.node,
     )
-    code = as_producers_know_it(code, call.api_version, fenced_since=_FENCED_SINCE)
+    code = downgrade_fenced_error(code, call.api_version, fenced_since=_FENCED_SINCE)
     return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
 
 
@@ -225,7 +225,7 @@ def _add_partitions(transaction: AddPartitionsToTxnTransaction, call: Call) -> l
     # Brokers send these versions only for producers that support epochs raised by the coordinator.
     version = RAISES_EPOCHS if call.api_version >= _FIRST_FROM_BROKERS else 0
     added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
-    error = as_producers_know_it(added, call.api_version)
+    error = downgrade_fenced_error(added, call.api_version)
     return _topic_results((partition, error) for partition in partitions)  # A partition named twice has two results.
 
 
@@ -265,7 +265,7 @@ def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> AddOffset
         [(CONSUMER_OFFSETS, call.services.groups.store.partition_of(request.group_id))],
         node=call.node,
     )
-    return AddOffsetsToTxnResponse(error_code=as_producers_know_it(error, call.api_version))
+    return AddOffsetsToTxnResponse(error_code=downgrade_fenced_error(error, call.api_version))
 
 
 _FIRST_WITH_LOADING: Final = 2
@@ -313,7 +313,7 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
     write = partial(store.commit, producer_id=request.producer_id, producer_epoch=request.producer_epoch)
     unknown: list[TxnOffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
-        topics, unknown = with_names(call.core.topics, topics)
+        topics, unknown = resolve_topic_ids(call.core.topics, topics)
     merges = call.services.is_before("4.0")
     outcomes = commit(call.core, topics, admit, write, merges=merges)
     if call.api_version < _FIRST_WITH_LOADING:
@@ -381,7 +381,7 @@ def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
         raises_epoch=call.api_version >= _FIRST_WITH_NEXT_EPOCH,
         node=call.node,
     )
-    code = as_producers_know_it(error, call.api_version)
+    code = downgrade_fenced_error(error, call.api_version)
     return EndTxnResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
 
 

@@ -15,7 +15,7 @@ from minibroker.cluster.routing.routes import ROUTES
 from minibroker.cluster.routing.slices import drain
 from minibroker.config.names import api_matcher, matcher, suggestion, suggestion_by_end
 from minibroker.server.inspection.exchanges import Exchange, Kind
-from minibroker.server.inspection.message_forms import decoded_request, decoded_response
+from minibroker.server.inspection.message_forms import decode_request, decode_response
 from minibroker.server.inspection.message_json import to_json
 from minibroker.server.requests.targets import targets_by_name
 from minibroker_protocol.api_keys import ApiKey
@@ -115,12 +115,12 @@ class Entry(Exchange):
     @property
     def request(self) -> Any:
         """The request without record bytes, or None if it could not be decoded."""
-        return None if self._endpoint is None else decoded_request(self._endpoint, self._request_form)
+        return None if self._endpoint is None else decode_request(self._endpoint, self._request_form)
 
     @property
     def response(self) -> Any:
         """The response without record bytes, or None if there is none."""
-        return None if self._endpoint is None else decoded_response(self._endpoint, self.version, self._response_form)
+        return None if self._endpoint is None else decode_response(self._endpoint, self.version, self._response_form)
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -185,25 +185,25 @@ def error_codes_of(message: Any) -> Iterator[int]:
     """Yield every error code in a message, including those in the elements of its arrays."""
     if message is None:
         return
-    codes, arrays = _error_places(message.__class__)
+    codes, arrays = _error_fields(message.__class__)
     for name in codes:
         if code := getattr(message, name):
             yield code
     for name in arrays:
-        for each in getattr(message, name) or ():
-            yield from error_codes_of(each)
+        for element in getattr(message, name) or ():
+            yield from error_codes_of(element)
 
 
 @cache
-def _error_places(cls: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _error_fields(cls: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of a class's error code fields, and of its arrays whose elements contain error codes."""
-    names = fields_of(cls)
-    codes = tuple(each.name for each in names if each.name.endswith("error_code"))
-    return codes, tuple(each.name for each in names if each.is_array and _has_errors(each.kind))
+    fields = fields_of(cls)
+    codes = tuple(field.name for field in fields if field.name.endswith("error_code"))
+    return codes, tuple(field.name for field in fields if field.is_array and _has_errors(field.kind))
 
 
 def _has_errors(kind: Any) -> bool:
-    return not isinstance(kind, WireType) and any(_error_places(kind))
+    return not isinstance(kind, WireType) and any(_error_fields(kind))
 
 
 class Journal:
@@ -270,8 +270,8 @@ class Journal:
             ValueError: Kafka has no such error.
             OperationError: Kafka has no such API.
         """
-        fitting = self.find(api=api, client_id=client_id, topic=topic, group=group, error=error, after=after)
-        return drain(fitting)
+        steps = self.find(api=api, client_id=client_id, topic=topic, group=group, error=error, after=after)
+        return drain(steps)
 
     def find(
         self,
@@ -285,22 +285,24 @@ class Journal:
     ) -> Steps[list[Entry]]:
         """Return `entries` in steps, for a server with other clients."""
         is_api = None if api is None else matcher_of_apis(api)
-        is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
+        is_client, is_topic, is_group = (
+            None if pattern is None else matcher(pattern) for pattern in (client_id, topic, group)
+        )
         code = None if error is None else error_code(error)
-        found: list[Entry] = []
-        for count, each in enumerate(self._entries(), 1):
+        matches: list[Entry] = []
+        for count, entry in enumerate(self._entries(), 1):
             if (
-                each.number > after
-                and (is_api is None or is_api(each.api))
-                and (is_client is None or is_client(each.client_id or ""))
-                and (is_topic is None or any(map(is_topic, each.topics)))
-                and (is_group is None or any(map(is_group, each.groups)))
-                and (code is None or code in each.error_codes)
+                entry.number > after
+                and (is_api is None or is_api(entry.api))
+                and (is_client is None or is_client(entry.client_id or ""))
+                and (is_topic is None or any(map(is_topic, entry.topics)))
+                and (is_group is None or any(map(is_group, entry.groups)))
+                and (code is None or code in entry.error_codes)
             ):
-                found.append(each)
+                matches.append(entry)
             if not count % _ENTRIES_PER_STEP:
                 yield
-        return found
+        return matches
 
 
 def matcher_of_apis(pattern: str) -> Callable[[str], bool]:
@@ -310,9 +312,9 @@ def matcher_of_apis(pattern: str) -> Callable[[str], bool]:
         OperationError: The pattern matches no served API.
     """
     is_api = api_matcher(pattern)
-    known = [route.message for route in ROUTES]
-    if not any(map(is_api, known)):
-        hint = suggestion(pattern, known) or f"; there are {', '.join(known)}"
+    api_names = [route.message for route in ROUTES]
+    if not any(map(is_api, api_names)):
+        hint = suggestion(pattern, api_names) or f"; there are {', '.join(api_names)}"
         raise OperationError(f"api: {pattern!r} is not an API of Kafka{hint}")
     return is_api
 
@@ -332,6 +334,6 @@ def error_code(error: object) -> ErrorCode:
         pass
     hint = ""
     if isinstance(error, str):
-        names = [each.name for each in ErrorCode]
+        names = [code.name for code in ErrorCode]
         hint = suggestion(error.upper(), names) or suggestion_by_end(error.upper(), names)
     raise ValueError(f"error: {error!r} is neither the name nor the number of one of Kafka's errors{hint}")

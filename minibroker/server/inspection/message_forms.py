@@ -1,7 +1,7 @@
 """The forms in which the recording keeps messages: copied bytes that are decoded on demand.
 
 Decoding and copying a message costs more than serving the request, and few messages are ever read. Messages with
-secrets are copied immediately, without the secrets (`message_json.detached`). Long requests are also copied, because
+secrets are copied immediately, without the secrets (`message_json.detach`). Long requests are also copied, because
 their frames can contain more bytes than the message. Records are replaced by a summary, or by their file range if
 summarizing takes long. The batch headers in the range are then read on demand.
 """
@@ -15,10 +15,10 @@ from minibroker.server.inspection.message_json import (
     SECRETS,
     SETTINGS,
     RecordsSummary,
-    counts_of,
-    detached,
+    count_records,
+    detach,
+    summarize_or_keep,
     summary,
-    summary_or_range,
 )
 from minibroker.server.requests.targets import implied_targets, targets_of
 from minibroker_protocol import primitives as p
@@ -79,9 +79,9 @@ def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[A
     if size <= MAX_FRAME_BYTES and (path is not None or may_keep_bytes(cls)):
         return bytes(frame), size
     if path is None:
-        return detached(request), size * MEMORY_PER_BYTE
+        return detach(request), size * MEMORY_PER_BYTE
     sizes: list[int] = []
-    copy = _summarized(request, path, sizes)
+    copy = _summarize(request, path, sizes)
     return _Undetached(copy), (size - sum(sizes)) * MEMORY_PER_BYTE
 
 
@@ -91,7 +91,7 @@ def plain_request_form(frame: memoryview, values: tuple[Any, ...]) -> tuple[Any,
     if size <= MAX_FRAME_BYTES:
         return bytes(frame), size
     records = values[-1]  # The records are always the last field.
-    return (values[:-1], counts_of(records)), size - len(records or b"")
+    return (values[:-1], count_records(records)), size - len(records or b"")
 
 
 def response_form(call: Call, response: Any, frame: bytearray, splices: Splices) -> tuple[Any, int]:
@@ -106,29 +106,29 @@ def response_form(call: Call, response: Any, frame: bytearray, splices: Splices)
         return frame, size
     path = _path_to_records(cls)
     if path is None:
-        return detached(response), size * MEMORY_PER_BYTE
+        return detach(response), size * MEMORY_PER_BYTE
     if isinstance(response, tuple) or size <= MAX_FRAME_BYTES:
-        return _Spliced(frame, [(position, summary_or_range(part)) for position, part in splices]), size
+        return _Spliced(frame, [(position, summarize_or_keep(part)) for position, part in splices]), size
     for holder in _holders(response, path):
         if records := getattr(holder, path[-1]):
             if isinstance(records, bytes | bytearray | memoryview):  # They are part of the frame.
                 size -= len(cast("bytes", records))
-            setattr(holder, path[-1], summary_or_range(records))
+            setattr(holder, path[-1], summarize_or_keep(records))
     return _Undetached(response), size * MEMORY_PER_BYTE
 
 
-def _summarized(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
+def _summarize(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
     """Copy the structures on the path to the records. Replace these with summaries, and add their sizes to `sizes`."""
-    made = shallow_copy(message)
-    name, rest = path[0], path[1:]
+    copy = shallow_copy(message)
+    name, inner_path = path[0], path[1:]
     value = getattr(message, name)
-    if rest:
+    if inner_path:
         if value is not None:
-            setattr(made, name, [_summarized(element, rest, sizes) for element in value])
+            setattr(copy, name, [_summarize(element, inner_path, sizes) for element in value])
     elif value is not None:
         sizes.append(len(value))
-        setattr(made, name, summary(value))
-    return made
+        setattr(copy, name, summary(value))
+    return copy
 
 
 def _path_to_records(cls: type[Any]) -> tuple[str, ...] | None:
@@ -139,11 +139,11 @@ def _path_to_records(cls: type[Any]) -> tuple[str, ...] | None:
     try:
         return _RECORDS_AT[cls]
     except KeyError:
-        path = _RECORDS_AT[cls] = _found_path(cls)
+        path = _RECORDS_AT[cls] = _find_records_path(cls)
         return path
 
 
-def _found_path(cls: type[Any]) -> tuple[str, ...] | None:
+def _find_records_path(cls: type[Any]) -> tuple[str, ...] | None:
     kinds = [field.kind for _, field in _all_fields(cls) if field.kind is p.RECORDS or field.kind is p.BYTES]
     if len(kinds) != 1 or kinds[0] is not p.RECORDS or holds_secrets(cls):
         return None
@@ -151,9 +151,9 @@ def _found_path(cls: type[Any]) -> tuple[str, ...] | None:
         if field.kind is p.RECORDS:
             return (field.name,)
         if field.is_array and not isinstance(field.kind, p.WireType):
-            rest = _found_path(field.kind)
-            if rest is not None:
-                return (field.name, *rest)
+            inner_path = _find_records_path(field.kind)
+            if inner_path is not None:
+                return (field.name, *inner_path)
     return None
 
 
@@ -166,7 +166,7 @@ def _uses_topic_ids(names: Names, request: Any) -> bool:
     )
 
 
-def targets_now(call: Call, request: Any) -> tuple[Target, ...] | None:
+def resolve_targets(call: Call, request: Any) -> tuple[Target, ...] | None:
     """Return the targets of a request that could change later: those of topic ids, of a session, or all topics.
 
     Return None for a request that names all its targets itself.
@@ -180,35 +180,35 @@ def targets_now(call: Call, request: Any) -> tuple[Target, ...] | None:
     return implied_targets(names, request, call) or None
 
 
-def decoded_request(endpoint: Endpoint, form: Any) -> Any:
+def decode_request(endpoint: Endpoint, form: Any) -> Any:
     """Decode a request from any form."""
     if isinstance(form, bytes):
         view = memoryview(form)
         header = read_request_header(view)
         is_flexible = header.api_version in endpoint.flexible
         position = skip_tagged_fields(view, header.body) if is_flexible else header.body
-        return detached(decode(endpoint.request, view, header.api_version, position)[0])
+        return detach(decode(endpoint.request, view, header.api_version, position)[0])
     if isinstance(form, _Undetached):
-        return detached(form.message)
+        return detach(form.message)
     if type(form) is tuple:
         values, counts = cast("tuple[Any, Any]", form)
         return message_from_values(endpoint.request, (*values, counts and RecordsSummary(*counts)))
     return form
 
 
-def decoded_response(endpoint: Endpoint, version: int, form: Any) -> Any:
+def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
     """Decode a response from any form."""
     # Summaries of file ranges are stored, because the file may be deleted before the next access.
     if isinstance(form, _Undetached):
         *_, name = path = cast("tuple[str, ...]", _path_to_records(endpoint.response))
         for holder in _holders(form.message, path):
             setattr(holder, name, summary(getattr(holder, name)))
-        return detached(form.message)
+        return detach(form.message)
     records: list[Any] = []
     if isinstance(form, _Spliced):
         form.records[:] = [(position, summary(part)) for position, part in form.records]
         records = [part for _, part in form.records]
-        form = _with_marks(form, is_compact=version in schema_of(endpoint.response).flexible)
+        form = _insert_marks(form, is_compact=version in schema_of(endpoint.response).flexible)
     if not isinstance(form, bytes | bytearray):
         return form
     view = memoryview(form)
@@ -218,19 +218,19 @@ def decoded_response(endpoint: Endpoint, version: int, form: Any) -> Any:
     response = decode(endpoint.response, view, version, position)[0]
     if records:
         _replace_marks(response, cast("tuple[str, ...]", _path_to_records(endpoint.response)), iter(records))
-    return detached(response)
+    return detach(response)
 
 
-def _with_marks(spliced: _Spliced, *, is_compact: bool) -> bytes:
+def _insert_marks(splice_frame: _Spliced, *, is_compact: bool) -> bytes:
     """Return the message with a one-byte placeholder and its length in place of each records field."""
     parts: list[bytes | bytearray] = []
     end = 0
-    for position, records in spliced.records:
+    for position, records in splice_frame.records:
         size = cast("RecordsSummary | LogSlice", records).size
         length_size = ((size + 1).bit_length() + 6) // 7 if is_compact else 4
-        parts += spliced.frame[end : position - length_size], _COMPACT_MARK if is_compact else _LONG_MARK
+        parts += splice_frame.frame[end : position - length_size], _COMPACT_MARK if is_compact else _LONG_MARK
         end = position
-    return b"".join((*parts, spliced.frame[end:]))
+    return b"".join((*parts, splice_frame.frame[end:]))
 
 
 def _replace_marks(response: Any, path: tuple[str, ...], records: Iterator[Any]) -> None:
@@ -259,10 +259,10 @@ def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_re
         return b""
     if exchange.api_key != ApiKey.SASL_AUTHENTICATE:
         return frame
-    return _without_token(frame, exchange.version, is_request=is_request)
+    return _drop_token(frame, exchange.version, is_request=is_request)
 
 
-def _without_token(frame: bytes | bytearray, version: int, *, is_request: bool) -> bytes | bytearray:
+def _drop_token(frame: bytes | bytearray, version: int, *, is_request: bool) -> bytes | bytearray:
     from minibroker_protocol.messages import sasl  # noqa: PLC0415 - most brokers need no authentication
 
     cls: type[Any]
@@ -285,12 +285,12 @@ def _without_token(frame: bytes | bytearray, version: int, *, is_request: bool) 
 
 def may_keep_bytes(cls: type[Any]) -> bool:
     """Return whether a message contains neither records nor secrets."""
-    known = _MAY_KEEP.get(cls)
-    if known is None:
-        known = _MAY_KEEP[cls] = not (
+    is_plain = _MAY_KEEP.get(cls)
+    if is_plain is None:
+        is_plain = _MAY_KEEP[cls] = not (
             holds_secrets(cls) or any(field.kind is p.RECORDS for _, field in _all_fields(cls))
         )
-    return known
+    return is_plain
 
 
 def holds_secrets(cls: type[Any]) -> bool:

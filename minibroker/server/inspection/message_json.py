@@ -1,6 +1,6 @@
 """Decoded messages for storage and display: copies that own their bytes, and JSON with Kafka's field names.
 
-A decoded request has views into the receive buffer, and a fetch response has file ranges. `detached` copies a message
+A decoded request has views into the receive buffer, and a fetch response has file ranges. `detach` copies a message
 without either. `to_json` converts it like Kafka's `<Message>JsonConverter`: the fields of its version have their names
 in Kafka's definitions, and ids have 22 characters. Bytes are text if they are UTF-8, otherwise `{"base64": ...}`.
 Records are `{"size": bytes, "batches": ..., "records": ...}`.
@@ -80,7 +80,7 @@ def summary(records: Any) -> RecordsSummary | None:
     return _summary_of_range(records) if isinstance(records, LogSlice) else _summary_of_bytes(memoryview(records))
 
 
-def summary_or_range(records: Any) -> RecordsSummary | LogSlice | None:
+def summarize_or_keep(records: Any) -> RecordsSummary | LogSlice | None:
     """Return a summary of a records field, or the field itself if it is a file range that takes long to read.
 
     It is called on the broker's thread.
@@ -95,7 +95,7 @@ def summary_or_range(records: Any) -> RecordsSummary | LogSlice | None:
     return summary(records)
 
 
-def counts_of(records: memoryview | bytes | None) -> tuple[int, int | None, int | None] | None:
+def count_records(records: memoryview | bytes | None) -> tuple[int, int | None, int | None] | None:
     """Return the summary of records in memory as a tuple. It is fast for a single batch, the usual case."""
     if records is None:
         return None
@@ -108,7 +108,7 @@ def counts_of(records: memoryview | bytes | None) -> tuple[int, int | None, int 
 
 
 def _summary_of_bytes(view: memoryview) -> RecordsSummary:
-    _, batches, count = _counted(view, is_last=True)
+    _, batches, count = _count_entries(view, is_last=True)
     return RecordsSummary(len(view), batches, count)
 
 
@@ -131,8 +131,8 @@ def _summary_of_file(fd: int, begin: int, size: int) -> RecordsSummary:
     while position < size:
         view = memoryview(os.pread(fd, min(_PART, size - position), begin + position))
         is_last = position + len(view) >= size
-        end, more, counted = _counted(view, is_last=is_last)
-        batches += more
+        end, entries, counted = _count_entries(view, is_last=is_last)
+        batches += entries
         count = None if count is None or counted is None else count + counted
         if is_last or not end:
             break
@@ -140,7 +140,7 @@ def _summary_of_file(fd: int, begin: int, size: int) -> RecordsSummary:
     return RecordsSummary(size, batches, count)
 
 
-def _counted(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
+def _count_entries(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
     """Return (end of the last entry, entries, records). An entry with an incomplete header only counts if `is_last`."""
     end, batches = 0, 0
     count: int | None = 0
@@ -152,15 +152,17 @@ def _counted(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
         end += LOG_OVERHEAD + length
         batches += 1
         count += number
-    rest = view[end:]
-    for at, size in entry_bounds(rest):  # Entries of other formats, or the incomplete header of the last entry.
-        entry = rest[at:]
+    remaining = view[end:]
+    for position, size in entry_bounds(
+        remaining
+    ):  # Entries of other formats, or the incomplete header of the last entry.
+        entry = remaining[position:]
         if not is_last and len(entry) < RECORD_BATCH_OVERHEAD:
             return len(view) - len(entry), batches, count
         batches += 1
         if count is not None:
-            found = _records_in(entry)
-            count = None if found is None else count + found
+            entry_count = _records_in(entry)
+            count = None if entry_count is None else count + entry_count
         end = len(view) - len(entry) + size
     return end, batches, count
 
@@ -174,12 +176,12 @@ def _records_in(entry: memoryview) -> int | None:
     return 1
 
 
-def detached(message: Any) -> Any:
+def detach(message: Any) -> Any:
     """Return a copy of a message or structure that shares nothing with buffers, files or other messages."""
     if message is None:
         return None
     cls = _class(message)
-    copied = cls(**{name: copy(getattr(message, name)) for name, copy in _copiers(cls)})
+    copied = cls(**{name: copy(getattr(message, name)) for name, copy in _field_copiers(cls)})
     if cls.__name__ in SETTINGS and copied.value and is_password(copied.name):
         copied.value = _HIDDEN
     return copied
@@ -188,7 +190,7 @@ def detached(message: Any) -> Any:
 def memory_of(value: Any) -> int:
     """Return the estimated memory of a detached message or of a value in it, in bytes."""
     if isinstance(value, list):
-        return _VALUE_SIZE + sum(memory_of(each) for each in cast("Sequence[Any]", value))
+        return _VALUE_SIZE + sum(memory_of(element) for element in cast("Sequence[Any]", value))
     if isinstance(value, str | bytes):
         return _VALUE_SIZE + len(value)
     names = getattr(value.__class__, "__dataclass_fields__", ())
@@ -199,14 +201,14 @@ def is_password(key: str) -> bool:
     """Return whether the value of a configuration key is a secret."""
     if key.endswith(_LOGINS):
         return True
-    row = key_of(key)
-    if row is None:  # A key of another broker's plug-in.
+    config_key = key_of(key)
+    if config_key is None:  # A key of another broker's plug-in.
         return any(word in key.lower() for word in _SECRET_WORDS)
-    return row.type is ConfigType.PASSWORD
+    return config_key.type is ConfigType.PASSWORD
 
 
 @cache
-def _copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+def _field_copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     return tuple((field.name, _hidden if field.name in SECRETS else _copier(field)) for field in fields_of(cls))
 
 
@@ -218,17 +220,17 @@ def _hidden(value: bytes | None) -> bytes | None:
 def _copier(field: Field) -> Callable[[Any], Any]:
     if field.kind is p.RECORDS:
         return summary
-    one = _bytes if field.kind is p.BYTES else detached if not isinstance(field.kind, p.WireType) else _same
+    copy_value = _bytes if field.kind is p.BYTES else detach if not isinstance(field.kind, p.WireType) else _unchanged
     if field.is_array:
-        return lambda values: None if values is None else [one(value) for value in values]
-    return one
+        return lambda values: None if values is None else [copy_value(value) for value in values]
+    return copy_value
 
 
 def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-def _same(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -244,28 +246,28 @@ def _class(message: object) -> Any:
 
 
 def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    for name, shown_as, is_array, to_shown in _shown_fields(_class(value), version, flexible=flexible):
+    document: dict[str, Any] = {}
+    for name, json_name, is_array, convert in _json_fields(_class(value), version, flexible=flexible):
         content = getattr(value, name)
         if content is not None:
-            content = [to_shown(each) for each in content] if is_array else to_shown(content)  # No element is null.
-        shown[shown_as] = content
-    return shown
+            content = [convert(element) for element in content] if is_array else convert(content)  # No element is null.
+        document[json_name] = content
+    return document
 
 
 @cache
-def _shown_fields(
+def _json_fields(
     cls: type[Any], version: int, *, flexible: bool
 ) -> tuple[tuple[str, str, bool, Callable[[Any], Any]], ...]:
     """Return (name, name in JSON, whether it is an array, the converter of a value or element) for each field."""
     return tuple(
-        (field.name, camel_case(field.name), field.is_array, _shown_as(field, version, flexible=flexible))
+        (field.name, camel_case(field.name), field.is_array, _json_converter(field, version, flexible=flexible))
         for field in fields_of(cls)
         if version in field.present and (flexible or version not in field.tagged_in)
     )
 
 
-def _shown_as(field: Field, version: int, *, flexible: bool) -> Callable[[Any], Any]:
+def _json_converter(field: Field, version: int, *, flexible: bool) -> Callable[[Any], Any]:
     if not isinstance(field.kind, p.WireType):
         return partial(_structure, version=version, flexible=flexible)
     return _SHOWN_AS.get(field.kind, _scalar)

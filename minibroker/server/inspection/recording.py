@@ -23,10 +23,10 @@ from minibroker.server.inspection.message_forms import (
     frame_without_secrets,
     plain_request_form,
     request_form,
+    resolve_targets,
     response_form,
-    targets_now,
 )
-from minibroker.server.inspection.message_json import detached, memory_of
+from minibroker.server.inspection.message_json import detach, memory_of
 from minibroker.server.requests.dispatch import SlicedRequest
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import message_from_values
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.cluster.core import Core
-    from minibroker.cluster.routing.outcomes import Channel, Outcome, Take
+    from minibroker.cluster.routing.outcomes import Channel, FrameHandler, Outcome
     from minibroker.server.requests.call import Call
     from minibroker.server.requests.session import Session
     from minibroker.server.services import Services
@@ -76,9 +76,9 @@ class BrokerConnection(Origin):
     __slots__ = ("address", "client_host", "core", "may_send_tokens", "node", "opened_after", "request")
 
     def __init__(self, ends: tuple[Any, Any], node: int, client_host: str, core: Core, opened_after: int = 0) -> None:
-        ours, theirs = map(_address, ends)
-        super().__init__(theirs, f"{node} at {ours}")
-        self.address = ours
+        broker_address, client_address = map(_address, ends)
+        super().__init__(client_address, f"{node} at {broker_address}")
+        self.address = broker_address
         self.node = node
         self.client_host = client_host
         self.core = core
@@ -140,7 +140,7 @@ class RecordedRequest(Entry):
             self._keep_targets(call, message_from_values(call.endpoint.request, values))
 
     def _keep_targets(self, call: Call, request: Any) -> None:
-        targets = self._targets = targets_now(call, request)
+        targets = self._targets = resolve_targets(call, request)
         if targets is not None:
             self.memory += len(targets) * _TARGET_SIZE
 
@@ -165,7 +165,7 @@ class RecordedRequest(Entry):
         if recording.keeps_messages and self._call is not None:
             self._response_form, memory = response_form(self._call, response, frame, splices)
         if recording.shows(self):
-            memory += self._keep_response_frame(recording.spliced(frame, splices))
+            memory += self._keep_response_frame(recording.splice_frame(frame, splices))
         recording.grow(self, memory)
         self.bytes_out = size
         self.end()
@@ -207,8 +207,8 @@ class RecordedRequest(Entry):
 
     def answer(self, response: Any) -> None:
         """Keep the handler's response, which a fault will change, and how long the request has waited."""
-        kept = self._response_form = detached(response)
-        self._recording.grow(self, memory_of(kept))
+        copy = self._response_form = detach(response)
+        self._recording.grow(self, memory_of(copy))
         self.waited_ms = 0.0
         if self.waits_since_ms is not None:
             self.waited_ms = self._recording.monotonic_ms() - self.waits_since_ms
@@ -324,12 +324,12 @@ class Recording:
             call: The context of the request, or None for a rejected request.
             request: The message.
         """
-        recorded = RecordedRequest(self, session.origin or self._meet(channel, session), frame, began, call)
+        recorded = RecordedRequest(self, session.origin or self._create_origin(channel, session), frame, began, call)
         if call is not None and self.keeps_messages:
             recorded.keep(call, frame, request)
         recorded.origin.request = recorded
         if call is None:
-            self._add(recorded, _without_token(recorded, frame))
+            self._add(recorded, _drop_token(recorded, frame))
             return recorded
         if call.endpoint.route.key is ApiKey.SASL_HANDSHAKE:
             recorded.origin.may_send_tokens = True
@@ -340,7 +340,7 @@ class Recording:
         self, channel: Channel, frame: memoryview, call: Call, values: tuple[Any, ...], began: tuple[int, float]
     ) -> RecordedRequest:
         """Record a request that was served in the plain shape, given the values of its message."""
-        origin: BrokerConnection = call.session.origin or self._meet(channel, call.session)
+        origin: BrokerConnection = call.session.origin or self._create_origin(channel, call.session)
         recorded = RecordedRequest(self, origin, frame, began, call)
         if self.keeps_messages:
             recorded.keep_plain(call, frame, values)
@@ -350,17 +350,17 @@ class Recording:
     def _add(self, recorded: RecordedRequest, frame: memoryview) -> None:
         self._begun += 1
         if self.keeps_frames:
-            kept = b"".join((_LENGTH.pack(recorded.bytes_in - _LENGTH.size), frame[: self.room(len(frame))]))
-            recorded.request_frame = frame_without_secrets(recorded, kept, is_request=True)
+            kept_frame = b"".join((_LENGTH.pack(recorded.bytes_in - _LENGTH.size), frame[: self.room(len(frame))]))
+            recorded.request_frame = frame_without_secrets(recorded, kept_frame, is_request=True)
             recorded.memory += EXCHANGE_SIZE + len(recorded.request_frame)
         if self.ring is not None:
             self.ring.add(recorded)
 
-    def before(self, take: Take, channel: Channel) -> Take:
-        """Return a `Take` that records the frames which SASL does not pass to dispatch."""
+    def before(self, take: FrameHandler, channel: Channel) -> FrameHandler:
+        """Return a `FrameHandler` that records the frames which SASL does not pass to dispatch."""
         return partial(self._record_login, take, channel)
 
-    def _record_login(self, take: Take, channel: Channel, frame: memoryview, session: Session) -> Outcome:
+    def _record_login(self, take: FrameHandler, channel: Channel, frame: memoryview, session: Session) -> Outcome:
         began = self.now_ms(), self.monotonic_ms()
         if session.authentication is not None and session.authentication.takes_tokens:
             token = RecordedRequest(self, self._origin(channel, session), frame, began)
@@ -379,17 +379,17 @@ class Recording:
 
     def _add_refused(self, refused: RecordedRequest, frame: memoryview, error: Exception) -> None:
         """Record a request that is not allowed yet. It may be a token, so only a valid header is kept."""
-        kept = _header_alone(refused, frame)
-        if not kept:
+        header = _safe_header(refused, frame)
+        if not header:
             refused.kind, refused.header = Kind.UNREADABLE, RecordedRequest.header
-        self._add(refused, kept)
+        self._add(refused, header)
         refused.fail(error, frame)
 
     def _origin(self, channel: Channel, session: Session) -> BrokerConnection:
-        origin: BrokerConnection = session.origin or self._meet(channel, session)
+        origin: BrokerConnection = session.origin or self._create_origin(channel, session)
         return origin
 
-    def _meet(self, channel: Channel, session: Session) -> BrokerConnection:
+    def _create_origin(self, channel: Channel, session: Session) -> BrokerConnection:
         last = 0 if self.ring is None else self.ring.last
         origin = BrokerConnection(channel.ends, session.node.id, session.client_host, self._services.core, last)
         session.origin = origin
@@ -403,45 +403,45 @@ class Recording:
             return size
         now = perf_counter()
         credit = min(self._credit + (now - self._credit_at) * MAX_PER_SECOND, MAX_PER_SECOND)
-        kept = min(size, MAX_KEPT)
-        has_credit = kept <= credit
-        self._credit, self._credit_at = credit - kept if has_credit else credit, now
-        return kept if has_credit else SHORT
+        kept_size = min(size, MAX_KEPT)
+        has_credit = kept_size <= credit
+        self._credit, self._credit_at = credit - kept_size if has_credit else credit, now
+        return kept_size if has_credit else SHORT
 
-    def spliced(self, frame: bytearray, splices: Splices) -> bytearray | bytes:
+    def splice_frame(self, frame: bytearray, splices: Splices) -> bytearray | bytes:
         """Return a frame with its file ranges inserted. It is truncated after a range that is not kept completely."""
         limit = MAX_KEPT + _LENGTH.size
         if not splices:
             return frame[:limit]
         parts: list[bytes | bytearray] = []
-        position = kept = 0
+        position = kept_size = 0
         for stop, splice in splices:
-            part = cast("LogSlice", splice)
-            piece = _beginning(part, min(self.room(part.size), MAX_KEPT - kept))
-            parts += frame[position:stop], piece
+            log_slice = cast("LogSlice", splice)
+            beginning = _read_beginning(log_slice, min(self.room(log_slice.size), MAX_KEPT - kept_size))
+            parts += frame[position:stop], beginning
             position = stop
-            kept += len(piece)
-            if len(piece) < part.size:
+            kept_size += len(beginning)
+            if len(beginning) < log_slice.size:
                 break
         else:
             parts.append(frame[position:])
-        return b"".join(parts)[: limit + kept]
+        return b"".join(parts)[: limit + kept_size]
 
 
-def _without_token(refused: RecordedRequest, frame: memoryview) -> memoryview:
+def _drop_token(refused: RecordedRequest, frame: memoryview) -> memoryview:
     """Return the bytes of a rejected frame to keep. Clients may send SASL tokens even to a listener without SASL."""
     may_be_token = refused.origin.may_send_tokens or bytes(frame[:1]) == _GSSAPI
-    return _header_alone(refused, frame) if may_be_token else frame
+    return _safe_header(refused, frame) if may_be_token else frame
 
 
-def _header_alone(refused: RecordedRequest, frame: memoryview) -> memoryview:
+def _safe_header(refused: RecordedRequest, frame: memoryview) -> memoryview:
     """Return the bytes of a frame that cannot be secret, although the frame may be a token."""
     key, version, _ = refused.header
     is_known = any(route.key == key and route.first <= version <= route.last for route in ROUTES)
     return frame[: _HEADER_SIZE if is_known else 0]
 
 
-def _beginning(part: LogSlice, room: int) -> bytes:
+def _read_beginning(part: LogSlice, room: int) -> bytes:
     """Return the first bytes of a file range, or b"" if its file was deleted."""
     if room <= 0:
         return b""

@@ -48,72 +48,72 @@ def subjects_of(targets: Sequence[Target]) -> Sequence[str]:
     """Return the subjects of a request with these targets, limited to the first few."""
     if len(targets) > _MOST_NAMES:
         return tuple(_subjects_of(targets))
-    return _known_subjects(tuple(targets))
+    return _cached_subjects(tuple(targets))
 
 
 @lru_cache(maxsize=1000)
-def _known_subjects(targets: tuple[Target, ...]) -> tuple[str, ...]:
+def _cached_subjects(targets: tuple[Target, ...]) -> tuple[str, ...]:
     """Return the subjects for a few targets, which often recur."""
     return tuple(_subjects_of(targets))
 
 
 def _subjects_of(targets: Sequence[Target]) -> Iterator[str]:
-    named: dict[str, set[int]] = {}
-    for each in targets:
-        if each.topic is not None:
-            partitions = named.setdefault(each.topic, set())
-            if each.partition is not None:
-                partitions.add(each.partition)
+    partitions_by_topic: dict[str, set[int]] = {}
+    for target in targets:
+        if target.topic is not None:
+            partitions = partitions_by_topic.setdefault(target.topic, set())
+            if target.partition is not None:
+                partitions.add(target.partition)
     names = [
         _short(f"{topic}-", [*map(str, sorted(partitions))]) if partitions else topic
-        for topic, partitions in named.items()
+        for topic, partitions in partitions_by_topic.items()
     ]
     if names:
         yield _short("", names)
-    for kind, found in (
-        ("group", {each.group for each in targets if each.group}),
-        ("transactional id", {each.transactional_id for each in targets if each.transactional_id}),
+    for kind, names_of_kind in (
+        ("group", {target.group for target in targets if target.group}),
+        ("transactional id", {target.transactional_id for target in targets if target.transactional_id}),
     ):
-        if found:
-            yield _short(f"{kind} ", sorted(found))
+        if names_of_kind:
+            yield _short(f"{kind} ", sorted(names_of_kind))
 
 
 def _short(prefix: str, names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{prefix}{','.join(names[:_MOST_NAMES])}{more}"
+    remainder = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{prefix}{','.join(names[:_MOST_NAMES])}{remainder}"
 
 
 def records_of(message: Any) -> str:
     """Return the number and size of the records in a message as text, or "" if there are none."""
-    found = [each for each in _summaries(message) if each.size]
-    if not found:
+    summaries = [records_summary for records_summary in _summaries(message) if records_summary.size]
+    if not summaries:
         return ""
-    size = sum(each.size for each in found)
-    counts = [each.records for each in found if each.records is not None]
+    size = sum(records_summary.size for records_summary in summaries)
+    counts = [records_summary.records for records_summary in summaries if records_summary.records is not None]
     number = sum(counts)
-    counted = f"{number} record{'' if number == 1 else 's'}, " if len(counts) == len(found) else ""
+    counted = f"{number} record{'' if number == 1 else 's'}, " if len(counts) == len(summaries) else ""
     return f"{counted}{size} bytes"
 
 
 def _summaries(message: Any) -> Iterator[RecordsSummary]:
     if message is None:
         return
-    for name, is_array, is_structure in _record_places(message.__class__):
+    for name, is_array, is_structure in _record_fields(message.__class__):
         value = getattr(message, name)
-        for each in (value or ()) if is_array else (value,):
+        for element in (value or ()) if is_array else (value,):
             if is_structure:
-                yield from _summaries(each)
-            elif (found := summary(each)) is not None:
-                yield found
+                yield from _summaries(element)
+            elif (records_summary := summary(element)) is not None:
+                yield records_summary
 
 
 @cache
-def _record_places(cls: type[Any]) -> tuple[tuple[str, bool, bool], ...]:
+def _record_fields(cls: type[Any]) -> tuple[tuple[str, bool, bool], ...]:
     """Return (name, whether it is an array, whether it is a structure) for the fields that contain records."""
     return tuple(
-        (each.name, each.is_array, each.kind is not RECORDS) for each in fields_of(cls) if _has_records(each.kind)
+        (field.name, field.is_array, field.kind is not RECORDS) for field in fields_of(cls) if _has_records(field.kind)
     )
 
 
 def _has_records(kind: Any) -> bool:
-    return kind is RECORDS or (not isinstance(kind, WireType) and bool(_record_places(kind)))
+    return kind is RECORDS or (not isinstance(kind, WireType) and bool(_record_fields(kind)))

@@ -56,24 +56,24 @@ def keys_of(
     Raises:
         QuotaError: The entity is invalid (`ClientQuotaControlManager`).
     """
-    seen: dict[str, str | None] = {}
+    names: dict[str, str | None] = {}
     for kind, name in entity:
-        if kind in seen:
+        if kind in names:
             raise QuotaError(f"Invalid client quota entity, duplicate entity entry {kind}")
         if kind not in ENTITY_TYPES:
             raise QuotaError(f"Unhandled client quota entity type: {kind}")
         if not name and name is not None:
             raise QuotaError(f"Empty {kind} not supported")
-        seen[kind] = name
-    if seen.keys() == {IP}:
-        host = seen[IP]
+        names[kind] = name
+    if names.keys() == {IP}:
+        host = names[IP]
         if host is not None and not addresses.get(host):
             raise QuotaError(f"{host} is not a valid IP or resolvable host.")
         return _OF_ADDRESSES
-    if IP in seen:
+    if IP in names:
         # Kafka's message lacks the space, too.
         raise QuotaError("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
-    if not seen:
+    if not names:
         raise QuotaError("Invalid empty client quota entity")
     return _OF_CLIENTS
 
@@ -91,8 +91,8 @@ def check_value(keys: frozenset[str], key: str, value: float) -> None:
     if value <= 0:
         raise QuotaError(f"Quota {key} must be greater than 0")
     if key in _INTEGRAL:
-        name, greatest = _INTEGRAL[key]
-        if value > greatest:
+        name, maximum = _INTEGRAL[key]
+        if value > maximum:
             raise QuotaError(f"Proposed value for {key} is too large for {name}.")
         if value % 1 > _EPSILON:
             raise QuotaError(f"{key} cannot be a fractional value.")
@@ -115,8 +115,8 @@ class QuotaTable:
         self._by_entity: dict[Entity, Values] = {}
         self._rows: dict[Entity, dict[str, Any]] = {}
         self.hosts: dict[str, Values] = {}
-        self._take(self._read())
-        metadata.subscribe(_SECTION, self._reread)
+        self._set_rows(self._read())
+        metadata.subscribe(_SECTION, self._reload)
 
     def __len__(self) -> int:
         return len(self._by_entity)
@@ -127,8 +127,8 @@ class QuotaTable:
 
     def limit(self, key: str, user: str | None = "", client_id: str | None = "", ip: str | None = "") -> float | None:
         """Return one limit of exactly this entity. A part that is "" does not belong to it, and None is the default."""
-        named = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
-        values = self._by_entity.get(frozenset((kind, name) for kind, name in named if name is None or name))
+        parts = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
+        values = self._by_entity.get(frozenset((kind, name) for kind, name in parts if name is None or name))
         return None if values is None else values.get(key)
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
@@ -140,10 +140,10 @@ class QuotaTable:
         altered, rows = dict(self._by_entity), dict(self._rows)
         for entity, ops in changes.items():
             values = {**altered.get(entity, {}), **ops}
-            kept = {key: value for key, value in values.items() if value is not None}
-            if kept:
-                altered[entity] = kept
-                rows[entity] = {"entity": dict(entity), "values": kept}
+            limits = {key: value for key, value in values.items() if value is not None}
+            if limits:
+                altered[entity] = limits
+                rows[entity] = {"entity": dict(entity), "values": limits}
             else:
                 altered.pop(entity, None)
                 rows.pop(entity, None)
@@ -157,11 +157,11 @@ class QuotaTable:
                     self.hosts[name] = altered[entity]
         self._changed()
 
-    def _reread(self) -> None:
-        self._take(self._read())
+    def _reload(self) -> None:
+        self._set_rows(self._read())
         self._changed()
 
-    def _take(self, rows: dict[Entity, dict[str, Any]]) -> None:
+    def _set_rows(self, rows: dict[Entity, dict[str, Any]]) -> None:
         self._rows = rows
         self._by_entity = {entity: row["values"] for entity, row in rows.items()}
         self.hosts = {

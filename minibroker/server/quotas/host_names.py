@@ -12,9 +12,9 @@ from typing import Final
 from minibroker.clock import Clock
 from minibroker.cluster.durability import Background
 
-_MOST_KNOWN: Final = 1_000
-_MOST_WAITING: Final = 1_000
-_LONGEST_NAME: Final = 253
+_MAX_CACHED_HOSTS: Final = 1_000
+_MAX_WAITING_HOSTS: Final = 1_000
+_MAX_NAME_LENGTH: Final = 253
 Addresses = frozenset[str]
 Done = Callable[[Addresses], None]
 
@@ -22,7 +22,7 @@ Done = Callable[[Addresses], None]
 def addresses_of(host: str, flags: int = 0) -> Addresses:
     """Return the addresses of a host from the system's resolver, or an empty set if the host is unknown."""
     try:
-        return frozenset(str(each[4][0]) for each in socket.getaddrinfo(host, None, flags=flags))
+        return frozenset(str(info[4][0]) for info in socket.getaddrinfo(host, None, flags=flags))
     except (OSError, UnicodeError):  # UnicodeError means that DNS cannot encode the name.
         return frozenset()
 
@@ -43,20 +43,20 @@ class HostNames:
         self._queue: deque[str] = deque()
         self._is_busy = False
 
-    def known(self, host: str) -> Addresses | None:
+    def cached_addresses(self, host: str) -> Addresses | None:
         """Return the addresses of a host if they are known without the resolver, else None."""
-        known = self._known.get(host)
-        if known is None and (len(host) > _LONGEST_NAME or "\0" in host):
+        cached = self._known.get(host)
+        if cached is None and (len(host) > _MAX_NAME_LENGTH or "\0" in host):
             return frozenset()
-        return known or addresses_of(host, socket.AI_NUMERICHOST) or None
+        return cached or addresses_of(host, socket.AI_NUMERICHOST) or None
 
     def look_up(self, host: str, done: Done) -> None:
         """Call `done` with the addresses of a host, or none if it is unknown or too many hosts are pending."""
-        known = self.known(host)
-        if known is None and host not in self._waiting and len(self._waiting) >= _MOST_WAITING:
-            known = frozenset[str]()
-        if known is not None:
-            done(known)
+        cached = self.cached_addresses(host)
+        if cached is None and host not in self._waiting and len(self._waiting) >= _MAX_WAITING_HOSTS:
+            cached = frozenset[str]()
+        if cached is not None:
+            done(cached)
             return
         if host not in self._waiting:
             self._waiting[host] = []
@@ -64,7 +64,7 @@ class HostNames:
         self._waiting[host].append(done)
         self._next()
 
-    def look_up_all(
+    def resolve_all(
         self, hosts: Iterable[str], timeout_ms: float, done: Callable[[dict[str, Addresses]], None]
     ) -> None:
         """Call `done` once with the known addresses when all hosts have been looked up, or after the timeout."""
@@ -83,14 +83,14 @@ class HostNames:
         if self._queue and not self._is_busy:
             self._is_busy = True
             host = self._queue.popleft()
-            found: list[Addresses] = []
-            self._aside(lambda: found.append(addresses_of(host)), partial(self._found, host, found))
+            results: list[Addresses] = []
+            self._aside(lambda: results.append(addresses_of(host)), partial(self._on_found, host, results))
 
-    def _found(self, host: str, found: list[Addresses]) -> None:
+    def _on_found(self, host: str, results: list[Addresses]) -> None:
         self._is_busy = False
-        addresses = found[0] if found else frozenset[str]()
+        addresses = results[0] if results else frozenset[str]()
         if addresses:
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= _MAX_CACHED_HOSTS:
                 del self._known[next(iter(self._known))]
             self._known[host] = addresses
         for done in self._waiting.pop(host, ()):
@@ -111,7 +111,7 @@ class _Search:
     ) -> None:
         self._names = names
         self._done = done
-        self._found: dict[str, Addresses] = {}
+        self._on_found: dict[str, Addresses] = {}
         self._left: dict[str, Done] = {host: partial(self._note, host) for host in dict.fromkeys(hosts)}
         self._timer = clock.call_later(timeout_ms, self._end)
         if not self._left:
@@ -120,7 +120,7 @@ class _Search:
             names.look_up(host, note)
 
     def _note(self, host: str, addresses: Addresses) -> None:
-        self._found[host] = addresses
+        self._on_found[host] = addresses
         del self._left[host]
         if not self._left:
             self._end()
@@ -131,7 +131,7 @@ class _Search:
             self._names.forget(host, note)
         self._left.clear()
         done, self._done = self._done, _nothing
-        done(self._found)
+        done(self._on_found)
 
 
 def _nothing(_: dict[str, Addresses]) -> None:

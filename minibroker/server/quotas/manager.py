@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _SECOND_MS: Final = 1000
 _PERCENT: Final = 100
-_MEMORY_MS: Final = 3_600_000
+_IDLE_EXPIRY_MS: Final = 3_600_000
 """The time without a request after which a client is forgotten (`InactiveSensorExpirationTimeSeconds`)."""
-_REMEMBERED: Final = 1000
+_FORGET_THRESHOLD: Final = 1000
 """The number of clients from which on idle ones are forgotten."""
-_MOST_REMEMBERED: Final = 10_000
+_MAX_REMEMBERED: Final = 10_000
 """The maximum number of remembered clients. Clients can use any number of client ids."""
-_LONGEST_ID: Final = 500
+_MAX_CLIENT_ID_LENGTH: Final = 500
 """In characters. Longer client ids with the same beginning share their usage."""
 Sharer = tuple[str, str]
 """The clients that share a quota: a user name and a client id. "" stands for all."""
@@ -64,27 +64,27 @@ class Quotas:
             "controller.quota.window.size.seconds"
         )
         self._rates: dict[tuple[str, Sharer], tuple[Rate, float]] = {}
-        self._full = _REMEMBERED
+        self._full = _FORGET_THRESHOLD
         self._buckets: dict[Sharer, TokenBucket] = {}
         self._addresses: dict[str, frozenset[str]] = {}
 
     # Called for requests.
 
-    def used(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
+    def record_request(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
         """Record the cost of a request in seconds and produced bytes, and return the throttle time in milliseconds."""
         # At most one window (Kafka's `ClientRequestQuotaManager.maxThrottleTimeMs`), so that a single slow request does
         # not mute a client for minutes.
-        wait_ms = min(self._used(REQUEST, session, client_id, spent_s * _PERCENT), self._step_ms)
-        return max(wait_ms, self._used(PRODUCE, session, client_id, produced)) if produced else wait_ms
+        wait_ms = min(self._record(REQUEST, session, client_id, spent_s * _PERCENT), self._step_ms)
+        return max(wait_ms, self._record(PRODUCE, session, client_id, produced)) if produced else wait_ms
 
-    def fetched(
+    def record_fetch(
         self, response: FetchResponse, request: FetchRequest, session: Client, client_id: str | None, version: int
     ) -> FetchResponse:
         """Return the response to a fetch, or an empty one above the quota. The client fetches the records again."""
-        found = self._client(FETCH, session, client_id or "")
-        if found is None:
+        quota = self._find_quota(FETCH, session, client_id or "")
+        if quota is None:
             return response
-        client, limit = found
+        client, limit = quota
         out = bytearray()
         splices: Splices = []
         # Like Kafka, count the size of the encoded response, with compact lengths and tags.
@@ -101,15 +101,19 @@ class Quotas:
         rate.record(-size, now_ms)
         session.muted_ms = max(session.muted_ms, wait_ms)
         # The client does not get the id of a new session. With id 0 it opens another one.
-        goes_on = request.session_epoch > 0
-        return type(response)(throttle_time_ms=wait_ms, session_id=response.session_id if goes_on else 0, responses=[])
+        continues = request.session_epoch > 0
+        return type(response)(
+            throttle_time_ms=wait_ms, session_id=response.session_id if continues else 0, responses=[]
+        )
 
-    def share_fetched(self, response: ShareFetchResponse, session: Client, client_id: str | None, version: int) -> None:
+    def record_share_fetch(
+        self, response: ShareFetchResponse, session: Client, client_id: str | None, version: int
+    ) -> None:
         """Record a share fetch. Its records are acquired, so it is sent, and the connection is muted afterwards."""
-        found = self._client(FETCH, session, client_id or "")
-        if found is None:
+        quota = self._find_quota(FETCH, session, client_id or "")
+        if quota is None:
             return
-        client, limit = found
+        client, limit = quota
         out = bytearray()
         splices: Splices = []
         encode(response, version, out, splices)
@@ -121,24 +125,24 @@ class Quotas:
 
     def fetch_bytes(self, session: Client, client_id: str | None) -> int | None:
         """Return how many bytes a fetch can get without being throttled, or None without a limit."""
-        found = self._client(FETCH, session, client_id or "")
-        return None if found is None else int(found[1] * (self._samples - 1) * self._step_ms / _SECOND_MS)
+        quota = self._find_quota(FETCH, session, client_id or "")
+        return None if quota is None else int(quota[1] * (self._samples - 1) * self._step_ms / _SECOND_MS)
 
-    def mutate(self, session: Client, client_id: str | None, partitions: int, *, strict: bool) -> int:
+    def record_mutation(self, session: Client, client_id: str | None, partitions: int, *, strict: bool) -> int:
         """Record created or deleted partitions, and return the throttle time.
 
         With `strict`, a client that is over its quota is refused: nothing is recorded, and the caller must not create
         or delete anything.
         """
-        found = self._client(MUTATION, session, client_id or "")
-        if found is None:
+        quota = self._find_quota(MUTATION, session, client_id or "")
+        if quota is None:
             return 0
-        client, limit = found
+        client, limit = quota
         now_ms = self._core.clock.monotonic_ms()
         bucket = self._buckets.get(client)
         if bucket is None:
-            if len(self._buckets) >= _MOST_REMEMBERED:
-                self._buckets = dict(list(self._buckets.items())[_MOST_REMEMBERED // 2 :])
+            if len(self._buckets) >= _MAX_REMEMBERED:
+                self._buckets = dict(list(self._buckets.items())[_MAX_REMEMBERED // 2 :])
             bucket = self._buckets[client] = TokenBucket(self._mutation_window_s, limit, now_ms)
         debt_ms = bucket.debt_ms(limit, now_ms)
         # Newer clients retry after THROTTLING_QUOTA_EXCEEDED. Older ones are served and then muted (KIP-599).
@@ -147,7 +151,7 @@ class Quotas:
         bucket.take(partitions, limit, now_ms)
         return 0 if strict else bucket.debt_ms(limit, now_ms)
 
-    def connected(self, address: str, node_id: int) -> int:
+    def record_connection(self, address: str, node_id: int) -> int:
         """Record a connection from an address. Return the delay before it is closed, or 0 if it may stay (KIP-612)."""
         limit = self._connection_limit(address)
         if limit is None:
@@ -164,29 +168,29 @@ class Quotas:
 
     # The applicable quotas, and their usage.
 
-    def _used(self, key: str, session: Client, client_id: str, amount: float) -> int:
-        found = self._client(key, session, client_id)
-        if found is None:
+    def _record(self, key: str, session: Client, client_id: str, amount: float) -> int:
+        quota = self._find_quota(key, session, client_id)
+        if quota is None:
             return 0
-        client, limit = found
+        client, limit = quota
         now_ms = self._core.clock.monotonic_ms()
         rate = self._rate(key, client, now_ms)
         rate.record(amount, now_ms)
         return rate.throttle_ms(limit, now_ms)
 
-    def _client(self, key: str, session: Client, client_id: str) -> tuple[Sharer, float] | None:
+    def _find_quota(self, key: str, session: Client, client_id: str) -> tuple[Sharer, float] | None:
         """Return the clients that share the most specific quota of a client, and its limit."""
         user, limit_of = session.principal.name, self._table.limit
-        shared = client_id[:_LONGEST_ID]
-        both, by_user, by_id = (user, shared), (user, ""), ("", shared)
+        shared = client_id[:_MAX_CLIENT_ID_LENGTH]
+        by_both, by_user, by_id = (user, shared), (user, ""), ("", shared)
         # Kafka's order of precedence (`DefaultQuotaCallback`). A default for the clients of a user applies to each
         # client separately, so its usage is tracked per user and client id.
         for client, limit in (
-            (both, limit_of(key, user, client_id) if client_id else None),
-            (both, limit_of(key, user, None)),
+            (by_both, limit_of(key, user, client_id) if client_id else None),
+            (by_both, limit_of(key, user, None)),
             (by_user, limit_of(key, user)),
-            (both, limit_of(key, None, client_id) if client_id else None),
-            (both, limit_of(key, None, None)),
+            (by_both, limit_of(key, None, client_id) if client_id else None),
+            (by_both, limit_of(key, None, None)),
             (by_user, limit_of(key, None)),
             (by_id, limit_of(key, client_id=client_id) if client_id else None),
             (by_id, limit_of(key, client_id=None)),
@@ -197,35 +201,35 @@ class Quotas:
 
     def _connection_limit(self, address: str) -> float | None:
         hosts = self._table.hosts
-        found = hosts.get(address)
-        if found is None:
-            found = next((values for host, values in hosts.items() if address in self._resolved(host)), None)
-        if found is not None:
-            return found.get(CONNECTION)
+        limits = hosts.get(address)
+        if limits is None:
+            limits = next((values for host, values in hosts.items() if address in self._resolved(host)), None)
+        if limits is not None:
+            return limits.get(CONNECTION)
         return self._table.limit(CONNECTION, ip=None)
 
     def _resolved(self, host: str) -> frozenset[str]:
         """Return the addresses of a host, which are looked up once, or an empty set if they are not known."""
-        known = self._addresses.get(host)
-        if known is None:
-            known = self._addresses[host] = frozenset()
+        addresses = self._addresses.get(host)
+        if addresses is None:
+            addresses = self._addresses[host] = frozenset()
             self._host_names().look_up(host, partial(self._addresses.__setitem__, host))
             # If the host was looked up before, `look_up` calls back before it returns.
-            known = self._addresses[host]
-        return known
+            addresses = self._addresses[host]
+        return addresses
 
     def _rate(self, key: str, client: Sharer, now_ms: float) -> Rate:
-        known = self._rates.get((key, client))
-        rate = Rate(self._samples, self._step_ms) if known is None else known[0]
-        if known is None and len(self._rates) >= self._full:
+        entry = self._rates.get((key, client))
+        rate = Rate(self._samples, self._step_ms) if entry is None else entry[0]
+        if entry is None and len(self._rates) >= self._full:
             self._forget(now_ms)
         self._rates[key, client] = rate, now_ms
         return rate
 
     def _forget(self, now_ms: float) -> None:
         """Drop clients that have been idle for long, then the longest idle ones."""
-        lately = [(client, each) for client, each in self._rates.items() if now_ms - each[1] < _MEMORY_MS]
-        if len(lately) >= _MOST_REMEMBERED:
-            lately = sorted(lately, key=lambda known: known[1][1])[_MOST_REMEMBERED // 2 :]
-        self._rates = dict(lately)
-        self._full = min(max(_REMEMBERED, 2 * len(lately)), _MOST_REMEMBERED)
+        recent = [(client, usage) for client, usage in self._rates.items() if now_ms - usage[1] < _IDLE_EXPIRY_MS]
+        if len(recent) >= _MAX_REMEMBERED:
+            recent = sorted(recent, key=lambda item: item[1][1])[_MAX_REMEMBERED // 2 :]
+        self._rates = dict(recent)
+        self._full = min(max(_FORGET_THRESHOLD, 2 * len(recent)), _MAX_REMEMBERED)

@@ -42,7 +42,7 @@ class Rate:
     def measure(self, now_ms: float) -> float:
         """Return the rate per second."""
         window = self.window_ms(now_ms)
-        return sum(each for _, each in self._steps) / (window / _SECOND_MS) if window else 0.0
+        return sum(value for _, value in self._steps) / (window / _SECOND_MS) if window else 0.0
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
         """Return the time until the rate falls to `limit` if nothing is added, or 0 if it is not above it."""

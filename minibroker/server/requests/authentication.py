@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.clock import Timer
-    from minibroker.cluster.routing.outcomes import Channel, Outcome, Take
+    from minibroker.cluster.routing.outcomes import Channel, FrameHandler, Outcome
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker.server.requests.session import Session
 
 
 _logger: Final = logging.getLogger(__name__)
 
-_LONGEST_MS: Final = 60_000
+_MAX_AUTHENTICATION_MS: Final = 60_000
 """The time from the connection to the last token. Kafka only limits it by `connections.max.idle.ms`, ten minutes."""
-_BETWEEN_REAUTHENTICATIONS_MS: Final = 1000
-_LONGEST_TOKEN: Final = 65_536
+_MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1000
+_MAX_TOKEN_BYTES: Final = 65_536
 """In bytes. The slowest mechanism reads such a token in 10 ms. Kafka only limits the whole request."""
-_MOST_REFUSED: Final = 2
+_MAX_REFUSED_API_VERSIONS: Final = 2
 """A client repeats ApiVersions once, in a version that the broker serves. Kafka sets no limit."""
 
 
@@ -91,9 +91,9 @@ class Authentication:
         self._mechanism = ""  # The session's mechanism, once it is authenticated.
         self._refused = 0  # The number of rejected ApiVersions requests.
         self._expires_ms: float | None = None  # On the monotonic clock.
-        self._began_again_ms: float | None = None
+        self._reauthenticated_ms: float | None = None
         self.by_token = False
-        self._timer: Timer | None = self._clock.call_later(_LONGEST_MS, self._give_up)
+        self._timer: Timer | None = self._clock.call_later(_MAX_AUTHENTICATION_MS, self._give_up)
 
     @property
     def takes_tokens(self) -> bool:
@@ -102,8 +102,8 @@ class Authentication:
 
     def is_early(self, error: Exception) -> bool:
         """Return whether a request failed because the client sent it before starting authentication."""
-        began = self._mechanism or self._state not in {_State.START, _State.HANDSHAKE}
-        return isinstance(error, IllegalSaslStateError) and not began
+        has_begun = self._mechanism or self._state not in {_State.START, _State.HANDSHAKE}
+        return isinstance(error, IllegalSaslStateError) and not has_begun
 
     def close(self) -> None:
         """Cancel the timer because the connection is closed."""
@@ -111,11 +111,11 @@ class Authentication:
             self._timer.cancel()
             self._timer = None
 
-    def before(self, take: Take) -> Take:
-        """Return a `Take` that handles authentication, and passes all later requests to `take`."""
+    def before(self, take: FrameHandler) -> FrameHandler:
+        """Return a `FrameHandler` that handles authentication, and passes all later requests to `take`."""
         return partial(self._accept, take)
 
-    def _accept(self, take: Take, frame: memoryview, session: Session) -> Outcome:
+    def _accept(self, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
         """Return the result of `take(frame, session)` if the request is allowed now.
 
         The errors of `take` are raised, too.
@@ -131,7 +131,7 @@ class Authentication:
         if self._state is _State.DONE:
             # Only sessions with a time limit (KIP-368) are watched. Others pay for one comparison.
             if self._expires_ms is not None:
-                self._watch(key, self._expires_ms)
+                self._check_session(key, self._expires_ms)
         elif self._state is _State.TOKENS:
             if key != ApiKey.SASL_AUTHENTICATE:
                 raise IllegalSaslStateError(f"{_name(key)} came during SASL authentication")
@@ -148,18 +148,20 @@ class Authentication:
     def _may_begin(self, key: int) -> bool:
         # ApiVersions is allowed once before the handshake (KIP-35), and again if its version was unknown.
         if self._state is _State.START:
-            return key == ApiKey.SASL_HANDSHAKE or (key == ApiKey.API_VERSIONS and self._refused < _MOST_REFUSED)
+            return key == ApiKey.SASL_HANDSHAKE or (
+                key == ApiKey.API_VERSIONS and self._refused < _MAX_REFUSED_API_VERSIONS
+            )
         return self._state is _State.HANDSHAKE and key == ApiKey.SASL_HANDSHAKE
 
-    def _watch(self, key: int, expires_ms: float) -> None:
+    def _check_session(self, key: int, expires_ms: float) -> None:
         """Start re-authentication if the client requests it, and end an expired session."""
         now_ms = self._clock.monotonic_ms()
         if key == ApiKey.SASL_HANDSHAKE and (
             # Without this interval (`KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS`) a client could keep the broker
             # busy with hashing passwords.
-            self._began_again_ms is None or now_ms - self._began_again_ms >= _BETWEEN_REAUTHENTICATIONS_MS
+            self._reauthenticated_ms is None or now_ms - self._reauthenticated_ms >= _MIN_REAUTHENTICATION_INTERVAL_MS
         ):
-            self._began_again_ms = now_ms
+            self._reauthenticated_ms = now_ms
             self._state = _State.HANDSHAKE
         elif now_ms > expires_ms:
             raise SessionExpiredError("the session has expired, and the client did not authenticate again")
@@ -262,7 +264,7 @@ class Authentication:
         """Return a delayed response that reports the failure and closes the connection."""
         kind = FAILED_LOGINS.format("no mechanism" if self._exchange is None else self._exchange.mechanism)
         message = f"{self._session.client_host} failed to authenticate: {escape_for_log(reason)}"
-        self._session.services.core.advised.advise(kind, message, message)
+        self._session.services.core.advice.advise(kind, message, message)
         self._state = _State.FAILED
         self._exchange = None
         self.close()
@@ -273,7 +275,7 @@ class Authentication:
 
     def _give_up(self) -> None:
         self._timer = None
-        _logger.info("%s did not authenticate within %d ms", self._session.client_host, _LONGEST_MS)
+        _logger.info("%s did not authenticate within %d ms", self._session.client_host, _MAX_AUTHENTICATION_MS)
         self._channel.abort()  # `end` would wait for responses that the client has not read.
 
 
@@ -323,8 +325,8 @@ class _BareAnswer(DelayedResponse):
 
 
 def _evaluate(exchange: SaslServer, token: bytes) -> bytes:
-    if len(token) > _LONGEST_TOKEN:
-        raise SaslError(f"a token of {len(token)} bytes is too long: {_LONGEST_TOKEN} are the most")
+    if len(token) > _MAX_TOKEN_BYTES:
+        raise SaslError(f"a token of {len(token)} bytes is too long: {_MAX_TOKEN_BYTES} are the most")
     return exchange.evaluate(token)
 
 

@@ -109,10 +109,10 @@ def topics_at(
         implied: Returns the targets that a request implies without naming them.
         answers_partitions: Whether the response has partitions that the request does not name.
     """
-    *within, listed, field = name.split(".") if "." in name else (name, "")
+    *within, list_field, field = name.split(".") if "." in name else (name, "")
     partitions, _, number = partition.partition(".")
-    found = TopicList(listed, field, partitions, number, ".".join(within))
-    return Names((found,), implied=implied, answers_partitions=answers_partitions)
+    topic_list = TopicList(list_field, field, partitions, number, ".".join(within))
+    return Names((topic_list,), implied=implied, answers_partitions=answers_partitions)
 
 
 def groups_at(field: str) -> Names:

@@ -15,11 +15,11 @@ class DelayedRead(DelayedResponse):
     It is waiting while it has a timer.
     """
 
-    __slots__ = ("_call", "_is_over", "_is_reading", "_logs", "_timer", "_woken")
+    __slots__ = ("_call", "_is_over", "_is_reading", "_is_scheduled", "_logs", "_timer")
 
     def __init__(self, call: Call, max_wait_ms: int, logs: Iterable[Log]) -> None:
         self._call = call
-        self._woken = False
+        self._is_scheduled = False
         self._is_over = False  # Whether the timeout has expired.
         self._is_reading = False
         self._logs: dict[Log, None] = {}
@@ -40,10 +40,10 @@ class DelayedRead(DelayedResponse):
             self._logs[log] = None
             log.add_append_listener(self._on_append)
 
-    def look_soon(self) -> None:
+    def read_soon(self) -> None:
         """Read again later, because the caller must send its own response first and may append more."""
-        if not self._woken:
-            self._woken = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
             self._schedule()
 
     def _schedule(self) -> None:
@@ -65,9 +65,9 @@ class DelayedRead(DelayedResponse):
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:
-            self._take_down(timer)
+            self._clean_up(timer)
 
-    def _take_down(self, timer: Timer) -> None:
+    def _clean_up(self, timer: Timer) -> None:
         """Cancel the timer, which is already detached, and remove all listeners."""
         timer.cancel()
         # A log may have thousands of delayed fetches, and a stale listener would be called forever.
@@ -79,11 +79,11 @@ class DelayedRead(DelayedResponse):
         """Remove listeners other than those of the logs."""
 
     def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
-        self.look_soon()
+        self.read_soon()
 
     def _look(self) -> None:
         if not self._is_reading:
-            self._woken = False
+            self._is_scheduled = False
             self._read()
 
     def _on_timeout(self) -> None:

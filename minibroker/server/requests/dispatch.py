@@ -114,7 +114,7 @@ _MAX_BYTES_UNKEPT: Final = 1 << 14
 """Larger requests are copied, since their handlers may need them for several slices. Produce copies its records."""
 _MAX_HEADER_BYTES: Final = 256
 """Calls with a longer header are not cached, since clients may send arbitrary tagged fields."""
-_APART: Final = frozenset(map(int, (ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS)))
+_SENT_AFTER_EARLIER: Final = frozenset(map(int, (ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS)))
 _FETCH: Final = ApiKey.FETCH
 _FETCHES: Final = frozenset({_FETCH, ApiKey.SHARE_FETCH})
 _UNSERVED: Final = (1, 0)
@@ -127,14 +127,16 @@ def accept(frame: memoryview, session: Session) -> Outcome:
         DecodeError: The frame is not a valid request.
         UnservedRequestError: The broker does not serve this API or version.
     """
-    return _take(frame, *call_of(frame, session))
+    return _serve_frame(frame, *call_of(frame, session))
 
 
-def _take(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
-    if call.may_wait and _has_to_wait(call):
-        request = _decoded(call.session.keep(frame), call, is_kept=True)
-        return in_slices(_after_loading(request, call, lambda: _served(request, call, correlation_id)), call.services)
-    return outcome_from(serve(_decoded(frame, call), call), call, correlation_id)
+def _serve_frame(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
+    if call.may_wait and _must_wait(call):
+        request = _decode(call.session.keep(frame), call, is_kept=True)
+        return in_slices(
+            _begin_after_loading(request, call, lambda: _served(request, call, correlation_id)), call.services
+        )
+    return outcome_from(serve(_decode(frame, call), call), call, correlation_id)
 
 
 def accept_plain(frame: memoryview, session: Session) -> Outcome:
@@ -148,7 +150,7 @@ def accept_plain(frame: memoryview, session: Session) -> Outcome:
         served = _serve_plain(frame, call)
         if served is not None:
             return make_answer((served[1], call, correlation_id, None))
-    return _take(frame, call, correlation_id)
+    return _serve_frame(frame, call, correlation_id)
 
 
 def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] | None:
@@ -167,7 +169,7 @@ def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] |
     try:
         response = call.plain.handle(values, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
-        response = _failed(_decoded(frame, call), call, error)
+        response = _failed(_decode(frame, call), call, error)
     return None if response is None else (values, response)
 
 
@@ -190,10 +192,10 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
                 values, response = served
                 entry = recording.begin_plain(channel, frame, call, values, began)
                 return make_answer((response, call, correlation_id, entry))
-        waits = call.may_wait and _has_to_wait(call)
+        waits = call.may_wait and _must_wait(call)
         if waits:
             frame = session.keep(frame)
-        request = _decoded(frame, call, is_kept=waits)
+        request = _decode(frame, call, is_kept=waits)
     except Exception as error:
         recording.begin(channel, frame, session, began).fail(error, frame)
         raise
@@ -206,7 +208,7 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
                     return faults.serve(channel, request, call, entry)
                 return _served(request, call, correlation_id, entry)
 
-            outcome = in_slices(_after_loading(request, call, begin) if waits else begin(), session.services)
+            outcome = in_slices(_begin_after_loading(request, call, begin) if waits else begin(), session.services)
         else:
             outcome = outcome_from(serve(request, call), call, correlation_id, entry)
     except Exception as error:
@@ -231,13 +233,13 @@ def call_of(frame: memoryview, session: Session) -> tuple[Call, int]:
         raise
     call = session.calls.get(key)
     if call is None or frame[_HEADER_AT : call.body] != call.header:
-        call = _bind(frame, session)
+        call = _create_call(frame, session)
         if call.decode is not None and len(call.header) <= _MAX_HEADER_BYTES:
             session.calls[key] = call
     return call, correlation_id
 
 
-def _bind(frame: memoryview, session: Session) -> Call:
+def _create_call(frame: memoryview, session: Session) -> Call:
     """Create the call for a request's API, version and client id."""
     services = session.services
     header = read_request_header(frame)
@@ -270,7 +272,7 @@ def _bind(frame: memoryview, session: Session) -> Call:
     return call
 
 
-def _decoded(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
+def _decode(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
     """Decode a request, or return None for ApiVersions in an unsupported version.
 
     Args:
@@ -289,7 +291,7 @@ def _decoded(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
         raise decode_error(call.endpoint.request, call.api_version, error, len(frame) - call.body) from None
 
 
-def _has_to_wait(call: Call) -> bool:
+def _must_wait(call: Call) -> bool:
     """Return whether a request must wait until groups are loaded."""
     return call.endpoint.is_about_groups and call.services.is_loading_groups
 
@@ -299,7 +301,7 @@ def _served(request: Any, call: Call, correlation_id: int, entry: Any = None) ->
     return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
 
 
-def _after_loading(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach[Outcome]:
+def _begin_after_loading(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach[Outcome]:
     """Wait until the groups in a request are loaded, then call `begin`. Handlers reject groups that failed to load."""
     store, node = call.services.groups.store, call.session.node
     groups = targets.groups_of(call.endpoint.names, request)
@@ -327,8 +329,8 @@ def outcome_from(response: Any, call: Call, correlation_id: int, entry: Any = No
         except StopIteration as end:
             response = end.value
         else:
-            rest = then(steps, lambda result: outcome_of(result, call, correlation_id, entry))
-            return in_slices(rest, call.services)
+            remaining = then(steps, lambda result: outcome_of(result, call, correlation_id, entry))
+            return in_slices(remaining, call.services)
     return outcome_of(response, call, correlation_id, entry)
 
 
@@ -389,13 +391,13 @@ def in_slices(work: Any, services: Services) -> Outcome:
     return outcome
 
 
-def comes_apart(frame: memoryview) -> bool:
+def must_send_earlier_first(frame: memoryview) -> bool:
     """Return whether earlier responses must be sent before the request in `frame` is served.
 
     The request may delete files that an earlier fetch response will be read from. Or its response takes longer to
     encode than to build, and encoding counts towards the time limit for the requests of one connection.
     """
-    return len(frame) > 1 and frame[1] in _APART  # All API keys are less than 256.
+    return len(frame) > 1 and frame[1] in _SENT_AFTER_EARLIER  # All API keys are less than 256.
 
 
 def hasten(waiting: Waiting, reader: FrameReader, session: Session) -> None:
@@ -416,7 +418,7 @@ def _hastens(frame: memoryview, session: Session) -> bool:
         key = call.endpoint.route.key
         if call.decode is None or key not in _FETCHES:
             return True
-        request = _decoded(frame, call)
+        request = _decode(frame, call)
     except (DecodeError, UnservedRequestError):
         return False
     if key is not _FETCH:

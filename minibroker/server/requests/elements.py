@@ -33,15 +33,22 @@ def for_each_partition(
         topic_of: Returns the result of a topic for the topic and the results of its partitions.
         conclude: Returns the response for the results of the topics.
     """
-    listed = [getattr(topic, field) for topic in topics]
+    partition_lists = [getattr(topic, field) for topic in topics]
 
     def by_topic(results: list[Any]) -> Any:
-        left = iter(results)
+        remaining = iter(results)
         return conclude(
-            [topic_of(topic, list(islice(left, len(each)))) for topic, each in zip(topics, listed, strict=True)]
+            [
+                topic_of(topic, list(islice(remaining, len(partitions))))
+                for topic, partitions in zip(topics, partition_lists, strict=True)
+            ]
         )
 
-    pairs = ((topic, partition) for topic, each in zip(topics, listed, strict=True) for partition in each)
+    pairs = (
+        (topic, partition)
+        for topic, partitions in zip(topics, partition_lists, strict=True)
+        for partition in partitions
+    )
     return ForEach(pairs, lambda pair: answer(*pair), by_topic)
 
 
@@ -66,7 +73,7 @@ def described_groups(
 
     def describe_one(group_id: str) -> Any:
         try:
-            described: Any = describe(_existing(groups, group_id, call), call)
+            described: Any = describe(_get_group(groups, group_id, call), call)
         except GroupRefusedError as error:
             return make(
                 error_code=error.code,
@@ -84,7 +91,7 @@ def described_groups(
     return ForEach(request.group_ids, describe_one, conclude)
 
 
-def _existing(groups: ModernGroups[G], group_id: str, call: Call) -> G:
+def _get_group(groups: ModernGroups[G], group_id: str, call: Call) -> G:
     """Return the group.
 
     Raises:

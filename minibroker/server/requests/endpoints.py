@@ -75,13 +75,13 @@ def endpoint(key: int) -> Endpoint:
     Raises:
         UnservedRequestError: The API is not served.
     """
-    known = _ENDPOINTS.get(key)
-    if known is None:
+    loaded = _ENDPOINTS.get(key)
+    if loaded is None:
         route = _ROUTE_BY_KEY.get(key)
         if route is None:
             raise UnservedRequestError(f"API key {key} is not served")
-        known = _ENDPOINTS[key] = _loaded(route)
-    return known
+        loaded = _ENDPOINTS[key] = _loaded(route)
+    return loaded
 
 
 @cache
@@ -100,15 +100,15 @@ def _loaded(route: Route) -> Endpoint:
     schema = schema_of(request)
     versions = range(schema.versions.first, schema.versions.last + 1)
     flexible = frozenset(version for version in versions if version in schema.flexible)
-    with_ids = frozenset(version for version in versions if _names_ids(request, version))
+    with_ids = frozenset(version for version in versions if _has_topic_ids(request, version))
     handler = declarations.HANDLERS[route.key]
     return Endpoint(route, api, request, response, flexible, with_ids, *handler, _needs_groups(request, handler.names))
 
 
-def _names_ids(cls: type[Any], version: int) -> bool:
+def _has_topic_ids(cls: type[Any], version: int) -> bool:
     return any(
         version in field.present
-        and (field.name == "topic_id" or (isinstance(field.kind, type) and _names_ids(field.kind, version)))
+        and (field.name == "topic_id" or (isinstance(field.kind, type) and _has_topic_ids(field.kind, version)))
         for field in fields_of(cls)
     )
 

@@ -14,9 +14,9 @@ from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.cluster.routing.slices import then
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.refusals import MergedAnswer, error_answer, merged, part_answer
-from minibroker.server.requests.requirements import AUTHORIZATION_FAILED, Each
-from minibroker.server.requests.targets import has_list, names_of, only
+from minibroker.server.requests.refusals import MergedAnswer, error_answer, merge_response, partial_error_answer
+from minibroker.server.requests.requirements import AUTHORIZATION_FAILED, ElementRule
+from minibroker.server.requests.targets import has_list, names_of, select_targets
 from minibroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -48,25 +48,29 @@ def serve(request: Any, call: Call) -> Any:
             # Like Kafka, close the connection. A producer that expects no response can only detect an error that way.
             _check_acks(endpoint, request, code)
             return error_answer(endpoint, request, call.api_version, code)
-    each = endpoint.needs.each_of(request)
-    denied = None if each is None else _denied(request, each, call)
-    if each is None or not denied:
+    element_rule = endpoint.needs.each_of(request)
+    denied = None if element_rule is None else _denied(request, element_rule, call)
+    if element_rule is None or not denied:
         return endpoint.handle(request, call)
-    code = AUTHORIZATION_FAILED[each.resource_type]
+    code = AUTHORIZATION_FAILED[element_rule.resource_type]
     if not has_list(endpoint, call.api_version):
         return error_answer(endpoint, request, call.api_version, code)
-    return _serve_rest(request, call, code, lambda target: _NAME_OF[each.resource_type](target) in denied)
+    return _serve_rest(request, call, code, lambda target: _NAME_OF[element_rule.resource_type](target) in denied)
 
 
-def _denied(request: Any, each: Each, call: Call) -> set[str]:
+def _denied(request: Any, element_rule: ElementRule, call: Call) -> set[str]:
     """Return the names in a request for which the client lacks the right. Unknown ids are ignored."""
     denied = {
         name
         for name in names_of(call.endpoint.names, request, call.core, call.api_version)
-        if name is not None and not call.allows(each.operation, each.resource_type, name)
+        if name is not None and not call.allows(element_rule.operation, element_rule.resource_type, name)
     }
     # The exemption is checked last, because most clients have the individual rights and each denial is logged.
-    if denied and each.exempt is not None and call.allows(each.exempt, ResourceType.CLUSTER, CLUSTER_NAME):
+    if (
+        denied
+        and element_rule.exempt is not None
+        and call.allows(element_rule.exempt, ResourceType.CLUSTER, CLUSTER_NAME)
+    ):
         return set()
     return denied
 
@@ -74,16 +78,18 @@ def _denied(request: Any, each: Each, call: Call) -> set[str]:
 def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[Target], bool]) -> Any:
     """Serve the permitted names of a request, and merge errors for the others into the response."""
     endpoint = call.endpoint
-    errors = part_answer(endpoint, only(endpoint.names, request, is_denied, call.core), call.api_version, code)
+    errors = partial_error_answer(
+        endpoint, select_targets(endpoint.names, request, is_denied, call.core), call.api_version, code
+    )
     # The handler gets a request without the denied names, so no handler can forget to check rights.
-    allowed = only(endpoint.names, request, lambda target: not is_denied(target), call.core)
+    allowed = select_targets(endpoint.names, request, lambda target: not is_denied(target), call.core)
 
     def with_errors(served: Any) -> Any:
         _check_acks(endpoint, request, code)
         if isinstance(served, DelayedResponse):
-            return MergedAnswer(served, lambda response: merged(response, errors))
+            return MergedAnswer(served, lambda response: merge_response(response, errors))
         # An error of the whole request is returned alone.
-        return served if getattr(served, "error_code", 0) else merged(served, errors)
+        return served if getattr(served, "error_code", 0) else merge_response(served, errors)
 
     return then(endpoint.handle(allowed, call), with_errors)
 

@@ -26,11 +26,11 @@ def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | No
     durability = call.core.durability
     if not durability.is_behind:
         return response
-    held = DelayedMetadataResponse(response, refused or (lambda: refusal(request, call)))
-    if durability.wait(held.release):  # The thread has already finished.
-        held.cancel()
+    delayed = DelayedMetadataResponse(response, refused or (lambda: refusal(request, call)))
+    if durability.wait(delayed.release):  # The thread has already finished.
+        delayed.cancel()
         return response
-    return held
+    return delayed
 
 
 def refusal(request: Any, call: Call) -> Any:
@@ -45,11 +45,11 @@ class DelayedMetadataResponse(DelayedResponse):
     def __init__(self, response: Any, refused: Callable[[], Any]) -> None:
         self._response = response
         self._refused = refused
-        self._is_wanted = True
+        self._is_pending = True
 
     def cancel(self) -> None:
         """Drop the response because the client disconnected."""
-        self._is_wanted = False
+        self._is_pending = False
 
     def waits_for(self) -> str:
         """Return what the response waits for."""
@@ -57,6 +57,6 @@ class DelayedMetadataResponse(DelayedResponse):
 
     def release(self, is_durable: bool) -> None:  # noqa: FBT001 - a callback with one argument
         """Deliver the response, or an error if the changes are not on disk."""
-        if self._is_wanted:
-            self._is_wanted = False
+        if self._is_pending:
+            self._is_pending = False
             self.deliver(self._response if is_durable else self._refused())

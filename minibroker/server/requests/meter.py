@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.clock import Clock, Timer
-    from minibroker.cluster.routing.outcomes import Take
+    from minibroker.cluster.routing.outcomes import FrameHandler
     from minibroker.server.quotas.manager import Quotas
     from minibroker.server.requests.session import Session
 
@@ -38,11 +38,11 @@ class Meter:
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
 
-    def before(self, take: Take) -> Take:
-        """Return a `Take` that measures the requests served by `take`."""
+    def before(self, take: FrameHandler) -> FrameHandler:
+        """Return a `FrameHandler` that measures the requests served by `take`."""
         return partial(self._meter, take)
 
-    def _meter(self, take: Take, frame: memoryview, session: Session) -> Outcome:
+    def _meter(self, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
         """Serve a request with `take`, and charge its cost."""
         header = read_request_header(frame)
         begin = perf_counter_ns()
@@ -61,14 +61,14 @@ class Meter:
 
     def _charge(self, session: Session, client_id: str, produced: int, outcome: Outcome, spent_s: float) -> Outcome:
         """Charge the cost of a request, and throttle its client if it exceeds a quota."""
-        wait_ms = self._quotas.used(session, client_id, spent_s, produced)
+        wait_ms = self._quotas.record_request(session, client_id, spent_s, produced)
         if not wait_ms:
             return outcome
         if isinstance(outcome, Waiting):
             return outcome._replace(delayed=_Throttled(outcome.delayed, session, wait_ms))
         session.muted_ms = max(session.muted_ms, wait_ms)
         if outcome is not None:
-            _tell(outcome.response, wait_ms)
+            _set_throttle_time(outcome.response, wait_ms)
         return outcome
 
 
@@ -77,7 +77,7 @@ class _Throttled(DelayedResponse):
 
     def __init__(self, inner: DelayedResponse, session: Session, wait_ms: int) -> None:
         self._inner = inner
-        inner.deliver = partial(self._pass_on, session, wait_ms)
+        inner.deliver = partial(self._deliver, session, wait_ms)
 
     def cancel(self) -> None:
         """Cancel the request because its client disconnected."""
@@ -91,9 +91,9 @@ class _Throttled(DelayedResponse):
         """Return what the response waits for."""
         return self._inner.waits_for()
 
-    def _pass_on(self, session: Session, wait_ms: int, response: Any) -> None:
+    def _deliver(self, session: Session, wait_ms: int, response: Any) -> None:
         session.muted_ms = max(session.muted_ms, wait_ms)
-        _tell(response, wait_ms)
+        _set_throttle_time(response, wait_ms)
         self.deliver(response)
 
 
@@ -112,6 +112,6 @@ class Muted(DelayedResponse):
         return "its quota to have room again"
 
 
-def _tell(response: Any, wait_ms: int) -> None:
+def _set_throttle_time(response: Any, wait_ms: int) -> None:
     if hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)

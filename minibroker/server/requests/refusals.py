@@ -1,8 +1,8 @@
 """Error responses in Kafka's form, for a whole request or some of its elements.
 
 `error_answer` equals the result of `AbstractRequest.getErrorResponse` in the newest Kafka that has the request version
-(4.4, or 3.9 for versions that Kafka 4 dropped). `part_answer` sets the error in the innermost elements, for requests of
-which only some partitions fail. `merged` combines it with the response for the others.
+(4.4, or 3.9 for versions that Kafka 4 dropped). `partial_error_answer` sets the error in the innermost elements, for
+requests of which only some partitions fail. `merge_response` combines it with the response for the others.
 
 Both traverse the request and response classes in parallel. Each response list with an error code gets an element for
 each element of the request's list, matched by name, id or index. The traversal is planned once per API and version.
@@ -80,7 +80,7 @@ class _Level(NamedTuple):
             values[self.plain] = element
         if self.inner is not None:
             name, source, level = self.inner
-            values[name] = [level.build(each, code) for each in getattr(element, source) or ()]
+            values[name] = [level.build(child, code) for child in getattr(element, source) or ()]
         return self.make(**values)
 
 
@@ -89,29 +89,29 @@ _PLANS: Final[dict[tuple[type[Any], int, bool], _Level]] = {}
 
 def error_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode) -> Any:
     """Return the response that refuses a whole request."""
-    by_hand = endpoint.refusal.whole
-    if by_hand is not None:
-        return by_hand(request, version, code)
+    build = endpoint.refusal.whole
+    if build is not None:
+        return build(request, version, code)
     return _plan(endpoint, version, parts=False).build(request, code)
 
 
-def part_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode) -> Any:
+def partial_error_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode) -> Any:
     """Return the response that refuses each partition, or topic, of a request."""
     if not endpoint.names.topics:  # Elements without topics are refused as a whole.
         return error_answer(endpoint, request, version, code)
-    by_hand = endpoint.refusal.parts
-    if by_hand is not None:
-        return by_hand(request, version, code)
+    build = endpoint.refusal.parts
+    if build is not None:
+        return build(request, version, code)
     return _plan(endpoint, version, parts=True).build(request, code)
 
 
 def _plan(endpoint: Endpoint, version: int, *, parts: bool) -> _Level:
     key = (endpoint.response, version, parts)
-    known = _PLANS.get(key)
-    if known is None:
+    plan = _PLANS.get(key)
+    if plan is None:
         planner = _Planner(endpoint.refusal, version, parts)
-        known = _PLANS[key] = planner.level(endpoint.response, endpoint.request, is_top=True)
-    return known
+        plan = _PLANS[key] = planner.level(endpoint.response, endpoint.request, is_top=True)
+    return plan
 
 
 class _Planner(NamedTuple):
@@ -128,11 +128,11 @@ class _Planner(NamedTuple):
         if inner is not None and self.parts:
             code = ""
         copied, plain = ((), "") if is_top else self._matched(fields, request)
-        taken = {code, plain, *dict(copied), inner and inner[0]}
+        handled = {code, plain, *dict(copied), inner and inner[0]}
         values: dict[str, Any] = {}
         lists: list[str] = []
         for field in fields:
-            if field.name in taken or not (field.required or field.name in self.refusal.values):
+            if field.name in handled or not (field.required or field.name in self.refusal.values):
                 continue
             empty: Any = [] if field.is_array else None if self.version in field.nullable else field.default()
             value = self.refusal.values.get(field.name, empty)
@@ -147,8 +147,11 @@ class _Planner(NamedTuple):
         """Return the first response list with error codes, and the first request list that it is built from."""
         if isinstance(request, WireType):
             return None
-        source = next((each for each in fields_of(request) if each.is_array and self.version in each.present), None)
-        field = next((each for each in fields if each.is_array and self._has_code(each.kind)), None)
+        source = next(
+            (candidate for candidate in fields_of(request) if candidate.is_array and self.version in candidate.present),
+            None,
+        )
+        field = next((candidate for candidate in fields if candidate.is_array and self._has_code(candidate.kind)), None)
         if source is None or field is None:
             return None
         assert not isinstance(field.kind, WireType)
@@ -166,9 +169,13 @@ class _Planner(NamedTuple):
         identities = [field for field in fields if field.name in _MEANINGS]
         if isinstance(request, WireType):
             return (), next((field.name for field in identities if field.kind is request), "")
-        given = {field.name for field in fields_of(request)}
-        sources = ((each.name, (each.name, *_MEANINGS[each.name])) for each in identities)
-        return tuple((name, next(filter(given.__contains__, names))) for name, names in sources if given & {*names}), ""
+        request_fields = {field.name for field in fields_of(request)}
+        sources = ((identity.name, (identity.name, *_MEANINGS[identity.name])) for identity in identities)
+        return tuple(
+            (name, next(filter(request_fields.__contains__, names)))
+            for name, names in sources
+            if request_fields & {*names}
+        ), ""
 
 
 _IDENTIFYING: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")
@@ -190,27 +197,27 @@ class MergedAnswer(DelayedResponse):
         return self._inner.waits_for()
 
 
-def merged(served: Any, refused: Any) -> Any:
+def merge_response(served: Any, refused: Any) -> Any:
     """Merge the topics, partitions and other elements of `refused` into `served`, a response of the same API."""
     for field in dataclasses.fields(served):
-        here, there = getattr(served, field.name), getattr(refused, field.name)
-        if isinstance(there, list) and there:
-            setattr(served, field.name, _merged_lists(here or [], cast("Sequence[Any]", there)))
+        served_value, refused_value = getattr(served, field.name), getattr(refused, field.name)
+        if isinstance(refused_value, list) and refused_value:
+            setattr(served, field.name, _merge_lists(served_value or [], cast("Sequence[Any]", refused_value)))
     return served
 
 
-def _merged_lists(here: list[Any], there: Sequence[Any]) -> list[Any]:
-    served = {_identity(element): element for element in here}
-    for element in there:
+def _merge_lists(served_list: list[Any], refused_list: Sequence[Any]) -> list[Any]:
+    served_by_name = {_identity(element): element for element in served_list}
+    for element in refused_list:
         name = _identity(element)
-        same = None if name is None else served.get(name)
-        if same is None:
-            here.append(element)
+        match = None if name is None else served_by_name.get(name)
+        if match is None:
+            served_list.append(element)
         else:
-            merged(same, element)
-    return here
+            merge_response(match, element)
+    return served_list
 
 
 def _identity(element: Any) -> Any:
     """Return the name or id of an element such as a topic, or None."""
-    return next((named for name in _IDENTIFYING if (named := getattr(element, name, ZERO_UUID)) != ZERO_UUID), None)
+    return next((value for name in _IDENTIFYING if (value := getattr(element, name, ZERO_UUID)) != ZERO_UUID), None)

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from minibroker.cluster.routing.outcomes import Channel, Take
+from minibroker.cluster.routing.outcomes import Channel, FrameHandler
 from minibroker.server.requests.dispatch import accept, accept_plain, accept_recorded
 from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from minibroker.server.requests.authentication import Authentication
 
 
-def compose(services: Services, authentication: "Authentication | None", channel: Channel) -> Take:
+def compose(services: Services, authentication: "Authentication | None", channel: Channel) -> FrameHandler:
     """Return `accept` with the interceptors that are currently needed: recording, authentication and meter."""
     recording = services.recording
-    take: Take
+    take: FrameHandler
     if recording is not None:
         take = partial(accept_recorded, recording, services.faults or None, channel)
     else:  # Authorization and quotas inspect whole messages.

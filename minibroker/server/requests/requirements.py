@@ -38,14 +38,14 @@ Check = Callable[[Any, "Call"], ErrorCode]
 """Checks a whole request, and returns an error code or NONE."""
 
 
-class Whole(NamedTuple):
+class RequestRule(NamedTuple):
     """A rule about a whole request, and its text in the documentation."""
 
     check: Check
     text: str
 
 
-class Each(NamedTuple):
+class ElementRule(NamedTuple):
     """The right needed for each topic, group or transactional id of a request. Only elements without it are refused.
 
     Attributes:
@@ -61,8 +61,8 @@ class Each(NamedTuple):
     @property
     def text(self) -> str:
         """The text in the documentation."""
-        each = f"{self.operation.name} on each {_WORDS[self.resource_type]}"
-        return each if self.exempt is None else f"{self.exempt.name} on the cluster, or {each}"
+        description = f"{self.operation.name} on each {_WORDS[self.resource_type]}"
+        return description if self.exempt is None else f"{self.exempt.name} on the cluster, or {description}"
 
 
 class Requirement(NamedTuple):
@@ -74,19 +74,19 @@ class Requirement(NamedTuple):
         handler: A description of the rights checked by the handler, or empty.
     """
 
-    whole: tuple[Whole, ...] = ()
-    each: Each | None = None
+    whole: tuple[RequestRule, ...] = ()
+    each: ElementRule | None = None
     handler: str = ""
 
     def __and__(self, other: Requirement) -> Requirement:
         return Requirement(self.whole + other.whole, self.each or other.each, self.handler or other.handler)
 
-    def each_of(self, request: Any) -> Each | None:
+    def each_of(self, request: Any) -> ElementRule | None:
         """Return the right for each name in this request, or None."""
         if self.each is None or self.each.resource_type is not ResourceType.ANY:
             return self.each
         kind = _KEYS.get(request.key_type)
-        return None if kind is None else Each(self.each.operation, kind)
+        return None if kind is None else ElementRule(self.each.operation, kind)
 
     @property
     def text(self) -> str:
@@ -110,17 +110,17 @@ NOTHING: Final = Requirement()
 
 def on_each(operation: Operation, resource_type: ResourceType, exempt: Operation | None = None) -> Requirement:
     """Require a right on each topic, group or transactional id, or the right `exempt` on the cluster."""
-    return Requirement(each=Each(operation, resource_type, exempt))
+    return Requirement(each=ElementRule(operation, resource_type, exempt))
 
 
 def on_cluster(*any_of: Operation) -> Requirement:
     """Require one of several rights on the cluster."""
 
     def check(_request: Any, call: Call) -> ErrorCode:
-        allowed = any(call.allows(each, ResourceType.CLUSTER, CLUSTER_NAME) for each in any_of)
+        allowed = any(call.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME) for operation in any_of)
         return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
-    return checked(check, f"{' or '.join(each.name for each in any_of)} on the cluster")
+    return checked(check, f"{' or '.join(operation.name for operation in any_of)} on the cluster")
 
 
 def on_group(operation: Operation) -> Requirement:
@@ -141,7 +141,7 @@ def on_transactional_id(operation: Operation) -> Requirement:
 
 def checked(check: Check, text: str) -> Requirement:
     """Declare a rule about the whole request, and its text in the documentation."""
-    return Requirement((Whole(check, text),))
+    return Requirement((RequestRule(check, text),))
 
 
 def asked_by_handler(text: str) -> Requirement:
@@ -169,7 +169,7 @@ def authorized_operations(call: Call, resource_type: ResourceType, name: str) ->
     """Return the client's allowed operations on a resource as a bit field, or all of them without an authorizer."""
     operations = SUPPORTED_OPERATIONS[resource_type]
     if resource_type is ResourceType.GROUP and call.services.is_before("4.0"):
-        operations = tuple(each for each in operations if each not in _OF_GROUPS_SINCE_4_0)
+        operations = tuple(operation for operation in operations if operation not in _OF_GROUPS_SINCE_4_0)
     authorizer = call.services.authorizer
     return to_bit_field(
         operations if authorizer is None else authorizer.operations(call.session, resource_type, name, operations)

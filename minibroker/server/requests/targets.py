@@ -2,7 +2,7 @@
 
 Requests name them in a few forms: lists of topics with lists of partitions, lists of names, single fields, and lists of
 these within transactions, markers or groups. Each handler declares the form of its requests (`declarations.Names`).
-`targets_of` reads the targets, and `only` reduces a request to some of them.
+`targets_of` reads the targets, and `select_targets` reduces a request to some of them.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
 Keep = Callable[[Target], bool]
 
-_NAMED: Final[dict[int, frozenset[str]]] = {}
+_FIELDS_BY_API: Final[dict[int, frozenset[str]]] = {}
 _FIELDS_OF_TRANSACTION: Final = ("transactional_id", "v3_and_below_transactional_id")
 
 
-def named_by(endpoint: Endpoint) -> frozenset[str]:
+def target_fields(endpoint: Endpoint) -> frozenset[str]:
     """Return the fields of `Target` that requests of an API can have."""
-    known = _NAMED.get(endpoint.route.key)
-    if known is None:
-        known = _NAMED[endpoint.route.key] = frozenset(_fields_of_targets(endpoint.names, endpoint.request))
-    return known
+    fields = _FIELDS_BY_API.get(endpoint.route.key)
+    if fields is None:
+        fields = _FIELDS_BY_API[endpoint.route.key] = frozenset(_fields_of_targets(endpoint.names, endpoint.request))
+    return fields
 
 
 def _fields_of_targets(names: Names, request: type[Any]) -> set[str]:
-    found: set[str] = set()
+    target_names: set[str] = set()
     if names.topics:
-        found.add("topic")
-    if names.answers_partitions or any(each.partitions for each in names.topics):
-        found.add("partition")
+        target_names.add("topic")
+    if names.answers_partitions or any(topic_list.partitions for topic_list in names.topics):
+        target_names.add("partition")
     if names.resources:
-        found |= {"topic", "group"}
+        target_names |= {"topic", "group"}
     if names.keys is not None:
-        found |= {names.keys.kind} if names.keys.kind else {"group", "transactional_id"}
+        target_names |= {names.keys.kind} if names.keys.kind else {"group", "transactional_id"}
     fields = {field.name for field in fields_of(request)}
     if "group_id" in fields:
-        found.add("group")
+        target_names.add("group")
     if not fields.isdisjoint(_FIELDS_OF_TRANSACTION):
-        found.add("transactional_id")
-    return found
+        target_names.add("transactional_id")
+    return target_names
 
 
 def has_list(endpoint: Endpoint, version: int) -> bool:
@@ -71,29 +71,29 @@ def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...
     implied = () if names.implied is None else names.implied(request, call)
     if not implied:
         return ()
-    named = tuple(_walk(names, request, call.core))
-    return tuple(dict.fromkeys((*named, *implied))) if named else implied
+    named_targets = tuple(_walk(names, request, call.core))
+    return tuple(dict.fromkeys((*named_targets, *implied))) if named_targets else implied
 
 
 def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...]:
     """Return the targets of a request of an API without implied targets."""
     if request is None:
         return (Target(),)
-    found = tuple(_walk(names, request, core))
-    return found or (Target(group=_field(request, "group_id"), transactional_id=_transactional_id(request)),)
+    targets = tuple(_walk(names, request, core))
+    return targets or (Target(group=_field(request, "group_id"), transactional_id=_transactional_id(request)),)
 
 
 def names_of(names: Names, request: Any, core: Core, version: int) -> list[str | None]:
     """Return the topics that a request names, or its groups or transactional ids. Unknown topic ids are None."""
-    found: list[str | None] = []
+    topic_names: list[str | None] = []
     for shape in names.topics:
         for holder in getattr(request, shape.within) if shape.within else (request,):
             for topic in getattr(holder, shape.topics) or ():
                 name = _name(shape, topic, core)
-                found.append(name if name or _has_name(shape, topic, version) else None)
+                topic_names.append(name if name or _has_name(shape, topic, version) else None)
     if names.keys is not None:
-        found += _keys(names.keys, request)
-    return found
+        topic_names += _keys(names.keys, request)
+    return topic_names
 
 
 def groups_of(names: Names, request: Any) -> list[str]:
@@ -108,8 +108,8 @@ def groups_of(names: Names, request: Any) -> list[str]:
 
 
 def _keys(keys: KeyList, request: Any) -> list[str]:
-    listed: list[str] = getattr(request, keys.field)
-    return listed or ([getattr(request, keys.single)] if keys.single else [])
+    listed_keys: list[str] = getattr(request, keys.field)
+    return listed_keys or ([getattr(request, keys.single)] if keys.single else [])
 
 
 def _key(keys: KeyList, request: Any, key: str) -> Target:
@@ -129,14 +129,14 @@ def _walk(names: Names, request: Any, core: Core) -> Iterator[Target]:
 
 
 def _walk_topics(shape: TopicList, holder: Any, request: Any, core: Core) -> Iterator[Target]:
-    listed = getattr(holder, shape.topics)
-    if not listed and not shape.within:  # This is the case in an incremental fetch.
+    topics = getattr(holder, shape.topics)
+    if not topics and not shape.within:  # This is the case in an incremental fetch.
         return
     group = _field(holder, "group_id") or _field(request, "group_id")
     transactional_id = _transactional_id(holder) or _transactional_id(request)
-    if not listed:
+    if not topics:
         yield Target(group=group, transactional_id=transactional_id)
-    for topic in listed or ():
+    for topic in topics or ():
         name = _name(shape, topic, core)
         if not shape.partitions:
             yield Target(name, None, group, transactional_id)
@@ -152,10 +152,10 @@ def _name(shape: TopicList, topic: Any, core: Core) -> str | None:
         return name
     topic_id: bytes = getattr(topic, "topic_id", ZERO_UUID)
     if topic_id != ZERO_UUID:
-        known = core.topics.with_id(topic_id)
-        return None if known is None else known.name
-    named: str | None = getattr(topic, shape.name)
-    return named
+        topic_with_id = core.topics.with_id(topic_id)
+        return None if topic_with_id is None else topic_with_id.name
+    topic_name: str | None = getattr(topic, shape.name)
+    return topic_name
 
 
 def _has_name(shape: TopicList, topic: Any, version: int) -> bool:
@@ -179,7 +179,7 @@ def _transactional_id(message: Any) -> str | None:
     return next((value for name in _FIELDS_OF_TRANSACTION if (value := _field(message, name))), None)
 
 
-def only(names: Names, request: Any, keep: Keep, core: Core) -> Any:
+def select_targets(names: Names, request: Any, keep: Keep, core: Core) -> Any:
     """Return a copy of a request with only the targets that `keep` accepts. Empty lists of elements are removed.
 
     A request without lists is returned unchanged.
@@ -192,12 +192,14 @@ def only(names: Names, request: Any, keep: Keep, core: Core) -> Any:
         holders: list[Any] = []
         for holder in getattr(request, shape.within):
             topics = _only_topics(shape, holder, request, keep, core)
-            alone = Target(group=_field(holder, "group_id"), transactional_id=_transactional_id(holder))
-            if topics or (not getattr(holder, shape.topics) and keep(alone)):
+            holder_target = Target(group=_field(holder, "group_id"), transactional_id=_transactional_id(holder))
+            if topics or (not getattr(holder, shape.topics) and keep(holder_target)):
                 holders.append(dataclasses.replace(holder, **{shape.topics: topics}))
         changes[shape.within] = holders
     if names.resources:
-        changes[names.resources] = [each for each in getattr(request, names.resources) if keep(_resource(each))]
+        changes[names.resources] = [
+            resource for resource in getattr(request, names.resources) if keep(_resource(resource))
+        ]
     keys = names.keys
     if keys is not None:
         changes[keys.field] = [key for key in getattr(request, keys.field) if keep(_key(keys, request, key))]
@@ -205,17 +207,17 @@ def only(names: Names, request: Any, keep: Keep, core: Core) -> Any:
 
 
 def _only_topics(shape: TopicList, holder: Any, request: Any, keep: Keep, core: Core) -> Any:
-    listed = getattr(holder, shape.topics)
-    if listed is None:
+    topics = getattr(holder, shape.topics)
+    if topics is None:
         return None
     group = _field(holder, "group_id") or _field(request, "group_id")
     transactional_id = _transactional_id(holder) or _transactional_id(request)
-    kept: list[Any] = []
-    for topic in listed:
+    selected: list[Any] = []
+    for topic in topics:
         name = _name(shape, topic, core)
         if not shape.partitions:
             if keep(Target(name, None, group, transactional_id)):
-                kept.append(topic)
+                selected.append(topic)
             continue
         partitions = [
             partition
@@ -225,5 +227,5 @@ def _only_topics(shape: TopicList, holder: Any, request: Any, keep: Keep, core: 
             )
         ]
         if partitions:
-            kept.append(dataclasses.replace(topic, **{shape.partitions: partitions}))
-    return kept
+            selected.append(dataclasses.replace(topic, **{shape.partitions: partitions}))
+    return selected

@@ -17,11 +17,11 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.advice import (
     CONNECTIONS,
     LOST_GROUPS,
+    MAX_LINES_PER_PERIOD,
+    MAX_SUBJECTS,
     MISSING_TOPICS,
-    MOST_KEPT,
-    MOST_LINES,
     PERIOD_MS,
-    Advised,
+    AdviceLog,
     about_advertised,
     about_first_bytes,
 )
@@ -170,27 +170,30 @@ def test_clients_that_speak_something_else_are_recognised(start: bytes, word: st
 
 def test_advice_is_given_once_and_not_kept_without_end(advice: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    advised = Advised(clock)
-    for number in range(2 * MOST_KEPT):
+    advised = AdviceLog(clock)
+    for number in range(2 * MAX_SUBJECTS):
         for _ in range(2):
             advised.advise(CONNECTIONS, str(number), f"number {number}")
-        if number % MOST_LINES == MOST_LINES - 1:
+        if number % MAX_LINES_PER_PERIOD == MAX_LINES_PER_PERIOD - 1:
             clock.advance(PERIOD_MS)
-    assert advice.messages == [f"number {number}" for number in range(2 * MOST_KEPT)]
-    assert [len(kind.given) for kind in advised._kinds.values()] == [MOST_KEPT]
+    assert advice.messages == [f"number {number}" for number in range(2 * MAX_SUBJECTS)]
+    assert [len(kind.given) for kind in advised._kinds.values()] == [MAX_SUBJECTS]
 
 
 def test_too_much_advice_of_a_kind_is_counted_and_hides_no_other(advice: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    advised = Advised(clock)
+    advised = AdviceLog(clock)
     for number in range(1000):
         advised.advise(MISSING_TOPICS, f"t{number}", f"there is no t{number}")
     advised.advise(LOST_GROUPS, "g", "g is lost")
-    assert advice.messages == [*(f"there is no t{number}" for number in range(MOST_LINES)), "g is lost"]
+    assert advice.messages == [*(f"there is no t{number}" for number in range(MAX_LINES_PER_PERIOD)), "g is lost"]
     clock.advance(PERIOD_MS - 1)
-    assert len(advice.messages) == MOST_LINES + 1
+    assert len(advice.messages) == MAX_LINES_PER_PERIOD + 1
     clock.advance(1)
-    assert advice.messages[-1] == f"missing topics: {1000 - MOST_LINES} more within a minute, which are not listed"
+    assert (
+        advice.messages[-1]
+        == f"missing topics: {1000 - MAX_LINES_PER_PERIOD} more within a minute, which are not listed"
+    )
     advised.advise(MISSING_TOPICS, "t999", "there is no t999")
     assert advice.messages[-1] == "there is no t999"
     clock.advance(10 * PERIOD_MS)

@@ -26,10 +26,10 @@ def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
     with ExitStack() as ends:
 
         def make(brokers: int = 3, **config: str) -> Harness:
-            named = {key.replace("_", "."): value for key, value in config.items()}
-            made = Harness(str(tmp_path / "data"), named, brokers=brokers)
-            ends.callback(made.close)
-            return made
+            settings = {key.replace("_", "."): value for key, value in config.items()}
+            brokers_made = Harness(str(tmp_path / "data"), settings, brokers=brokers)
+            ends.callback(brokers_made.close)
+            return brokers_made
 
         yield make
 
@@ -37,9 +37,9 @@ def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
 @pytest.fixture
 def cluster(make_cluster: MakeCluster) -> Harness:
     """Return three brokers with ids 1 to 3 and a topic "t" of three partitions with three replicas each."""
-    made = make_cluster()
-    assert create(made).error_code == 0
-    return made
+    harness = make_cluster()
+    assert create(harness).error_code == 0
+    return harness
 
 
 @pytest.fixture

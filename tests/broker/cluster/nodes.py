@@ -51,9 +51,9 @@ def create(
 
 def partition(cluster: Harness, index: int = 0, topic: str = "t") -> Partition:
     """Return a partition."""
-    known = cluster.core.topics.get(topic)
-    assert known is not None
-    return known.partitions[index]
+    existing = cluster.core.topics.get(topic)
+    assert existing is not None
+    return existing.partitions[index]
 
 
 def leader(cluster: Harness, index: int = 0, topic: str = "t") -> int:
@@ -64,8 +64,8 @@ def leader(cluster: Harness, index: int = 0, topic: str = "t") -> int:
 
 def metadata(cluster: Harness, *topics: str, version: int = 12) -> MetadataResponse:
     """Return the cluster's metadata as a client gets it."""
-    named = [MetadataRequestTopic(name=name) for name in topics]
-    response = cluster.ask(MetadataRequest(topics=named), version)
+    requested = [MetadataRequestTopic(name=name) for name in topics]
+    response = cluster.ask(MetadataRequest(topics=requested), version)
     assert isinstance(response, MetadataResponse)
     return response
 
@@ -79,11 +79,11 @@ def described(cluster: Harness, topic: str = "t", version: int = 12) -> list[Any
 
 def coordinator(cluster: Harness, key: str, key_type: int = GROUP) -> Coordinator:
     """Return the coordinator of a group or a transactional id."""
-    (found,) = cluster.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type), 4).coordinators
-    assert isinstance(found, Coordinator)
-    return found
+    (result,) = cluster.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type), 4).coordinators
+    assert isinstance(result, Coordinator)
+    return result
 
 
 def others(*node_ids: int) -> tuple[int, ...]:
     """Return all nodes except these."""
-    return tuple(each for each in NODES if each not in node_ids)
+    return tuple(node_id for node_id in NODES if node_id not in node_ids)

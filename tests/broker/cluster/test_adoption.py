@@ -123,7 +123,7 @@ def test_empty_partitions_that_a_crash_has_left_to_a_topic_do_not_outlive_its_de
         shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/{name}")
         Path(harness.data_dir, name, file).touch()
     assert restarted(harness) == {"t"}
-    left = {path.name for path in Path(harness.data_dir).glob("t-*")}
-    assert left == {"t-0", "t-2", "t-20261122", "t-5", "t-6"}
+    remaining = {path.name for path in Path(harness.data_dir).glob("t-*")}
+    assert remaining == {"t-0", "t-2", "t-20261122", "t-5", "t-6"}
     (topic,) = harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics
     assert len(topic.partitions) == 1

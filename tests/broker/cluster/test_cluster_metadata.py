@@ -115,7 +115,9 @@ def features_of(directory: Path) -> Features:
 
 def test_a_fresh_cluster_runs_what_a_fresh_kafka_4_runs(tmp_path: Path) -> None:
     features = features_of(tmp_path)
-    assert {name: features.level(name) for name in FEATURES} == {name: each.fresh for name, each in FEATURES.items()}
+    assert {name: features.level(name) for name in FEATURES} == {
+        name: feature.fresh for name, feature in FEATURES.items()
+    }
     assert features.level("group.version") == 1
     assert features.level("share.version") == 2
 
@@ -139,7 +141,7 @@ def test_a_reset_takes_levels_back_in_a_later_epoch(tmp_path: Path) -> None:
     metadata = ClusterMetadata(str(tmp_path))
     features = Features(metadata)
     features.finalize({"transaction.version": 0})
-    features.outlast(metadata.write_first(str(tmp_path)))
+    features.raise_epoch(metadata.write_first(str(tmp_path)))
     metadata.load()
     fresh = FEATURES["transaction.version"].fresh
     assert (features.level("transaction.version"), features.epoch) == (fresh, 3)

@@ -56,17 +56,17 @@ def at_coordinator(cluster: Harness, key: str = "g", key_type: int = GROUP) -> H
 
 def move_group(cluster: Harness) -> int:
     """Move the coordinator of the group "g" to another node, and return its id."""
-    place = group_place(cluster)
-    to = others(leader(cluster, place, OFFSETS))[0]
-    cluster.core.cluster.move_leader(OFFSETS, place, to)
+    index = group_place(cluster)
+    to = others(leader(cluster, index, OFFSETS))[0]
+    cluster.core.cluster.move_leader(OFFSETS, index, to)
     cluster.run_soon()
     return to
 
 
 def test_groups_and_transactions_are_spread_over_the_nodes(cluster: Harness) -> None:
     for key_type in (GROUP, TRANSACTION):
-        found = {coordinator(cluster, f"k{number}", key_type).node_id for number in range(20)}
-        assert found == set(NODES)
+        coordinators = {coordinator(cluster, f"k{number}", key_type).node_id for number in range(20)}
+        assert coordinators == set(NODES)
 
 
 def test_every_node_names_the_same_coordinator(cluster: Harness) -> None:
@@ -78,8 +78,8 @@ def test_without_a_leader_there_is_no_coordinator(make_cluster: MakeCluster) -> 
     home = coordinator(cluster, "g").node_id
     cluster.core.cluster.stop_node(home)
     at(cluster, others(home)[0])
-    found = coordinator(cluster, "g")
-    assert (found.error_code, found.node_id, found.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+    result = coordinator(cluster, "g")
+    assert (result.error_code, result.node_id, result.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
     assert fetched(cluster)[0] == NOT_COORDINATOR
 
 
@@ -123,11 +123,11 @@ def test_only_its_coordinator_serves_a_group(cluster: Harness, ask: Callable[[Ha
 def test_each_node_lists_the_groups_that_it_coordinates(cluster: Harness) -> None:
     Members(at_coordinator(cluster)).alone()
     home = cluster.asks
-    listed = {
+    groups_by_node = {
         node_id: [group.group_id for group in at(cluster, node_id).ask(ListGroupsRequest(), 4).groups]
         for node_id in NODES
     }
-    assert listed == {node_id: ["g"] if node_id == home else [] for node_id in NODES}
+    assert groups_by_node == {node_id: ["g"] if node_id == home else [] for node_id in NODES}
 
 
 def test_a_group_goes_on_with_its_members_where_its_coordinator_has_moved_to(cluster: Harness) -> None:
@@ -207,9 +207,9 @@ class Spread:
 
 
 def move_transactions(cluster: Harness) -> int:
-    place = transaction_place(cluster)
-    to = others(leader(cluster, place, TRANSACTIONS))[0]
-    cluster.core.cluster.move_leader(TRANSACTIONS, place, to)
+    index = transaction_place(cluster)
+    to = others(leader(cluster, index, TRANSACTIONS))[0]
+    cluster.core.cluster.move_leader(TRANSACTIONS, index, to)
     cluster.run_soon()
     return to
 
@@ -217,9 +217,9 @@ def move_transactions(cluster: Harness) -> int:
 def state_of(cluster: Harness) -> TransactionState:
     store = cluster.services.transactions.store
     assert store.readiness("mine") == 0
-    known = store.get("mine")
-    assert known is not None
-    return known.state
+    transaction = store.get("mine")
+    assert transaction is not None
+    return transaction.state
 
 
 def _init(cluster: Harness) -> int:

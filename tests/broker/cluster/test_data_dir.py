@@ -32,21 +32,21 @@ def path(tmp_path: Path) -> Path:
 
 def ended(path: Path, *, clean: bool = False, recovered: bool = False) -> LastStop:
     """Simulate a run that opens every log if `recovered`, and return how the previous run ended."""
-    held = DataDir(str(path))
-    found = held.last_stop
-    held.take_over()
+    directory = DataDir(str(path))
+    last_stop = directory.last_stop
+    directory.take_over()
     if recovered:
-        held.note_recovered()
+        directory.mark_recovered()
     if clean:
-        held.mark_clean()
-    held.release()
-    return found
+        directory.mark_clean()
+    directory.release()
+    return last_stop
 
 
 def how_it_was_left(path: Path) -> LastStop:
-    held = DataDir(str(path))
-    held.release()
-    return held.last_stop
+    directory = DataDir(str(path))
+    directory.release()
+    return directory.last_stop
 
 
 def meta(path: Path) -> dict[str, str]:
@@ -58,11 +58,11 @@ def meta(path: Path) -> dict[str, str]:
 
 def test_a_directory_is_made_and_held_by_one_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b"
-    held = DataDir(str(path))
+    directory = DataDir(str(path))
     with pytest.raises(DataDirInUseError, match=r"b is in use by another broker \(.*/b/\.lock is locked\)"):
         DataDir(str(path))
-    held.release()
-    held.release()
+    directory.release()
+    directory.release()
     DataDir(str(path)).release()
 
 
@@ -71,10 +71,10 @@ def test_a_refused_start_leaves_everything_as_it_was(tmp_path: Path) -> None:
     before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
     with pytest.raises(MetaPropertiesError):
         DataDir(str(tmp_path), node_id=99)
-    held = DataDir(str(tmp_path))
+    directory = DataDir(str(tmp_path))
     with pytest.raises(DataDirInUseError):
         DataDir(str(tmp_path))
-    held.release()
+    directory.release()
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
 
 
@@ -104,8 +104,8 @@ def test_a_directory_that_a_kafka_runs_on_is_refused(path: Path) -> None:
 
 @posix_locks
 def test_a_kafka_finds_the_directory_locked_also_after_others_were_refused(path: Path) -> None:
-    held = DataDir(str(path))
-    held.take_over()
+    directory = DataDir(str(path))
+    directory.take_over()
     assert is_locked_for_java(path)
     with pytest.raises(DataDirInUseError):
         DataDir(str(path))
@@ -113,7 +113,7 @@ def test_a_kafka_finds_the_directory_locked_also_after_others_were_refused(path:
     with pytest.raises(DataDirInUseError):
         DataDir(str(path.parent / "link"))
     assert is_locked_for_java(path)
-    held.release()
+    directory.release()
     assert not is_locked_for_java(path)
 
 
@@ -130,13 +130,13 @@ def test_where_there_is_no_log_nothing_can_be_wrong(tmp_path: Path) -> None:
 def test_the_clean_shutdown_file_is_kafkas_and_there_between_two_runs_only(path: Path) -> None:
     ended(path, clean=True, recovered=True)
     assert (path / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
-    held = DataDir(str(path))
-    assert held.last_stop is LastStop.CLEAN
-    held.take_over()
+    directory = DataDir(str(path))
+    assert directory.last_stop is LastStop.CLEAN
+    directory.take_over()
     assert not (path / CLEAN_SHUTDOWN).exists()
-    held.mark_clean()
+    directory.mark_clean()
     assert (path / CLEAN_SHUTDOWN).exists()
-    held.release()
+    directory.release()
 
 
 def test_a_process_that_was_killed_is_told_from_a_machine_that_crashed(path: Path, boot: list[str | None]) -> None:
@@ -183,52 +183,52 @@ def test_a_stop_is_not_clean_while_a_log_is_as_a_killed_process_left_it(path: Pa
 
 
 def test_a_new_directory_is_described_as_kafka_does(tmp_path: Path) -> None:
-    held = DataDir(str(tmp_path), node_id=7)
-    held.release()
+    directory = DataDir(str(tmp_path), node_id=7)
+    directory.release()
     assert list(meta(tmp_path)) == ["version", "cluster.id", "node.id", "directory.id"]
     assert meta(tmp_path)["version"] == "1"
-    assert (held.node_id, meta(tmp_path)["node.id"]) == (7, "7")
-    assert (held.cluster_id, len(parse_uuid(held.cluster_id))) == (meta(tmp_path)["cluster.id"], 16)
-    assert parse_uuid(meta(tmp_path)["directory.id"]) != parse_uuid(held.cluster_id)
+    assert (directory.node_id, meta(tmp_path)["node.id"]) == (7, "7")
+    assert (directory.cluster_id, len(parse_uuid(directory.cluster_id))) == (meta(tmp_path)["cluster.id"], 16)
+    assert parse_uuid(meta(tmp_path)["directory.id"]) != parse_uuid(directory.cluster_id)
 
 
 def test_without_a_node_id_it_is_node_1(tmp_path: Path) -> None:
-    held = DataDir(str(tmp_path))
-    held.release()
-    assert held.node_id == 1
+    directory = DataDir(str(tmp_path))
+    directory.release()
+    assert directory.node_id == 1
 
 
 def test_what_the_directory_says_counts(tmp_path: Path) -> None:
     text = "#\n#Thu Nov 21 10:00:00 UTC 2024\nnode.id=3\ndirectory.id=a\nversion=1\ncluster.id=any text\n"
     (tmp_path / META_PROPERTIES).write_text(text)
     for configured in (-1, 3):
-        held = DataDir(str(tmp_path), configured)
-        held.release()
-        assert (held.cluster_id, held.node_id) == ("any text", 3)
+        directory = DataDir(str(tmp_path), configured)
+        directory.release()
+        assert (directory.cluster_id, directory.node_id) == ("any text", 3)
     assert (tmp_path / META_PROPERTIES).read_text() == text
 
 
 def test_a_directory_of_an_old_broker_gets_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / META_PROPERTIES).write_text("version=0\nbroker.id=5\n")
-    held = DataDir(str(tmp_path))
-    held.release()
-    assert held.node_id == 5
+    directory = DataDir(str(tmp_path))
+    directory.release()
+    assert directory.node_id == 5
     assert meta(tmp_path) | {"directory.id": ""} == {
         "version": "1",
-        "cluster.id": held.cluster_id,
+        "cluster.id": directory.cluster_id,
         "node.id": "5",
         "directory.id": "",
     }
     again = DataDir(str(tmp_path))
     again.release()
-    assert again.cluster_id == held.cluster_id
+    assert again.cluster_id == directory.cluster_id
 
 
 def test_a_complete_old_description_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / META_PROPERTIES).write_text("broker.id=5\ncluster.id=c\n")
-    held = DataDir(str(tmp_path))
-    held.release()
-    assert (held.cluster_id, held.node_id) == ("c", 5)
+    directory = DataDir(str(tmp_path))
+    directory.release()
+    assert (directory.cluster_id, directory.node_id) == ("c", 5)
     assert (tmp_path / META_PROPERTIES).read_text() == "broker.id=5\ncluster.id=c\n"
 
 
@@ -252,26 +252,26 @@ def test_a_damaged_description_is_named(tmp_path: Path, text: str, because: str)
     DataDir(str(tmp_path)).release()  # The failed start has released the lock.
 
 
-@pytest.mark.parametrize("left", [b"", b"\0" * 80, b"\x93\x00garbage\xff", b"vers"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 80, b"\x93\x00garbage\xff", b"vers"])
 def test_a_description_that_a_crash_has_torn_is_made_again_from_its_copy(
-    tmp_path: Path, left: bytes, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = DataDir(str(tmp_path), node_id=4)
     first.release()
     whole = meta(tmp_path)
-    (tmp_path / META_PROPERTIES).write_bytes(left)
+    (tmp_path / META_PROPERTIES).write_bytes(content)
     again = DataDir(str(tmp_path))
     again.release()
     assert (again.cluster_id, again.node_id, meta(tmp_path)) == (first.cluster_id, 4, whole)
     assert f"{tmp_path / META_PROPERTIES} is damaged; it is made again from" in caplog.text
 
 
-@pytest.mark.parametrize("left", [b"", b"\x93\x00garbage\xff"])
-def test_without_a_copy_a_torn_description_gets_no_new_cluster_in_silence(tmp_path: Path, left: bytes) -> None:
-    (tmp_path / META_PROPERTIES).write_bytes(left)
+@pytest.mark.parametrize("content", [b"", b"\x93\x00garbage\xff"])
+def test_without_a_copy_a_torn_description_gets_no_new_cluster_in_silence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / META_PROPERTIES).write_bytes(content)
     with pytest.raises(MetaPropertiesError, match="is empty or no file of properties: put back its lines"):
         DataDir(str(tmp_path))
-    assert (tmp_path / META_PROPERTIES).read_bytes() == left
+    assert (tmp_path / META_PROPERTIES).read_bytes() == content
 
 
 def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
@@ -282,9 +282,12 @@ def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
 
 def test_a_new_directory_gets_the_cluster_id_that_is_configured(tmp_path: Path) -> None:
     for _ in range(2):
-        held = DataDir(str(tmp_path), cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
-        held.release()
-        assert (held.cluster_id, meta(tmp_path)["cluster.id"]) == ("MkU3OEVBNTcwNTJENDM2Qk", "MkU3OEVBNTcwNTJENDM2Qk")
+        directory = DataDir(str(tmp_path), cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
+        directory.release()
+        assert (directory.cluster_id, meta(tmp_path)["cluster.id"]) == (
+            "MkU3OEVBNTcwNTJENDM2Qk",
+            "MkU3OEVBNTcwNTJENDM2Qk",
+        )
 
 
 def test_an_old_directory_without_a_cluster_gets_the_one_that_is_configured(tmp_path: Path) -> None:

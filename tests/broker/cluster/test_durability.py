@@ -30,14 +30,14 @@ ACLS = {
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the files and directories that were forced to disk."""
-    real, seen = os.fsync, list[str]()
+    real, names = os.fsync, list[str]()
 
     def fsync(fd: int) -> None:
-        seen.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        names.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
         real(fd)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    return seen
+    return names
 
 
 class Threads:
@@ -135,7 +135,7 @@ def test_a_change_whose_fsync_fails_is_refused_and_the_next_one_is_on_disk_with_
     assert len(sick.lost) == 2
     assert not sick.holds(path)
     assert [topic.error_code for topic in second.response.topics] == [STORAGE_ERROR]
-    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert line.startswith(f"{path} cannot be forced to disk: [Errno 5] Input/output error")
     sick.is_sick = False
     third = harness.send(creation("a"), 7)  # This changes nothing, but must not report a topic that is not on disk.
@@ -161,17 +161,19 @@ def test_a_topic_that_metadata_has_made_is_refused_beside_the_brokers(harness: H
     sick.is_sick = True
     topics = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name="new")]
     pending = harness.send(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9)
-    found = {topic.name: (topic.error_code, len(topic.partitions)) for topic in pending.response.topics}
-    assert found == {"t": (0, 1), "new": (STORAGE_ERROR, 0)}
+    results = {topic.name: (topic.error_code, len(topic.partitions)) for topic in pending.response.topics}
+    assert results == {"t": (0, 1), "new": (STORAGE_ERROR, 0)}
     assert len(pending.response.brokers) == 1
 
 
 # After a crash of the machine.
 
 
-@pytest.mark.parametrize("left", [b"", b'{"version": 1, "next_producer_id": 1000, "topics": {\n"t": {"id', b"\0" * 100])
+@pytest.mark.parametrize(
+    "content", [b"", b'{"version": 1, "next_producer_id": 1000, "topics": {\n"t": {"id', b"\0" * 100]
+)
 def test_a_torn_topics_file_is_replaced_by_the_generation_before(
-    harness: Harness, left: bytes, caplog: pytest.LogCaptureFixture
+    harness: Harness, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.create("kept", 3, retention_ms="60000")
     first = harness.core.producer_ids.next()
@@ -179,12 +181,12 @@ def test_a_torn_topics_file_is_replaced_by_the_generation_before(
     harness.produce(batch(b"a record"), "new")
     harness.crash()
     before = Path(harness.data_dir, TOPICS)
-    before.write_bytes(left)
+    before.write_bytes(content)
     harness.crash()
     assert f"going on with the generation before, from {before}.bak" in caplog.text
-    kept = harness.core.topics.get("kept")
-    assert kept is not None
-    assert (len(kept.partitions), dict(kept.config.overrides)) == (3, {"retention.ms": "60000"})
+    kept_topic = harness.core.topics.get("kept")
+    assert kept_topic is not None
+    assert (len(kept_topic.partitions), dict(kept_topic.config.overrides)) == (3, {"retention.ms": "60000"})
     new = harness.core.topics.get("new")  # Its directory exists, since it has a record.
     assert new is not None
     assert dict(new.config.overrides) == {"retention.ms": "-1", "retention.bytes": "-1"}

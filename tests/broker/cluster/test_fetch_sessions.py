@@ -261,11 +261,11 @@ def test_a_deleted_topic_is_told_as_unknown(many: Harness) -> None:
 def test_the_partitions_of_a_deleted_topic_are_released_before_the_next_fetch(many: Harness) -> None:
     session = Session(many, ("many", 0, 0), ("t", 0, 0))
     session.fetch()
-    kept = many.core.cluster.first.fetch_sessions.get(session.id)
-    assert kept is not None
-    assert all(entry.partition is not None for entry in kept.partitions.values())
+    cached = many.core.cluster.first.fetch_sessions.get(session.id)
+    assert cached is not None
+    assert all(entry.partition is not None for entry in cached.partitions.values())
     many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=20_000), 3)
-    assert [entry.partition is not None for entry in kept.partitions.values()] == [False, True]
+    assert [entry.partition is not None for entry in cached.partitions.values()] == [False, True]
     assert partitions_of(session.fetch().responses) == [("many", 0)]
 
 
@@ -422,7 +422,7 @@ def test_a_session_stays_with_names_or_with_ids(harness: Harness, first: int, se
 def test_an_id_that_nobody_has_is_told_so_and_does_not_end_the_wait(harness: Harness) -> None:
     harness.produce(batch(b"a"))
     known, unknown = harness.fetch(("none", 0, 0), ("t", 0, 0), version=13).responses
-    assert [each.error_code for each in (*known.partitions, *unknown.partitions)] == [0, ErrorCode.UNKNOWN_TOPIC_ID]
+    assert [result.error_code for result in (*known.partitions, *unknown.partitions)] == [0, ErrorCode.UNKNOWN_TOPIC_ID]
     assert isinstance(harness.send(fetch_request(("none", 0, 0), ("t", 0, 1)), 13), Pending)
 
 
@@ -430,7 +430,7 @@ def test_a_name_that_another_topic_has_now_is_not_the_one_that_a_session_has_kno
     session = Session(harness, ("t", 0, 0))
     by_id = harness.fetch_version >= 13
     recreated(harness)
-    codes = [each.error_code for topic in session.fetch().responses for each in topic.partitions]
+    codes = [partition.error_code for topic in session.fetch().responses for partition in topic.partitions]
     # A session with names reads the new topic, which is as empty as the old one.
     assert codes == ([ErrorCode.INCONSISTENT_TOPIC_ID] if by_id else [])
 
@@ -439,7 +439,7 @@ def test_a_session_is_told_of_a_topic_that_is_gone(harness: Harness) -> None:
     session = Session(harness, ("t", 0, 0))
     recreated(harness, again=False)
     (response,) = session.fetch().responses
-    assert [each.error_code for each in response.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [partition.error_code for partition in response.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 def test_a_partition_whose_batch_did_not_fit_comes_first_the_next_time(many: Harness) -> None:
@@ -466,15 +466,15 @@ def test_faults_and_the_journal_know_the_partitions_of_a_session_after_each_chan
     def targets(**fields: Any) -> list[tuple[str | None, int | None]]:
         request = fetch_request(session_id=session.id, session_epoch=session.epoch, **fields)
         many._name_by_id(request, many.fetch_version)
-        return [each[:2] for each in targets_of(endpoint(ApiKey.FETCH).names, request, call)]
+        return [target[:2] for target in targets_of(endpoint(ApiKey.FETCH).names, request, call)]
 
     assert targets() == KEYS[:3]
-    held = node.fetch_sessions.get(session.id)
-    assert held is not None
-    kept = held.targets
+    cached = node.fetch_sessions.get(session.id)
+    assert cached is not None
+    cached_targets = cached.targets
     session.fetch()
     assert targets() == KEYS[:3]
-    assert held.targets is kept  # Nothing has changed, so the targets are not created again.
+    assert cached.targets is cached_targets  # Nothing has changed, so the targets are not created again.
     assert targets(forgotten={"many": [1]}) == [KEYS[0], KEYS[2]]
     session.fetch(ALL[3])
     assert targets() == KEYS

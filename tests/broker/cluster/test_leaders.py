@@ -116,7 +116,7 @@ def test_a_consumer_that_asks_the_wrong_node_learns_of_the_right_one_since_versi
         assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
         hinted = (3, 1) if version >= 16 else (-1, -1)
         assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == hinted
-        assert [each.node_id for each in response.node_endpoints] == ([3] if version >= 16 else [])
+        assert [endpoint.node_id for endpoint in response.node_endpoints] == ([3] if version >= 16 else [])
 
 
 def test_every_leader_has_an_epoch_of_its_own(cluster: Harness) -> None:
@@ -200,16 +200,16 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
     create(cluster, factor=1)
     cluster.produce(batch(b"a"))
     cluster.core.cluster.stop_node(1)
-    (known, *_) = described(at(cluster, 2))
-    assert (known.error_code, known.leader_id, known.leader_epoch, known.isr_nodes, known.offline_replicas) == (
+    (first, *_) = described(at(cluster, 2))
+    assert (first.error_code, first.leader_id, first.leader_epoch, first.isr_nodes, first.offline_replicas) == (
         ErrorCode.LEADER_NOT_AVAILABLE,
         -1,
         1,
         [1],
         [1],
     )
-    asked = api.TopicRequest(name="t")
-    page = cluster.ask(api.DescribeTopicPartitionsRequest(topics=[asked]), 0)
+    requested = api.TopicRequest(name="t")
+    page = cluster.ask(api.DescribeTopicPartitionsRequest(topics=[requested]), 0)
     offline = page.topics[0].partitions[0]  # This API does not report it as an error.
     assert (offline.error_code, offline.leader_id, offline.offline_replicas) == (0, -1, [1])
     response = cluster.ask(produce_request(batch(b"a")), 10)
@@ -284,8 +284,8 @@ def test_without_any_node_there_is_no_controller(cluster: Harness) -> None:
 
 def test_clients_of_long_ago_are_told_of_replicas_that_are_up(cluster: Harness) -> None:
     cluster.core.cluster.stop_node(1)
-    known = described(at(cluster, 2), version=0)[0]
-    assert (known.error_code, known.leader_id, known.replica_nodes, known.isr_nodes) == (
+    first = described(at(cluster, 2), version=0)[0]
+    assert (first.error_code, first.leader_id, first.replica_nodes, first.isr_nodes) == (
         ErrorCode.REPLICA_NOT_AVAILABLE,
         2,
         [2, 3],

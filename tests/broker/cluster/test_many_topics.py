@@ -34,14 +34,14 @@ CONFIG = BrokerConfig.from_properties({})
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the replaced files."""
-    real, seen = os.replace, list[str]()
+    real, names = os.replace, list[str]()
 
     def replace(source: str, target: str) -> None:
-        seen.append(os.path.basename(target))
+        names.append(os.path.basename(target))
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    return seen
+    return names
 
 
 def create(harness: Harness, partitions: int = 1) -> None:
@@ -56,8 +56,8 @@ def alter(harness: Harness, kind: int, key: str, value: str) -> list[int]:
         for name in NAMES
     ]
     return [
-        each.error_code
-        for each in harness.ask(AlterConfigsRequest(resources=resources, validate_only=False), 2).responses
+        response.error_code
+        for response in harness.ask(AlterConfigsRequest(resources=resources, validate_only=False), 2).responses
     ]
 
 
@@ -66,21 +66,23 @@ def test_topics_are_created_grown_configured_and_deleted_with_one_write_each(
 ) -> None:
     create(harness)
     assert writes == [FILE]
-    more = [CreatePartitionsTopic(name=name, count=3, assignments=None) for name in NAMES]
+    growths = [CreatePartitionsTopic(name=name, count=3, assignments=None) for name in NAMES]
     assert {
-        each.error_code for each in harness.ask(CreatePartitionsRequest(topics=more, timeout_ms=20_000), 2).results
+        result.error_code
+        for result in harness.ask(CreatePartitionsRequest(topics=growths, timeout_ms=20_000), 2).results
     } == {0}
     assert writes == [FILE] * 2
     assert alter(harness, TOPIC, "retention.ms", "60000") == [0] * len(NAMES)
     assert writes == [FILE] * 3
     states = [DeleteTopicState(name=name) for name in NAMES[:10]]
     assert {
-        each.error_code for each in harness.ask(DeleteTopicsRequest(topics=states, timeout_ms=20_000), 6).responses
+        response.error_code
+        for response in harness.ask(DeleteTopicsRequest(topics=states, timeout_ms=20_000), 6).responses
     } == {0}
     assert writes == [FILE] * 4
     harness.restart()
-    found = {topic.name: (len(topic.partitions), dict(topic.config.overrides)) for topic in harness.core.topics}
-    assert found == {"t": (1, {}), **dict.fromkeys(NAMES[10:], (3, {"retention.ms": "60000"}))}
+    topics = {topic.name: (len(topic.partitions), dict(topic.config.overrides)) for topic in harness.core.topics}
+    assert topics == {"t": (1, {}), **dict.fromkeys(NAMES[10:], (3, {"retention.ms": "60000"}))}
 
 
 def test_configurations_that_cannot_be_written_are_taken_back_and_refused(harness: Harness) -> None:
@@ -115,9 +117,9 @@ def test_a_file_in_the_place_of_a_directory_takes_all_back(harness: Harness) -> 
     topics = [CreatableTopic(name=name, num_partitions=3, replication_factor=1) for name in ("newer", "new")]
     answer = harness.ask(CreateTopicsRequest(topics=topics), 7)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
-    more = [CreatePartitionsTopic(name="t", count=3, assignments=None)]
-    answer = harness.ask(CreatePartitionsRequest(topics=more, timeout_ms=20_000), 2)
-    assert [each.error_code for each in answer.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    growths = [CreatePartitionsTopic(name="t", count=3, assignments=None)]
+    answer = harness.ask(CreatePartitionsRequest(topics=growths, timeout_ms=20_000), 2)
+    assert [result.error_code for result in answer.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert [(topic.name, len(topic.partitions)) for topic in harness.core.topics] == [("t", 1)]
     assert noted(harness) == {"t"}
 
@@ -153,8 +155,8 @@ def test_a_full_disk_is_made_room_on_by_what_is_deleted(harness: Harness, monkey
     harness.create("large", 2)
 
     def has_room() -> bool:
-        found = [name for name in os.listdir(harness.data_dir) if name.startswith(("large", "deleted"))]
-        return not any(os.listdir(f"{harness.data_dir}/{name}") for name in found)
+        names = [name for name in os.listdir(harness.data_dir) if name.startswith(("large", "deleted"))]
+        return not any(os.listdir(f"{harness.data_dir}/{name}") for name in names)
 
     with monkeypatch.context() as patched:
         Full(patched, has_room)

@@ -34,8 +34,8 @@ def files(harness: Harness, partition: int) -> set[str]:
 
 
 def partitions(harness: Harness, topic: str = "new") -> int:
-    (found,) = harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
-    return len(found.partitions)
+    (metadata,) = harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
+    return len(metadata.partitions)
 
 
 @pytest.fixture
@@ -59,11 +59,11 @@ def test_an_empty_partition_is_read_and_described_without_a_directory(new: Harne
     for timestamp in (-1, -2, -3, 0):
         partition = ListOffsetsPartition(partition_index=2, timestamp=timestamp, current_leader_epoch=-1)
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="new", partitions=[partition])], replica_id=-1)
-        (found,) = new.ask(request, 7).topics[0].partitions
-        assert (found.error_code, found.offset) == (0, 0 if timestamp in {-1, -2} else -1)
+        (result,) = new.ask(request, 7).topics[0].partitions
+        assert (result.error_code, result.offset) == (0, 0 if timestamp in {-1, -2} else -1)
     (log_dir,) = new.ask(DescribeLogDirsRequest(topics=None), 4).results
     sizes = {
-        topic.name: [(each.partition_index, each.partition_size) for each in topic.partitions]
+        topic.name: [(partition.partition_index, partition.partition_size) for partition in topic.partitions]
         for topic in log_dir.topics
     }
     assert sizes["new"] == [(0, 0), (1, 0), (2, 0)]

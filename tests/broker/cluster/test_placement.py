@@ -18,7 +18,7 @@ from tests.broker.harness import Harness
 
 
 def grow(cluster: Harness, count: int, *by_hand: list[int]) -> CreatePartitionsTopicResult:
-    assignments = [CreatePartitionsAssignment(broker_ids=each) for each in by_hand] or None
+    assignments = [CreatePartitionsAssignment(broker_ids=broker_ids) for broker_ids in by_hand] or None
     topic = CreatePartitionsTopic(name="t", count=count, assignments=assignments)
     (result,) = cluster.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False), 3).results
     assert isinstance(result, CreatePartitionsTopicResult)
@@ -27,8 +27,14 @@ def grow(cluster: Harness, count: int, *by_hand: list[int]) -> CreatePartitionsT
 
 def test_leaders_and_replicas_are_spread(cluster: Harness) -> None:
     assert [
-        (each.leader_id, each.leader_epoch, each.replica_nodes, each.isr_nodes, each.offline_replicas)
-        for each in described(cluster)
+        (
+            partition.leader_id,
+            partition.leader_epoch,
+            partition.replica_nodes,
+            partition.isr_nodes,
+            partition.offline_replicas,
+        )
+        for partition in described(cluster)
     ] == [
         (1, 0, [1, 2, 3], [1, 2, 3], []),
         (2, 0, [2, 3, 1], [2, 3, 1], []),
@@ -115,15 +121,17 @@ def test_after_a_restart_all_nodes_are_up_and_in_sync(cluster: Harness) -> None:
         cluster.core.cluster.stop_node(node_id)
     epoch = partition(cluster, 0).leader_epoch
     cluster.restart()
-    known = partition(cluster, 0)
-    assert (known.leader, known.isr) == (cluster.core.cluster.node(1), (1, 2, 3))
-    assert known.leader_epoch == epoch + 1
+    restored = partition(cluster, 0)
+    assert (restored.leader, restored.isr) == (cluster.core.cluster.node(1), (1, 2, 3))
+    assert restored.leader_epoch == epoch + 1
 
 
 def test_a_smaller_cluster_takes_over_what_a_larger_one_has_left(cluster: Harness, make_cluster: MakeCluster) -> None:
     cluster.close()
     alone = make_cluster(1)
-    assert [(each.leader_id, each.leader_epoch, each.replica_nodes) for each in described(alone)] == [
+    assert [
+        (partition.leader_id, partition.leader_epoch, partition.replica_nodes) for partition in described(alone)
+    ] == [
         (1, 0, [1]),
         (1, 1, [1]),
         (1, 1, [1]),
@@ -134,7 +142,7 @@ def test_a_larger_cluster_takes_over_what_one_broker_has_left(make_cluster: Make
     alone = make_cluster(1)
     create(alone)
     alone.close()
-    assert [each.replica_nodes for each in described(make_cluster(3))] == [[1], [2], [3]]
+    assert [partition.replica_nodes for partition in described(make_cluster(3))] == [[1], [2], [3]]
 
 
 def test_the_file_of_a_broker_that_is_alone_says_nothing_of_replicas(make_cluster: MakeCluster) -> None:
@@ -145,4 +153,4 @@ def test_the_file_of_a_broker_that_is_alone_says_nothing_of_replicas(make_cluste
 
 
 def test_the_racks_of_nodes_are_told(make_cluster: MakeCluster) -> None:
-    assert {each.rack for each in metadata(make_cluster(broker_rack="a")).brokers} == {"a"}
+    assert {broker.rack for broker in metadata(make_cluster(broker_rack="a")).brokers} == {"a"}

@@ -29,11 +29,11 @@ BROKER = 4
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Harness]:
     """Return brokers 1 to 3 in racks a, b and c, and a topic "t" on brokers 1 and 2, led by 1."""
-    made = Harness(str(tmp_path / "data"), SELECTOR, brokers=3, racks=["a", "b", "c"])
-    with closing(made):
-        assert create(made, by_hand=((1, 2),)).error_code == 0
-        at(made, 1).produce(batch(b"x", b"y"))
-        yield made
+    brokers = Harness(str(tmp_path / "data"), SELECTOR, brokers=3, racks=["a", "b", "c"])
+    with closing(brokers):
+        assert create(brokers, by_hand=((1, 2),)).error_code == 0
+        at(brokers, 1).produce(batch(b"x", b"y"))
+        yield brokers
 
 
 def fetched(cluster: Harness, rack: str, *, offset: int = 0, version: int = 12, **fields: Any) -> PartitionData:
@@ -82,9 +82,9 @@ def test_a_fetch_that_would_wait_is_told_of_the_replica_immediately(cluster: Har
 
 def test_a_session_tells_of_a_replica_that_comes_back_although_nothing_else_is_new(cluster: Harness) -> None:
     cluster.core.cluster.stop_node(2)
-    asked: dict[str, Any] = {"rack_id": "b", "max_wait_ms": 0}
-    opened = at(cluster, 1).ask(fetch_request(("t", 0, 2), session_epoch=0, **asked), 12)
-    session: dict[str, Any] = {"session_id": opened.session_id, **asked}
+    fields: dict[str, Any] = {"rack_id": "b", "max_wait_ms": 0}
+    opened = at(cluster, 1).ask(fetch_request(("t", 0, 2), session_epoch=0, **fields), 12)
+    session: dict[str, Any] = {"session_id": opened.session_id, **fields}
     assert cluster.ask(fetch_request(session_epoch=1, **session), 12).responses == []
     assert cluster.ask(fetch_request(session_epoch=2, **session), 12).responses == []
     cluster.core.cluster.start_node(2)
@@ -117,11 +117,11 @@ def test_topics_are_spread_over_racks_as_the_release_does(tmp_path: Path, releas
     settings = {"minibroker.emulate": release}
     with closing(Harness(str(tmp_path), settings, brokers=3, racks=["a", "a", "b"])) as cluster:
         create(cluster, partitions=4, factor=2)
-        assert [each.leader_id for each in described(cluster, version=8)] == leaders
-        assert all(3 in each.replica_nodes for each in described(cluster, version=8))
+        assert [partition.leader_id for partition in described(cluster, version=8)] == leaders
+        assert all(3 in partition.replica_nodes for partition in described(cluster, version=8))
         growth = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=8)], timeout_ms=1000)
         assert cluster.ask(growth, 2).results[0].error_code == 0
-        assert all(3 in each.replica_nodes for each in described(cluster, version=8))
+        assert all(3 in partition.replica_nodes for partition in described(cluster, version=8))
 
 
 @pytest.mark.parametrize(("release", "version"), [("3.9", 0), ("4.1", 1), ("4.4", 1)])

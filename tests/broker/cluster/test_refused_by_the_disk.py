@@ -126,28 +126,28 @@ CHANGES: Final[list[tuple[Any, int]]] = [
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
     """Return two brokers whose next change will not be on disk immediately."""
-    made = Harness(str(tmp_path / "data"), CONFIG, brokers=2)
-    create_topic(made, by_hand=((1, 2),))
-    made.ask(CreateAclsRequest(creations=[_ACL]), 3)  # The next generation has a backup, so it is synced later.
-    made.core.cluster.move_leader("t", 0, 2)
-    made.run_soon()
-    yield made
-    made.close()
+    brokers = Harness(str(tmp_path / "data"), CONFIG, brokers=2)
+    create_topic(brokers, by_hand=((1, 2),))
+    brokers.ask(CreateAclsRequest(creations=[_ACL]), 3)  # The next generation has a backup, so it is synced later.
+    brokers.core.cluster.move_leader("t", 0, 2)
+    brokers.run_soon()
+    yield brokers
+    brokers.close()
 
 
 def codes(response: Any) -> set[int]:
     """Return all error codes in a response."""
-    found = set[int]()
+    error_codes = set[int]()
     for field in fields(response):
         value = getattr(response, field.name)
         if field.name == "error_code":
-            found.add(value)
+            error_codes.add(value)
         elif isinstance(value, list):
-            found = found.union(*(codes(each) for each in value if is_dataclass(each)))
-    return found
+            error_codes = error_codes.union(*(codes(element) for element in value if is_dataclass(element)))
+    return error_codes
 
 
-@pytest.mark.parametrize(("request_", "version"), CHANGES, ids=[type(each).__name__ for each, _ in CHANGES])
+@pytest.mark.parametrize(("request_", "version"), CHANGES, ids=[type(change).__name__ for change, _ in CHANGES])
 def test_a_change_whose_fsync_fails_is_answered_storage_error(
     harness: Harness, sick: SickDisk, request_: Any, version: int
 ) -> None:
@@ -166,16 +166,16 @@ def test_a_token_whose_fsync_fails_is_answered_storage_error(harness: Harness, s
     hmac = create(harness).hmac
     sick.is_sick = True
     call = call_of(harness)
-    held: Any
+    delayed: Any
     if kind == "create":
-        held = create_token(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1), call)
+        delayed = create_token(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1), call)
     elif kind == "renew":
-        held = renew_token(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=1000), call)
+        delayed = renew_token(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=1000), call)
     else:
-        held = expire_token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=1000), call)
-    assert isinstance(held, DelayedMetadataResponse)
+        delayed = expire_token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=1000), call)
+    assert isinstance(delayed, DelayedMetadataResponse)
     responses: list[Any] = []
-    held.deliver = responses.append
+    delayed.deliver = responses.append
     harness.run_soon()
     (response,) = responses
     assert codes(response) == {CODE}

@@ -134,9 +134,9 @@ def comparison() -> list[str]:
         for route in ROUTES
     ]
     features = [
-        f"| `{name}` | {each.first}-{each.last} | {each.fresh} | {FEATURES[name].first}-{FEATURES[name].last} "
+        f"| `{name}` | {feature.first}-{feature.last} | {feature.fresh} | {FEATURES[name].first}-{FEATURES[name].last} "
         f"| {FEATURES[name].fresh} |"
-        for name, each in sorted(newest.features.items())
+        for name, feature in sorted(newest.features.items())
     ]
     return [
         "| API | Kafka 4.4.0, and `--emulate 4.4` | by default |",

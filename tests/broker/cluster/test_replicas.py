@@ -6,7 +6,7 @@ from minibroker.cluster.replicas import assign_replicas, stripe_replicas
 
 
 def test_leaders_go_round_over_the_nodes() -> None:
-    assert [each[0] for each in assign_replicas([1, 2, 3], 7, 1)] == [1, 2, 3, 1, 2, 3, 1]
+    assert [replicas[0] for replicas in assign_replicas([1, 2, 3], 7, 1)] == [1, 2, 3, 1, 2, 3, 1]
 
 
 def test_followers_are_a_step_further_with_each_round() -> None:
@@ -31,8 +31,8 @@ def test_no_partition_is_twice_on_a_node_and_leaders_are_spread_evenly(nodes: in
     ids = range(10, 10 + nodes)
     for factor in range(1, nodes + 1):
         placed = assign_replicas(ids, 3 * nodes, factor, start=start)
-        assert all(len(set(each)) == factor for each in placed)
-        assert all([each[0] for each in placed].count(node_id) == 3 for node_id in ids)
+        assert all(len(set(replicas)) == factor for replicas in placed)
+        assert all([replicas[0] for replicas in placed].count(node_id) == 3 for node_id in ids)
 
 
 def test_partitions_that_come_later_are_placed_as_if_they_had_always_been_there() -> None:

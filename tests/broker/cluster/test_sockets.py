@@ -55,18 +55,18 @@ def test_each_broker_listens_where_the_others_say(three: Broker) -> None:
     assert len(set(where)) == 3
     assert three.address == where[0]
     for address in where:
-        assert [(each.node_id, each.host, each.port) for each in metadata(address).brokers] == [
-            (number, *each) for number, each in enumerate(where, 1)
+        assert [(broker.node_id, broker.host, broker.port) for broker in metadata(address).brokers] == [
+            (number, *address) for number, address in enumerate(where, 1)
         ]
 
 
 def test_ports_and_node_ids_count_up() -> None:
-    with ExitStack() as held:
+    with ExitStack() as exit_stack:
         while True:  # Repeat this until three consecutive ports are free.
             with socket.create_server(("127.0.0.1", 0)) as free:
                 base = free.getsockname()[1]
             try:
-                broker = held.enter_context(
+                broker = exit_stack.enter_context(
                     Broker(listen=f"127.0.0.1:{base}", brokers=3, config={"node.id": 7}, advertise="broker.test:9092")
                 )
             except (OSError, ValueError):
@@ -74,7 +74,7 @@ def test_ports_and_node_ids_count_up() -> None:
             break
         assert [port for _, port in addresses(broker)] == [base, base + 1, base + 2]
         brokers = metadata(broker.address).brokers
-        assert [(each.node_id, each.host, each.port) for each in brokers] == [
+        assert [(broker.node_id, broker.host, broker.port) for broker in brokers] == [
             (7, "broker.test", 9092),
             (8, "broker.test", 9093),
             (9, "broker.test", 9094),
@@ -95,8 +95,8 @@ def test_brokers_that_cannot_be_are_refused(options: dict[str, object], reason: 
 
 
 def test_a_port_that_is_taken_is_said() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1]
         with pytest.raises(OSError, match=r"cannot listen on 127\.0\.0\.1:"):
             Broker(listen=f"127.0.0.1:{port - 1}", brokers=2).start()
 
@@ -116,7 +116,7 @@ def test_a_node_that_is_stopped_refuses_clients_and_drops_those_that_it_has(thre
             with pytest.raises(ConnectionError):
                 client.receive()
     assert is_refused(second)
-    assert [each.node_id for each in metadata(first).brokers] == [1, 3]
+    assert [broker.node_id for broker in metadata(first).brokers] == [1, 3]
 
 
 def test_a_node_that_is_started_again_is_found_where_it_was(three: Broker) -> None:

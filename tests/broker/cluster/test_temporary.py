@@ -47,10 +47,10 @@ def test_a_broker_that_nobody_stops_leaves_no_directory(tmp_path: Path, ending: 
 
 
 def test_a_data_directory_that_was_given_stays(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    run(f"mine = Broker(topics=['mine'], data_dir={str(kept)!r})\nmine.start()", tmp_path)
+    data_dir = tmp_path / "kept"
+    run(f"mine = Broker(topics=['mine'], data_dir={str(data_dir)!r})\nmine.start()", tmp_path)
     assert os.listdir(tmp_path) == ["kept"]
-    assert (kept / "minibroker-topics.json").is_file()
+    assert (data_dir / "minibroker-topics.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_a_data_directory_that_was_given_stays(tmp_path: Path) -> None:
     ids=["fork", "multiprocessing"],
 )
 def test_a_child_that_ends_leaves_its_parents_directory_alone(tmp_path: Path, child: str) -> None:
-    made = "broker.produce('a', 'x')\nsnapshot = broker.snapshot()\n"
+    setup = "broker.produce('a', 'x')\nsnapshot = broker.snapshot()\n"
     listing = "print(sorted(os.listdir(broker.data_dir)), sorted(os.listdir(snapshot.directory)))"
-    assert run(f"{made}{child}{listing}", tmp_path).count("a-0") == 2
+    assert run(f"{setup}{child}{listing}", tmp_path).count("a-0") == 2
     assert os.listdir(tmp_path) == []
 
 
@@ -92,12 +92,12 @@ def killed(folder: Path) -> str:
 
 
 def test_the_directory_of_a_killed_broker_goes_with_the_next_start(tmp_path: Path) -> None:
-    left = killed(tmp_path)
-    shutil.copytree(left, tmp_path / "minibroker-copied")
+    abandoned = killed(tmp_path)
+    shutil.copytree(abandoned, tmp_path / "minibroker-copied")
     (tmp_path / "minibroker-mine").mkdir()
     alive = "import time\nwhile os.path.exists(sys.argv[1]): time.sleep(0.01)\nprint(os.path.exists(broker.data_dir))"
-    assert os.path.isdir(left)
-    assert run(alive.replace("sys.argv[1]", repr(left)), tmp_path) == "True\n"
+    assert os.path.isdir(abandoned)
+    assert run(alive.replace("sys.argv[1]", repr(abandoned)), tmp_path) == "True\n"
     assert sorted(os.listdir(tmp_path)) == ["minibroker-copied", "minibroker-mine"]
 
 

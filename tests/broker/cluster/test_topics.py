@@ -278,8 +278,10 @@ def test_what_a_deletion_left_behind_is_removed_at_the_start(data_dir: Path) -> 
     create(topics, "a", 2)
     topic = topics.get("a")
     assert topic is not None
-    left = topics.delete(topic)
-    assert all(os.path.isdir(directory) for directory in left)  # The process seems to have died before removing them.
+    leftovers = topics.delete(topic)
+    assert all(
+        os.path.isdir(directory) for directory in leftovers
+    )  # The process seems to have died before removing them.
     assert contents(opened(data_dir)) == {}
     assert os.listdir(data_dir) == [FILE]
 
@@ -357,7 +359,7 @@ def test_names_collide_when_only_dots_and_underscores_differ(
 ) -> None:
     topics = opened(data_dir)
     create(topics, known)
-    assert topics.colliding(name) == (known if collides else None)
+    assert topics.find_collision(name) == (known if collides else None)
 
 
 def test_the_names_are_one_object_until_a_topic_comes_or_goes(data_dir: Path) -> None:

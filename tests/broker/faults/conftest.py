@@ -11,6 +11,6 @@ from tests.broker.faults.tapped import Tapped
 @pytest.fixture
 def tapped(tmp_path: Path) -> Iterator[Tapped]:
     """Return a broker without sockets, with a topic "t" of one partition."""
-    made = Tapped(str(tmp_path / "data"))
-    yield made
-    made.close()
+    broker = Tapped(str(tmp_path / "data"))
+    yield broker
+    broker.close()

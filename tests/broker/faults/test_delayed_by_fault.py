@@ -43,7 +43,7 @@ def test_delays_add_up_and_go_with_an_error(tapped: Tapped) -> None:
     assert not asking.is_answered()
     tapped.clock.advance(1)
     assert asking.response.error_code == ErrorCode.NOT_COORDINATOR
-    assert [each.fired for each in delays] == [1, 1, 1]
+    assert [fault.fired for fault in delays] == [1, 1, 1]
 
 
 def test_a_delayed_fetch_is_late_after_its_wait(tapped: Tapped) -> None:
@@ -72,9 +72,9 @@ def test_nothing_happens_for_a_client_that_has_gone_meanwhile(tapped: Tapped) ->
     tapped.fault(delay_ms=100)
     late = tapped.start_asking(BEAT, 3)
     delayed = tapped.start_asking(fetch_request(("t", 0, 0), max_wait_ms=50), 12)
-    for each in (late, delayed):
-        assert each.waiting is not None
-        each.waiting.delayed.cancel()
+    for asking in (late, delayed):
+        assert asking.waiting is not None
+        asking.waiting.delayed.cancel()
     tapped.clock.advance(1000)
     assert late.events == delayed.events == []
 
@@ -196,7 +196,7 @@ def topics_told(tapped: Tapped, *names: str, version: int = 12) -> dict[str, int
     topics = [MetadataRequestTopic(name=name) for name in names] if names else None
     response = tapped.ask(MetadataRequest(topics=topics), version)
     assert [broker.host for broker in response.brokers] == ["broker.test"]
-    return {each.name: -each.error_code or len(each.partitions) for each in response.topics}
+    return {topic.name: -topic.error_code or len(topic.partitions) for topic in response.topics}
 
 
 def test_stale_metadata_is_what_it_was_so_many_changes_ago(tapped: Tapped) -> None:

@@ -35,7 +35,7 @@ def test_the_files_on_the_page_are_faults() -> None:
     documents = [json.loads(code) for language, code in BLOCKS if language == "json"]
     yaml = pytest.importorskip("yaml")
     documents += [yaml.safe_load(code) for language, code in BLOCKS if language == "yaml"]
-    assert [len(parse_faults(each, "page")) for each in documents] == [2, 1]
+    assert [len(parse_faults(document, "page")) for document in documents] == [2, 1]
 
 
 @pytest.mark.slow

@@ -90,10 +90,10 @@ def test_versions_are_one_or_a_range(versions: str | int, hits: bool) -> None:  
 
 
 def test_every_criterion_that_is_given_has_to_match() -> None:
-    both = fault(topic="a*", partition=1)
-    assert both.matches(asked(topic="ab", partition=1))
-    assert not both.matches(asked(topic="ab", partition=0))
-    assert not both.matches(asked(topic="b", partition=1))
+    topic_fault = fault(topic="a*", partition=1)
+    assert topic_fault.matches(asked(topic="ab", partition=1))
+    assert not topic_fault.matches(asked(topic="ab", partition=0))
+    assert not topic_fault.matches(asked(topic="b", partition=1))
     assert not fault(client_id="x?").matches(asked(client_id="x"))
     assert fault(client_id="").matches(asked(client_id=None))
     assert not fault(node=2).matches(asked(node=1))
@@ -104,14 +104,14 @@ def test_brackets_in_a_pattern_are_no_wildcards() -> None:
     assert fault(topic="[ab]").matches(asked(topic="[ab]"))
 
 
-def firings(made: Fault, requests: int) -> list[int]:
+def firings(tested: Fault, requests: int) -> list[int]:
     """Return the numbers of the requests that the fault hits, starting at 1."""
-    found: list[int] = []
+    numbers: list[int] = []
     for number in range(1, requests + 1):
-        if made.is_due(asked()):
-            made._fired += 1
-            found.append(number)
-    return found
+        if tested.is_due(asked()):
+            tested._fired += 1
+            numbers.append(number)
+    return numbers
 
 
 @pytest.mark.parametrize(
@@ -136,20 +136,20 @@ def test_a_seed_makes_chances_come_out_alike() -> None:
 
 
 def test_a_fault_is_data_there_and_back() -> None:
-    made = Fault(api="Produce", topic="t", error="NOT_LEADER_OR_FOLLOWER", delay_ms=5, times=2)
-    data = made.to_json()
+    original = Fault(api="Produce", topic="t", error="NOT_LEADER_OR_FOLLOWER", delay_ms=5, times=2)
+    data = original.to_json()
     assert data == {"api": "Produce", "topic": "t", "error": "NOT_LEADER_OR_FOLLOWER", "delay_ms": 5, "times": 2}
     assert Fault.from_json(data).to_json() == data
     expected = "Fault(api='Produce', topic='t', times=2, error='NOT_LEADER_OR_FOLLOWER', delay_ms=5)"
-    assert repr(made) == expected
+    assert repr(original) == expected
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
 def test_faults_are_read_from_json(tmp_path: Path, wrapped: bool) -> None:  # noqa: FBT001 - a parameter of the test
     path = tmp_path / "faults.json"
-    listed = '[{"api": "Fetch", "drop": "after"}, {"delay_ms": 3}]'
-    path.write_text(f'{{"faults": {listed}}}' if wrapped else listed)
-    assert [each.to_json() for each in read_faults(str(path))] == [{"api": "Fetch", "drop": "after"}, {"delay_ms": 3}]
+    documents = '[{"api": "Fetch", "drop": "after"}, {"delay_ms": 3}]'
+    path.write_text(f'{{"faults": {documents}}}' if wrapped else documents)
+    assert [fault.to_json() for fault in read_faults(str(path))] == [{"api": "Fetch", "drop": "after"}, {"delay_ms": 3}]
 
 
 def test_faults_are_read_from_yaml(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestErro
 from minibroker.server.faults.fault import Fault
 from minibroker.server.inspection.journal import Entry, error_codes_of
 from minibroker.server.requests.endpoints import endpoint
-from minibroker.server.requests.targets import named_by
+from minibroker.server.requests.targets import target_fields
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchRequest
@@ -62,7 +62,9 @@ def test_any_request_in_any_version_is_answered_with_an_error(
         assert set(error_codes_of(response)) <= {CODE}
 
 
-@pytest.mark.parametrize("route", [r for r in ROUTES if "topic" in named_by(endpoint(r.key))], ids=lambda r: r.message)
+@pytest.mark.parametrize(
+    "route", [r for r in ROUTES if "topic" in target_fields(endpoint(r.key))], ids=lambda r: r.message
+)
 @few_examples
 @given(data=st.data())
 def test_any_request_is_answered_when_some_of_its_topics_fail(
@@ -79,12 +81,14 @@ def test_any_request_is_answered_when_some_of_its_topics_fail(
 
 
 def two_partitions(*records: Any) -> ProduceRequest:
-    data = [PartitionProduceData(index=index, records=each) for index, each in enumerate(records)]
+    data = [PartitionProduceData(index=index, records=record) for index, record in enumerate(records)]
     return ProduceRequest(acks=-1, timeout_ms=100, topic_data=[TopicProduceData(name="two", partition_data=data)])
 
 
 def codes_by_index(response: Any) -> dict[int, int]:
-    return {each.index: each.error_code for topic in response.responses for each in topic.partition_responses}
+    return {
+        partition.index: partition.error_code for topic in response.responses for partition in topic.partition_responses
+    }
 
 
 def test_only_the_partition_of_the_fault_refuses_what_is_produced(tapped: Tapped) -> None:
@@ -120,9 +124,9 @@ def test_a_fetch_tells_the_error_of_one_partition_and_the_records_of_the_other(t
     tapped.fault(api="Fetch", topic="two", partition=0, error=CODE)
     response = tapped.ask(fetch_request(("two", 0, 0), ("two", 1, 0)), 12)
     assert fetched(response) == {("two", 0): CODE, ("two", 1): 0}
-    found = {p.partition_index: bytes(p.records) for p in response.responses[0].partitions}
-    assert found[0] == b""
-    assert b"b" in found[1]
+    records = {p.partition_index: bytes(p.records) for p in response.responses[0].partitions}
+    assert records[0] == b""
+    assert b"b" in records[1]
 
 
 def test_a_fetch_with_an_error_to_tell_does_not_wait(tapped: Tapped) -> None:
@@ -155,7 +159,7 @@ def test_metadata_tells_the_brokers_and_the_error_of_a_topic(tapped: Tapped) -> 
     for asked_for in (names, None):
         response = tapped.ask(MetadataRequest(topics=asked_for), 12)
         assert len(response.brokers) == 1
-        codes = {each.name: (each.error_code, len(each.partitions)) for each in response.topics}
+        codes = {topic.name: (topic.error_code, len(topic.partitions)) for topic in response.topics}
         assert codes == {"t": (ErrorCode.LEADER_NOT_AVAILABLE, 0), "other": (0, 1)}
 
 
@@ -164,11 +168,11 @@ def test_metadata_tells_the_error_of_a_partition(tapped: Tapped) -> None:
     tapped.fault(api="Metadata", topic="two", partition=1, error="LEADER_NOT_AVAILABLE", times=1)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="two")])
     (topic,) = tapped.ask(request, 12).topics
-    codes = [(each.partition_index, each.error_code, each.leader_id) for each in topic.partitions]
+    codes = [(partition.partition_index, partition.error_code, partition.leader_id) for partition in topic.partitions]
     node = tapped.core.cluster.first.id
     assert codes == [(0, 0, node), (1, ErrorCode.LEADER_NOT_AVAILABLE, -1)]
     (healed,) = tapped.ask(request, 12).topics
-    assert [each.leader_id for each in healed.partitions] == [node, node]
+    assert [partition.leader_id for partition in healed.partitions] == [node, node]
 
 
 def test_metadata_without_a_topic_that_could_fail_does_not_fire(tapped: Tapped) -> None:
@@ -186,8 +190,8 @@ def test_a_topic_that_fails_in_metadata_is_not_created(tapped: Tapped) -> None:
 
 def commit(*topics: str) -> OffsetCommitRequest:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
-    listed = [OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in topics]
-    return OffsetCommitRequest(group_id="g", topics=listed)
+    commit_topics = [OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in topics]
+    return OffsetCommitRequest(group_id="g", topics=commit_topics)
 
 
 def test_only_the_topic_of_the_fault_is_not_committed(tapped: Tapped) -> None:
@@ -197,8 +201,8 @@ def test_only_the_topic_of_the_fault_is_not_committed(tapped: Tapped) -> None:
     codes = {topic.name: topic.partitions[0].error_code for topic in response.topics}
     assert codes == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "other": 0}
     asked_for = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in ("t", "other")]
-    found = tapped.ask(OffsetFetchRequest(group_id="g", topics=asked_for), 5)
-    assert {topic.name: topic.partitions[0].committed_offset for topic in found.topics} == {"t": -1, "other": 7}
+    offsets = tapped.ask(OffsetFetchRequest(group_id="g", topics=asked_for), 5)
+    assert {topic.name: topic.partitions[0].committed_offset for topic in offsets.topics} == {"t": -1, "other": 7}
 
 
 @pytest.mark.parametrize("version", [5, 9])
@@ -221,7 +225,7 @@ def test_offset_fetch_tells_errors_of_partitions_beside_offsets(tapped: Tapped, 
 def test_one_group_of_several_fails(tapped: Tapped) -> None:
     tapped.fault(api="DescribeGroups", group="a*", error="NOT_COORDINATOR")
     response = tapped.ask(DescribeGroupsRequest(groups=["alpha", "beta"]), 4)
-    assert {each.group_id: each.error_code for each in response.groups} == {
+    assert {group.group_id: group.error_code for group in response.groups} == {
         "alpha": ErrorCode.NOT_COORDINATOR,
         "beta": 0,
     }
@@ -231,7 +235,7 @@ def test_one_topic_of_several_is_not_created(tapped: Tapped) -> None:
     tapped.fault(api="CreateTopics", topic="b", error="POLICY_VIOLATION")
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abc"]
     response = tapped.ask(CreateTopicsRequest(topics=topics), 7)
-    assert {each.name: each.error_code for each in response.topics} == {
+    assert {topic.name: topic.error_code for topic in response.topics} == {
         "a": 0,
         "b": ErrorCode.POLICY_VIOLATION,
         "c": 0,
@@ -265,7 +269,7 @@ def test_list_offsets_of_one_partition_fails(tapped: Tapped) -> None:
     tapped.fault(api="ListOffsets", partition=0, topic="*", error=CODE)
     parts = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
     response = tapped.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="two", partitions=parts)]), 7)
-    codes = {each.partition_index: each.error_code for each in response.topics[0].partitions}
+    codes = {partition.partition_index: partition.error_code for partition in response.topics[0].partitions}
     assert codes == {0: CODE, 1: 0}
 
 

@@ -33,34 +33,37 @@ NOBODYS = b"nobody has that."
 def produce(ids: list[bytes]) -> ProduceRequest:
     """Return a request that produces to partition 0 of each topic."""
     data = [PartitionProduceData(index=0, records=batch(b"x")) for _ in ids]
-    topics = [TopicProduceData(topic_id=each, partition_data=[one]) for each, one in zip(ids, data, strict=True)]
+    topics = [
+        TopicProduceData(topic_id=topic_id, partition_data=[partition])
+        for topic_id, partition in zip(ids, data, strict=True)
+    ]
     return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics)
 
 
 def fetch(ids: list[bytes]) -> FetchRequest:
     """Return a request that fetches from partition 0 of each topic."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-    topics = [FetchTopic(topic_id=each, partitions=[partition]) for each in ids]
+    topics = [FetchTopic(topic_id=topic_id, partitions=[partition]) for topic_id in ids]
     return FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics)
 
 
 def offset_commit(ids: list[bytes]) -> OffsetCommitRequest:
     """Return a request that commits an offset for partition 0 of each topic."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    topics = [OffsetCommitRequestTopic(topic_id=each, partitions=[partition]) for each in ids]
+    topics = [OffsetCommitRequestTopic(topic_id=topic_id, partitions=[partition]) for topic_id in ids]
     return OffsetCommitRequest(group_id="g", topics=topics)
 
 
 def offset_fetch(ids: list[bytes]) -> OffsetFetchRequest:
     """Return a request for the committed offset of partition 0 of each topic."""
-    topics = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in ids]
+    topics = [OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0]) for topic_id in ids]
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
 
 
 def txn_offset_commit(ids: list[bytes]) -> TxnOffsetCommitRequest:
     """Return a request that commits an offset for partition 0 of each topic in a transaction."""
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    topics = [TxnOffsetCommitRequestTopic(topic_id=each, partitions=[partition]) for each in ids]
+    topics = [TxnOffsetCommitRequestTopic(topic_id=topic_id, partitions=[partition]) for topic_id in ids]
     return TxnOffsetCommitRequest(transactional_id="x", group_id="g", producer_id=1, producer_epoch=0, topics=topics)
 
 

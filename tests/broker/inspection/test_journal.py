@@ -21,7 +21,7 @@ from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestErro
 from minibroker.server.inspection import recording
 from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.inspection.message_forms import MAX_FRAME_BYTES
-from minibroker.server.inspection.message_json import RecordsSummary, detached, summary, to_json
+from minibroker.server.inspection.message_json import RecordsSummary, detach, summary, to_json
 from minibroker.server.inspection.recording import (
     BrokerConnection,
     RecordedRequest,
@@ -65,9 +65,9 @@ SECRETS = {"authBytes", "hmac", "salt", "saltedPassword"}
 
 @pytest.fixture
 def tapped(tmp_path: Path) -> Iterator[Tapped]:
-    made = Tapped(str(tmp_path / "data"))
-    yield made
-    made.close()
+    broker = Tapped(str(tmp_path / "data"))
+    yield broker
+    broker.close()
 
 
 @pytest.fixture
@@ -86,10 +86,10 @@ def test_an_entry_tells_who_asked_what_and_was_told_what(tapped: Tapped, journal
     assert entry.bytes_in == 4 + len(frame_of(produce_request(batch(b"a", b"b")), 9))
     assert entry.response == asking.response
     assert (entry.duration_ms, entry.fault, entry.failure) == (0, None, None)
-    assert [sorted(each) for each in (entry.topics, entry.groups)] == [["t"], []]
+    assert [sorted(names) for names in (entry.topics, entry.groups)] == [["t"], []]
     assert not entry.error_codes
-    shown = f"Produce v9 t-0 (2 records, {len(batch(b'a', b'b'))} bytes) from test 127.0.0.1:51234: ok in 0.0 ms"
-    assert (str(entry), repr([entry])) == (shown, f"[<{shown}>]")
+    line = f"Produce v9 t-0 (2 records, {len(batch(b'a', b'b'))} bytes) from test 127.0.0.1:51234: ok in 0.0 ms"
+    assert (str(entry), repr([entry])) == (line, f"[<{line}>]")
 
 
 def test_record_bytes_are_not_kept_but_counted(tapped: Tapped, journal: Journal) -> None:
@@ -113,7 +113,7 @@ def test_a_request_that_waits_has_no_response_until_it_is_answered(tapped: Tappe
     (entry,) = journal
     assert (entry.response, entry.duration_ms, entry.bytes_out) == (None, None, 0)
     tapped.clock.advance(400)
-    assert entry.response == detached(asking.response)
+    assert entry.response == detach(asking.response)
     assert entry.to_json()["durationMs"] == 400
 
 
@@ -135,7 +135,7 @@ def test_a_failure_tells_why_the_connection_was_closed(tapped: Tapped, journal: 
     assert unserved.failure == "METADATA v32767 is not served"
     assert (unserved.api, unserved.version, unserved.client_id, unserved.request) == ("Metadata", 32_767, "c", None)
     assert (cut.api, cut.failure) == ("", "a request header takes 10 bytes, 2 came")
-    assert all(json.dumps(each.to_json()) for each in journal)
+    assert all(json.dumps(entry.to_json()) for entry in journal)
 
 
 def test_entries_are_found_by_what_they_are_about(tapped: Tapped, journal: Journal) -> None:
@@ -146,7 +146,7 @@ def test_entries_are_found_by_what_they_are_about(tapped: Tapped, journal: Journ
     tapped.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
 
     def numbers(**filters: str | int) -> list[int]:
-        return [each.number for each in journal.entries(**filters)]  # type: ignore[arg-type]  # mixed on purpose
+        return [entry.number for entry in journal.entries(**filters)]  # type: ignore[arg-type]  # mixed on purpose
 
     assert numbers() == [1, 2, 3, 4]
     assert numbers(api="produce") == [1, 2]
@@ -166,11 +166,11 @@ def test_the_newest_entries_are_kept(tapped: Tapped) -> None:
     journal = keep_journal(tapped.services, capacity=2)
     for _ in range(5):
         tapped.produce(batch(b"a"))
-    assert [each.number for each in journal] == [4, 5]
+    assert [entry.number for entry in journal] == [4, 5]
     assert (len(journal), journal.count) == (2, 5)
     journal.clear()
     tapped.produce(batch(b"a"))
-    assert [each.number for each in journal] == [6]
+    assert [entry.number for entry in journal] == [6]
     with pytest.raises(ValueError, match="capacity: 0 is not at least 1"):
         keep_journal(tapped.services, capacity=0)
 
@@ -186,25 +186,25 @@ def test_no_request_is_looked_at_once_the_journal_is_dropped(tapped: Tapped, jou
 
 def test_an_entry_as_json_has_the_field_names_of_kafka(tapped: Tapped, journal: Journal) -> None:
     tapped.produce(batch(b"a"), "none")
-    shown = json.loads(json.dumps(journal.entries()[0].to_json()))
+    document = json.loads(json.dumps(journal.entries()[0].to_json()))
     partition = {"index": 0, "records": {"size": len(batch(b"a")), "batches": 1, "records": 1}}
-    assert shown["request"] == {
+    assert document["request"] == {
         "transactionalId": None,
         "acks": -1,
         "timeoutMs": 1000,
         "topicData": [{"name": "none", "partitionData": [partition]}],
     }
-    (topic,) = shown["response"]["responses"]
+    (topic,) = document["response"]["responses"]
     assert topic["partitionResponses"][0]["errorCode"] == 3
-    assert shown["errors"] == ["UNKNOWN_TOPIC_OR_PARTITION"]
-    assert (shown["api"], shown["clientId"], shown["fault"]) == ("Produce", "test", None)
+    assert document["errors"] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+    assert (document["api"], document["clientId"], document["fault"]) == ("Produce", "test", None)
 
 
-def without_secrets(shown: Any) -> Any:
+def without_secrets(document: Any) -> Any:
     """Return a message as JSON, without the fields that the journal never keeps."""
     return json.loads(
-        json.dumps(shown),
-        object_hook=lambda fields: {name: each for name, each in fields.items() if name not in SECRETS},
+        json.dumps(document),
+        object_hook=lambda fields: {name: field for name, field in fields.items() if name not in SECRETS},
     )
 
 
@@ -215,9 +215,9 @@ def without_secrets(shown: Any) -> Any:
 def test_any_message_can_be_kept_and_shown(route: Route, kind: str, data: st.DataObject) -> None:
     version = data.draw(st.integers(route.first, route.last))
     message = data.draw(messages(message_class(route, kind), version))
-    kept = detached(message)
-    assert without_secrets(to_json(kept, version)) == without_secrets(to_json(message, version))
-    assert json.loads(json.dumps(to_json(kept, version))) == to_json(kept, version)
+    copy = detach(message)
+    assert without_secrets(to_json(copy, version)) == without_secrets(to_json(message, version))
+    assert json.loads(json.dumps(to_json(copy, version))) == to_json(copy, version)
 
 
 def recorded(frame: bytes, request: Any) -> RecordedRequest:
@@ -253,9 +253,9 @@ def test_a_message_decoded_when_read_is_the_same_as_one_decoded_at_once(route: R
     call = call_for(frame)
     sent = bytes_of(Answer(response, call, 1))
     encode_answers([Answer(response, call, 1, entry)])
-    assert entry.request == detached(request)
+    assert entry.request == detach(request)
     decoded, _ = decode(served.response, memoryview(sent), version, 8 + flexible)
-    assert entry.response == detached(decoded)
+    assert entry.response == detach(decoded)
     assert entry.bytes_out == len(sent)
     assert entry.targets == targets_by_name(served.names, request, CORE)
 
@@ -273,9 +273,9 @@ def test_no_secret_is_kept_before_anybody_reads_the_journal(tapped: Tapped, jour
         name="u", mechanism=1, iterations=4096, salt=b"S3CRET", salted_password=b"S3CRET"
     )
     tapped.ask(AlterUserScramCredentialsRequest(deletions=[], upsertions=[credential]), 0)
-    for held in (entry, *journal):
-        assert "S3CRET" not in held_by(held)
-        assert "hidden" in held_by(held)
+    for journal_entry in (entry, *journal):
+        assert "S3CRET" not in held_by(journal_entry)
+        assert "hidden" in held_by(journal_entry)
 
 
 @pytest.mark.parametrize("size", [1, MAX_FRAME_BYTES])
@@ -294,14 +294,16 @@ def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, jou
             frame[:] = bytes(len(frame))
     if size > 1:  # Small requests are kept unchanged.
         assert "R3C0RD" not in "".join(map(held_by, journal))
-    shown: list[dict[str, Any]] = [{**each.to_json(), "number": 0} for each in journal]
-    assert "R3C0RD" not in str(shown)
-    assert [each["api"] for each in shown] == ["Produce", "Heartbeat"] * 4
-    assert shown[1::2] == [shown[1]] * 4
-    assert [each["request"] for each in shown[::2]] == [shown[0]["request"]] * 4
-    offsets = [each["response"]["responses"][0]["partitionResponses"][0]["baseOffset"] for each in shown[::2]]
+    documents: list[dict[str, Any]] = [{**entry.to_json(), "number": 0} for entry in journal]
+    assert "R3C0RD" not in str(documents)
+    assert [document["api"] for document in documents] == ["Produce", "Heartbeat"] * 4
+    assert documents[1::2] == [documents[1]] * 4
+    assert [document["request"] for document in documents[::2]] == [documents[0]["request"]] * 4
+    offsets = [
+        document["response"]["responses"][0]["partitionResponses"][0]["baseOffset"] for document in documents[::2]
+    ]
     assert offsets == [0, 1, 2, 3]
-    assert {target for each in journal.entries(api="Produce") for target in each.targets} == {Target("t", 0)}
+    assert {target for entry in journal.entries(api="Produce") for target in entry.targets} == {Target("t", 0)}
 
 
 def test_a_repeated_fetch_of_a_session_is_about_all_its_partitions(tapped: Tapped, journal: Journal) -> None:
@@ -319,7 +321,7 @@ def test_a_repeated_fetch_of_a_session_is_about_all_its_partitions(tapped: Tappe
     for epoch in range(1, 5):
         fetched(epoch, session_id, "u")
     _, *entries = journal.entries(api="Fetch")
-    assert [set(each.targets) for each in entries] == [{Target("t", 0), Target("u", 0)}] * 4
+    assert [set(entry.targets) for entry in entries] == [{Target("t", 0), Target("u", 0)}] * 4
 
 
 def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Tapped, journal: Journal) -> None:
@@ -349,8 +351,8 @@ def test_records_of_a_file_are_counted_without_reading_all_of_it(tmp_path: Path,
     path.write_bytes(data)
     with closing(FileHandle(FilePool(1), str(path))) as handle:
         for cut in (0, 1, 30, 60, 62, 100):
-            found = summary(LogSlice(handle, 0, len(data) - cut))
-            assert found == summary(data[: len(data) - cut])
+            range_summary = summary(LogSlice(handle, 0, len(data) - cut))
+            assert range_summary == summary(data[: len(data) - cut])
     assert summary(data) == RecordsSummary(len(data), 60, 120)
 
 
@@ -402,7 +404,7 @@ def test_only_the_size_is_known_of_many_batches_whose_file_has_gone(tapped: Tapp
             tapped.produce(batch(b"a", b"b"))
         tapped.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
     tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
-    few, many = (fetched_records(each) for each in journal.entries(api="Fetch"))
+    few, many = (fetched_records(entry) for entry in journal.entries(api="Fetch"))
     size = len(batch(b"a", b"b"))
     assert few == RecordsSummary(size, 1, 2)
     assert many == RecordsSummary(101 * size, None, None)
@@ -451,10 +453,10 @@ def test_responses_that_a_fault_holds_back_count_as_memory(tapped: Tapped, journ
     tapped.fault(api="Metadata", **{action: 1 if action == "truncate" else "after"})
     tapped.start_asking(MetadataRequest(topics=topics), 12)
     (entry,) = journal
-    assert ring.memory > entry.bytes_in + sum(len(each.name) for each in entry.response.topics)
+    assert ring.memory > entry.bytes_in + sum(len(topic.name) for topic in entry.response.topics)
     ring.max_bytes = ring.memory + 1
     tapped.start_asking(MetadataRequest(topics=topics), 12)
-    assert [each.number for each in journal] == [2]
+    assert [entry.number for entry in journal] == [2]
 
 
 def test_a_page_takes_nothing_from_a_journal(tapped: Tapped) -> None:
@@ -467,10 +469,10 @@ def test_a_page_takes_nothing_from_a_journal(tapped: Tapped) -> None:
     assert [entry.number for entry in journal] == list(range(7, 22))
     assert all(entry.response.responses for entry in journal)
     recorder = Recorder(ring)
-    shown = recorder.between(1, recorder.last)
+    on_page = recorder.between(1, recorder.last)
     assert 7 < recorder.first < 21
-    assert [entry.number for entry in shown] == list(range(recorder.first, 22))
-    assert all(len(entry.request_frame) > 700_000 and entry.response_frame for entry in shown)
+    assert [entry.number for entry in on_page] == list(range(recorder.first, 22))
+    assert all(len(entry.request_frame) > 700_000 and entry.response_frame for entry in on_page)
     assert recorder.find(recorder.first - 1) is None
     assert sum(entry.memory for entry in journal) == ring.memory <= 5 << 20
 
@@ -523,10 +525,10 @@ def test_reading_large_entries_keeps_none_of_what_is_read(tapped: Tapped, journa
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Tapped]:
     """Return a broker that logs requests that take more than 100 ms."""
-    made = Tapped(str(tmp_path / "slow"))
-    log_slow_requests(made.services, 100)
-    yield made
-    made.close()
+    broker = Tapped(str(tmp_path / "slow"))
+    log_slow_requests(broker.services, 100)
+    yield broker
+    broker.close()
 
 
 def test_a_slow_request_is_logged(slow: Tapped, caplog: pytest.LogCaptureFixture) -> None:

@@ -77,11 +77,11 @@ def test_long_work_is_done_in_slices(rig: Rig, monkeypatch: pytest.MonkeyPatch) 
 
     ended: list[bool] = []
     rig.chores.run(work(), lambda: ended.append(True))
-    taken = []
+    steps_done = []
     while rig.soon:
-        taken.append(steps)
+        steps_done.append(steps)
         rig.soon.pop(0)()
-    assert taken == [2, 4, 6, 8, 10]
+    assert steps_done == [2, 4, 6, 8, 10]
     assert ended == [True]
 
 
@@ -114,7 +114,7 @@ def test_a_lack_of_descriptors_is_logged_without_a_trace(rig: Rig, caplog: pytes
 
     rig.chores.every("a", 100, work)
     rig.clock.advance(100)
-    (record,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert record.exc_info is None
     assert "[Errno 24] Too many open files: 'a_module_that_it_loads.py'" in record.getMessage()
 

@@ -53,9 +53,9 @@ class Rig:
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    made = Rig(tmp_path / "data")
-    yield made
-    made.harness.close()
+    new_rig = Rig(tmp_path / "data")
+    yield new_rig
+    new_rig.harness.close()
 
 
 def test_what_is_asked_for_in_one_wake_up_is_one_fsync(rig: Rig) -> None:

@@ -49,10 +49,10 @@ def test_old_segments_go_when_their_time_is_over(configured: Make) -> None:
     assert segments(harness) == before
     fill(harness, count=1)
     pass_time(harness, 20 * MINUTE_MS)
-    left = segments(harness)
-    assert len(left) < len(before)
+    remaining = segments(harness)
+    assert len(remaining) < len(before)
     assert harness.fetch_one(0).error_code == 1
-    assert harness.fetch_one(left[0]).log_start_offset == left[0]
+    assert harness.fetch_one(remaining[0]).log_start_offset == remaining[0]
 
 
 def test_the_retention_of_a_topic_is_its_own(configured: Make) -> None:
@@ -306,8 +306,8 @@ def test_a_deleted_file_that_cannot_be_removed_is_named_and_the_others_go(
         pass_time(harness, 10 * MINUTE_MS)
     (message,) = errors()
     assert "Input/output error" in message
-    left = [name for name in os.listdir(f"{harness.data_dir}/brief-0") if name.endswith(".deleted")]
-    assert left == ["00000000000000000000.log.deleted"]
+    remaining = [name for name in os.listdir(f"{harness.data_dir}/brief-0") if name.endswith(".deleted")]
+    assert remaining == ["00000000000000000000.log.deleted"]
 
 
 def test_chores_look_at_the_logs_in_use_alone(configured: Make, errors: Callable[[], list[str]]) -> None:
@@ -343,7 +343,10 @@ def test_deleted_topics_are_looked_after_no_more(configured: Make) -> None:
         harness.run_soon()
         assert number < 199 or harness.core.topics.get("brief") is None
     gc.collect()
-    assert sum(isinstance(each, Partition) and each.topic.name == "brief" for each in gc.get_objects()) < 150
+    assert (
+        sum(isinstance(candidate, Partition) and candidate.topic.name == "brief" for candidate in gc.get_objects())
+        < 150
+    )
 
 
 PARTITIONS = 6
@@ -372,12 +375,12 @@ def noted(harness: Harness) -> Checkpoints:
 
 def test_the_offsets_of_open_logs_are_noted(noted: Checkpoints, harness: Harness) -> None:
     partition_of(harness, "many", 0).log.advance_log_start_offset(7)
-    noted.note()
+    noted.update()
     assert noted.high_watermarks.offsets == {("many", index): 10 for index in range(PARTITIONS)}
     assert noted.start_offsets.offsets == {("many", 0): 7}
 
 
 def test_partitions_that_are_gone_are_not_noted(noted: Checkpoints) -> None:
     noted.recovery_points.offsets = {("gone", 0): 5, ("many", 0): 0}
-    noted.note()
+    noted.update()
     assert ("gone", 0) not in noted.recovery_points.offsets

@@ -52,11 +52,11 @@ def rewrite(harness: Harness, topic: str = "c", rounds: int = 10) -> None:
 
 def all_values(harness: Harness, topic: str = "c", offset: int = 0) -> list[bytes | None]:
     """Return the values of all records from `offset` on. A fetch ends with its segment."""
-    found: list[tuple[int, bytes | None]] = []
-    while more := values_in(harness.fetch_one(offset, topic).records):
-        found += more
-        offset = found[-1][0] + 1
-    return [value for _, value in found]
+    records: list[tuple[int, bytes | None]] = []
+    while fetched := values_in(harness.fetch_one(offset, topic).records):
+        records += fetched
+        offset = records[-1][0] + 1
+    return [value for _, value in records]
 
 
 def log_of(harness: Harness, name: str = "c") -> Log:
@@ -79,9 +79,9 @@ def test_a_dirty_log_is_cleaned_after_the_backoff(compacting: Harness) -> None:
     pass_time(compacting, BACKOFF_MS - 1)
     assert len(all_values(compacting)) == 20
     pass_time(compacting, 1)
-    left = all_values(compacting)
-    assert left[-2:] == [b"a9", b"b9"]
-    assert len(left) == 2 + 20 - active
+    remaining = all_values(compacting)
+    assert remaining[-2:] == [b"a9", b"b9"]
+    assert len(remaining) == 2 + 20 - active
     assert log_of(compacting).log_end_offset == 20
     assert cleaner_checkpoint(compacting) == {("c", 0): active}
     assert leftovers(compacting) == []
@@ -307,7 +307,7 @@ def test_a_cleaning_that_cannot_begin_for_want_of_descriptors_is_tried_again_lat
         raise OSError(errno.EMFILE, "Too many open files", "cleaner/process.py")
 
     with monkeypatch.context() as patched:
-        patched.setattr(compacting.core.logs._the_cleaner(), "_run_cleaning", failing)
+        patched.setattr(compacting.core.logs._get_cleaner(), "_run_cleaning", failing)
         pass_time(compacting, BACKOFF_MS)
         assert len(tries) == 1
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
@@ -326,9 +326,9 @@ def test_a_cleaning_that_ends_in_a_fault_of_ours_is_not_the_last_one(
         return lambda: None
 
     with monkeypatch.context() as patched:
-        patched.setattr(compacting.core.logs._the_cleaner(), "_run_cleaning", failing)
+        patched.setattr(compacting.core.logs._get_cleaner(), "_run_cleaning", failing)
         pass_time(compacting, BACKOFF_MS)
-    (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert "c-0 could not be cleaned: can't start new thread" in record.getMessage()
     assert record.exc_info is not None
     pass_time(compacting, BACKOFF_MS)

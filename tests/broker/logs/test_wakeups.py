@@ -27,7 +27,7 @@ def test_looks_that_are_awaited_need_a_turn_of_the_event_loop_only_where_there_a
         for number in range(count):
             wakeups.add(partial(looked.append, number))
         wakeups.are_awaited = False
-        wakeups.call_few()
+        wakeups.call_first()
         assert (len(looked), len(loop)) == (min(count, 4), turns)
         loop.turn()
         assert looked == list(range(count))
@@ -59,7 +59,7 @@ def test_an_error_is_raised_in_the_event_loop_and_keeps_nobody_from_looking() ->
     wakeups = Wakeups(loop.append)
     wakeups.add(lambda: looked.append(1 // 0))
     wakeups.add(partial(looked.append, 2))
-    wakeups.call_few()
+    wakeups.call_first()
     assert looked == [2]
     with pytest.raises(ZeroDivisionError):
         loop.turn()

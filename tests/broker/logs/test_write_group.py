@@ -39,7 +39,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Refuse:
 
 def wake_up(harness: Harness, records: Sequence[bytearray], topic: str = "t") -> list[PartitionProduceResponse]:
     """Send Produce requests that arrive together, from several connections or pipelined."""
-    answers = [harness.accept(produce_request(each, topic), 9) for each in records]
+    answers = [harness.accept(produce_request(record, topic), 9) for record in records]
     harness.core.writes.commit()
     harness.run_soon()
     return list(map(outcome_of, answers))

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from minibroker import Broker
-from minibroker.cluster.advice import tell_creation
+from minibroker.cluster.advice import log_topic_creation
 from minibroker.config.names import api_matcher, matcher, misspelling
 from minibroker.server.inspection.journal import error_code
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -63,8 +63,8 @@ def test_a_misspelling_is_found_and_kin_is_left_alone(name: str, known: list[str
 
 
 def test_many_topics_are_not_compared() -> None:
-    assert tell_creation("ordres", ["orders", *map(str, range(99))]) == "orders"
-    assert tell_creation("ordres", ["orders", *map(str, range(100))]) is None
+    assert log_topic_creation("ordres", ["orders", *map(str, range(99))]) == "orders"
+    assert log_topic_creation("ordres", ["orders", *map(str, range(100))]) is None
 
 
 def test_a_topic_that_a_client_has_created_by_its_name_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -53,50 +53,50 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
 
 
 def test_an_address_needs_no_resolver(resolver: Resolver) -> None:
-    found: list[Addresses] = []
-    resolver.names.look_up("10.1.1.1", found.append)
-    assert found == [{"10.1.1.1"}]
-    assert resolver.names.known("x" * 300) == resolver.names.known("a\0b") == frozenset()
+    results: list[Addresses] = []
+    resolver.names.look_up("10.1.1.1", results.append)
+    assert results == [{"10.1.1.1"}]
+    assert resolver.names.cached_addresses("x" * 300) == resolver.names.cached_addresses("a\0b") == frozenset()
     assert not resolver.asked
 
 
 def test_hosts_are_asked_for_one_after_the_other_and_those_found_are_remembered(resolver: Resolver) -> None:
-    found: list[Addresses] = []
+    results: list[Addresses] = []
     for host in ("a.test", "nowhere.test", "a.test"):
-        resolver.names.look_up(host, found.append)
+        resolver.names.look_up(host, results.append)
     resolver.answer()
-    assert found == [{"10.0.0.1"}, {"10.0.0.1"}]
+    assert results == [{"10.0.0.1"}, {"10.0.0.1"}]
     resolver.answer()
-    assert found[2:] == [frozenset()]
-    resolver.names.look_up("a.test", found.append)
-    resolver.names.look_up("nowhere.test", found.append)
-    assert found[3:] == [{"10.0.0.1"}]
+    assert results[2:] == [frozenset()]
+    resolver.names.look_up("a.test", results.append)
+    resolver.names.look_up("nowhere.test", results.append)
+    assert results[3:] == [{"10.0.0.1"}]
     resolver.answer()
     assert resolver.asked == ["a.test", "nowhere.test", "nowhere.test"]
 
 
 def test_a_search_ends_with_the_last_host_or_in_time(resolver: Resolver) -> None:
-    found: list[dict[str, Addresses]] = []
-    resolver.names.look_up_all(["a.test", "b.test", "a.test"], 1000, found.append)
+    results: list[dict[str, Addresses]] = []
+    resolver.names.resolve_all(["a.test", "b.test", "a.test"], 1000, results.append)
     resolver.answer()
-    assert found == []
+    assert results == []
     resolver.answer()
-    assert found == [{"a.test": {"10.0.0.1"}, "b.test": {"10.0.0.2"}}]
-    resolver.names.look_up_all(["c.test", "d.test", "a.test"], 1000, found.append)
+    assert results == [{"a.test": {"10.0.0.1"}, "b.test": {"10.0.0.2"}}]
+    resolver.names.resolve_all(["c.test", "d.test", "a.test"], 1000, results.append)
     resolver.clock.advance(1000)
-    assert found[1:] == [{"a.test": {"10.0.0.1"}}]
+    assert results[1:] == [{"a.test": {"10.0.0.1"}}]
     resolver.answer()
     assert resolver.asked == ["a.test", "b.test", "c.test"]
-    resolver.names.look_up_all([], 1000, found.append)
-    assert found[2:] == [{}]
+    resolver.names.resolve_all([], 1000, results.append)
+    assert results[2:] == [{}]
 
 
 def test_too_many_hosts_are_not_asked_for(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_names, "_MOST_WAITING", 2)
-    found: list[Addresses] = []
+    monkeypatch.setattr(host_names, "_MAX_WAITING_HOSTS", 2)
+    results: list[Addresses] = []
     for number in range(3):
-        resolver.names.look_up(f"{number}x.test"[::-1], found.append)
-    assert found == [frozenset()]
+        resolver.names.look_up(f"{number}x.test"[::-1], results.append)
+    assert results == [frozenset()]
 
 
 def test_others_are_served_while_a_resolver_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_others_are_served_while_a_resolver_is_silent(monkeypatch: pytest.Monkey
             assert other.ask(MetadataRequest(topics=None), 9).brokers
             answering.set()
             _, response = client.receive()
-            assert [each.error_code for each in response.entries] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+            assert [entry.error_code for entry in response.entries] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
             assert "b.test is not a valid IP or resolvable host" in response.entries[1].error_message
             answering.clear()
             client.send(alter_request(({"ip": "d.test"}, IP_RATE), validate_only=True), 1)

@@ -33,13 +33,13 @@ def test_what_comes_during_the_wait_is_served_after_it() -> None:
     with Broker(topics=["t"], clock=ManualClock()) as broker, SocketClient(broker.address) as client:
         client.ask(alter_request(({"client-id": "test"}, {"producer_byte_rate": 1000})), 1)
         client.send(TOO_MUCH, 9)
-        asked = client.send(METADATA, 9)
+        metadata_number = client.send(METADATA, 9)
         _, produced = client.receive()
         assert produced.throttle_time_ms > 10_000
         assert hears_nothing(client)
         broker.clock.advance(11)
         number, _ = client.receive()
-        assert number == asked
+        assert number == metadata_number
 
 
 def test_any_request_may_have_cost_too_much() -> None:
@@ -58,14 +58,14 @@ def test_a_request_that_was_delayed_may_have_cost_too_much() -> None:
     with Broker(topics=["t"], clock=ManualClock(), config=config) as broker, SocketClient(broker.address) as client:
         client.ask(alter_request(({"client-id": "test"}, {"request_percentage": 0.000001})), 1)
         client.send(fetch_request(("t", 0, 0), max_wait_ms=5000), 12)
-        asked = client.send(METADATA, 9)
+        metadata_number = client.send(METADATA, 9)
         assert hears_nothing(client)
         broker.clock.advance(5)
         _, fetched = client.receive()
         assert fetched.throttle_time_ms == 1000
         assert hears_nothing(client)
         broker.clock.advance(1)
-        assert client.receive()[0] == asked
+        assert client.receive()[0] == metadata_number
 
 
 def test_a_client_that_goes_while_it_waits_is_forgotten() -> None:
@@ -95,11 +95,11 @@ def test_too_many_connections_from_an_address_are_closed_after_a_while() -> None
 def test_a_host_with_a_quota_that_is_not_found_any_more_keeps_nobody_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: list[str] = []
+    looked_up: list[str] = []
 
     def find_nothing(host: str, flags: int = 0) -> frozenset[str]:
         if not flags:
-            asked.append(host)
+            looked_up.append(host)
         return frozenset()
 
     with Broker(data_dir=str(tmp_path), clock=ManualClock()) as broker, SocketClient(broker.address) as client:
@@ -110,4 +110,4 @@ def test_a_host_with_a_quota_that_is_not_found_any_more_keeps_nobody_out(
         for _ in range(10):
             with SocketClient(broker.address) as client:
                 assert client.ask(METADATA, 9).brokers
-    assert asked == ["localhost"]
+    assert looked_up == ["localhost"]

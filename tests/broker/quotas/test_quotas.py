@@ -33,11 +33,11 @@ def produced_by(harness: Harness, client_id: str = "c", user: str = "ANONYMOUS")
 
 
 def test_nobody_is_metered_while_there_are_no_quotas(harness: Harness) -> None:
-    seen = [harness.services.quotas is not None]
+    is_metered = [harness.services.quotas is not None]
     for limit in (1000, None):
         set_quota(harness, {"client-id": "c"}, producer_byte_rate=limit)
-        seen.append(harness.services.quotas is not None)
-    assert seen == [False, True, False]
+        is_metered.append(harness.services.quotas is not None)
+    assert is_metered == [False, True, False]
 
 
 def test_a_producer_waits_until_its_rate_is_right(harness: Harness) -> None:
@@ -116,7 +116,7 @@ def test_a_share_consumer_that_is_over_its_quota_keeps_its_records_and_waits(har
     assert response.throttle_time_ms == muted > 3000
     member.epoch = 1
     released, _ = client.ask(member.request(("t", 0), acks=[(0, 0, ACCEPT)]), 2)
-    assert [each.acknowledge_error_code for topic in released.responses for each in topic.partitions] == [0]
+    assert [partition.acknowledge_error_code for topic in released.responses for partition in topic.partitions] == [0]
 
 
 def test_what_was_held_back_counts_for_nothing(harness: Harness) -> None:
@@ -178,15 +178,15 @@ def test_quotas_outlive_the_run(harness: Harness) -> None:
 def test_clients_that_change_their_ids_are_remembered_in_bounded_memory(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manager, "_REMEMBERED", 10)
-    monkeypatch.setattr(manager, "_MOST_REMEMBERED", 40)
+    monkeypatch.setattr(manager, "_FORGET_THRESHOLD", 10)
+    monkeypatch.setattr(manager, "_MAX_REMEMBERED", 40)
     set_quota(harness, {"client-id": None}, producer_byte_rate=1000, controller_mutation_rate=1000)
     quotas: Any = harness.services.quotas  # The remembered clients are private.
     for number in range(100):
         client = Metered(harness, f"{number}-" + "x" * 1000)
         client.ask(produce_request(RECORDS), 9)
         client.ask(CreateTopicsRequest(topics=[], timeout_ms=1000), 7)
-        quotas.mutate(client.session, client.client_id, 1, strict=False)
+        quotas.record_mutation(client.session, client.client_id, 1, strict=False)
         assert len(quotas._rates) <= 40
         assert len(quotas._buckets) <= 40
         assert produced_by(harness, client.client_id) > 0

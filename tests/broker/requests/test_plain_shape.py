@@ -222,15 +222,15 @@ def test_other_shapes_are_left_to_the_full_decoder(pair: tuple[Harness, Harness]
         call, _ = call_of(frame, session)
         return call.decode_plain(frame, call.body, len(frame))
 
-    one = fetch_request(("t", 0, 0))
-    values = decoded(one)
+    fetch = fetch_request(("t", 0, 0))
+    values = decoded(fetch)
     assert values is not None
     assert len(values) == 16
     assert decoded(fetch_request()) is None
     assert decoded(fetch_request(("t", 0, 0), ("t", 1, 0))) is None
     assert decoded(fetch_request(("t", 0, 0), ("u", 0, 0))) is None
-    one.forgotten_topics_data = [ForgottenTopic(topic="u", partitions=[0])]
-    assert decoded(one) is None
+    fetch.forgotten_topics_data = [ForgottenTopic(topic="u", partitions=[0])]
+    assert decoded(fetch) is None
 
 
 def test_the_journal_leaves_the_records_of_a_long_request_alone(tmp_path: Path) -> None:
@@ -249,14 +249,15 @@ def test_the_journal_leaves_the_records_of_a_long_request_alone(tmp_path: Path) 
 def test_a_watcher_sees_each_request_once(tmp_path: Path) -> None:
     tapped = Tapped(str(tmp_path / "data"))
     tapped.create("packed", compression_type="gzip")
-    seen: list[Any] = []
-    recording_of(tapped.services).watch(seen.append)
+    watched: list[Any] = []
+    recording_of(tapped.services).watch(watched.append)
     data = [PartitionProduceData(index=0, records=SENT) for _ in "ab"]
     topics = [
-        TopicProduceData(name=name, partition_data=[each]) for name, each in zip(("t", "packed"), data, strict=True)
+        TopicProduceData(name=name, partition_data=[partition])
+        for name, partition in zip(("t", "packed"), data, strict=True)
     ]
     tapped.start_asking(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics), 9)
-    assert len(seen) == 1
+    assert len(watched) == 1
     tapped.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker.server.requests.endpoints import endpoint, endpoint_named
-from minibroker.server.requests.refusals import error_answer, part_answer
+from minibroker.server.requests.refusals import error_answer, partial_error_answer
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offsets import (
@@ -37,7 +37,7 @@ def test_every_version_of_every_api_can_say_an_error(route: Route) -> None:
     served = endpoint(route.key)
     for version in range(route.first, route.last + 1):
         request = a_request(served.request, version, random.Random(route.message))
-        for make in (error_answer, part_answer):
+        for make in (error_answer, partial_error_answer):
             data = bytearray()
             encode(make(served, request, version, CODE), version, data, [])
             response, end = decode(served.response, memoryview(data), version)
@@ -61,17 +61,17 @@ def test_an_error_stands_at_the_outermost_level_or_at_the_innermost(
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[3, 4])]
     request = OffsetFetchRequest(group_id="g", topics=topics)
     assert codes_of(over_the_wire(served.response, error_answer(served, request, version, CODE), version)) == whole
-    response = over_the_wire(served.response, part_answer(served, request, version, CODE), version)
+    response = over_the_wire(served.response, partial_error_answer(served, request, version, CODE), version)
     assert sorted(codes_of(response)) == sorted(parts)
-    assert [(each.name, [p.partition_index for p in each.partitions]) for each in response.topics] == [("t", [3, 4])]
-    assert {(p.committed_offset, p.metadata) for each in response.topics for p in each.partitions} == {(-1, "")}
+    assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in response.topics] == [("t", [3, 4])]
+    assert {(p.committed_offset, p.metadata) for topic in response.topics for p in topic.partitions} == {(-1, "")}
 
 
 def test_lists_within_lists_are_matched_by_name_and_number() -> None:
     served = endpoint_named("OffsetFetch")
     topics = [OffsetFetchRequestTopics(name=name, partition_indexes=[1]) for name in "ab"]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
-    (group,) = part_answer(served, request, 8, CODE).groups
+    (group,) = partial_error_answer(served, request, 8, CODE).groups
     assert (group.group_id, group.error_code, [topic.name for topic in group.topics]) == ("g", 0, ["a", "b"])
 
 
@@ -84,7 +84,7 @@ def test_a_transaction_is_refused_as_a_whole_or_by_partition() -> None:
     request = AddPartitionsToTxnRequest(transactions=[transaction])
     whole = error_answer(served, request, 4, CODE)
     assert (whole.error_code, whole.results_by_transaction) == (CODE, [])
-    parts = part_answer(served, request, 4, CODE)
+    parts = partial_error_answer(served, request, 4, CODE)
     (result,) = parts.results_by_transaction
     (partition,) = result.topic_results[0].results_by_partition
     assert (parts.error_code, result.transactional_id) == (0, "x")

@@ -22,11 +22,11 @@ def test_what_a_handler_says_that_its_requests_name_is_declared_in_the_message(r
     served = endpoint(route.key)
     names = served.names
     assert isinstance(names, Names)
-    for each in names.topics:
-        listed = f"{each.within}.{each.topics}"
-        assert kind_at(served.request, f"{listed}.{each.name}").name in {"STRING", "UUID"}
-        if each.partitions:
-            assert kind_at(served.request, f"{listed}.{each.partitions}.{each.number}").name == "INT32"
+    for topic in names.topics:
+        path = f"{topic.within}.{topic.topics}"
+        assert kind_at(served.request, f"{path}.{topic.name}").name in {"STRING", "UUID"}
+        if topic.partitions:
+            assert kind_at(served.request, f"{path}.{topic.partitions}.{topic.number}").name == "INT32"
     if names.keys is not None:
         assert kind_at(served.request, names.keys.field).name == "STRING"
         assert kind_at(served.request, names.keys.single) is not None

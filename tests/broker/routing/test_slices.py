@@ -34,11 +34,11 @@ class Turns:
 
     def take_all(self) -> int:
         """Run turns until nothing is left to do, and return their number."""
-        taken = 0
+        turns = 0
         while self.soon:
             self.soon.pop(0)()
-            taken += 1
-        return taken
+            turns += 1
+        return turns
 
 
 def counting(name: str, steps: int, log: list[str]) -> Steps[str]:
@@ -173,7 +173,7 @@ def test_a_request_of_many_elements_has_the_answer_that_a_small_one_has(sliced: 
     for version in (1, 7):
         (topic,) = answered(sliced.send(list_offsets(MANY), version)).topics
         (few,) = answered(sliced.send(list_offsets(40), version)).topics
-        assert [each.partition_index for each in topic.partitions] == list(range(MANY))
+        assert [partition.partition_index for partition in topic.partitions] == list(range(MANY))
         assert topic.partitions[:40] == few.partitions
 
 
@@ -227,15 +227,19 @@ def test_a_request_of_too_many_elements_closes_its_connection(caplog: pytest.Log
 
 
 def test_a_fetch_of_many_partitions_is_read_in_slices_and_waits_as_others_do(served: Broker) -> None:
-    asked = [("t", index, 0) for index in range(40)] + [("unknown", index, 0) for index in range(400)]
+    positions = [("t", index, 0) for index in range(40)] + [("unknown", index, 0) for index in range(400)]
     with SocketClient(served.address) as client, SocketClient(served.address) as producer:
-        first = client.ask(fetch_request(*asked, max_wait_ms=0, session_epoch=0), 12)
-        found = {(topic.topic, each.partition_index): each for topic in first.responses for each in topic.partitions}
-        assert len(found) == 440
-        assert [found["t", 7].error_code, found["unknown", 7].error_code] == [0, 3]
+        first = client.ask(fetch_request(*positions, max_wait_ms=0, session_epoch=0), 12)
+        results = {
+            (topic.topic, partition.partition_index): partition
+            for topic in first.responses
+            for partition in topic.partitions
+        }
+        assert len(results) == 440
+        assert [results["t", 7].error_code, results["unknown", 7].error_code] == [0, 3]
         client.send(fetch_request(session_id=first.session_id, session_epoch=1, max_wait_ms=300_000), 12)
         assert producer.ask(produce_request(batch(b"x"), "t", 3), 9).responses[0].partition_responses[0].error_code == 0
         _, answer = client.receive()
-    records = [each for topic in answer.responses for each in topic.partitions if topic.topic == "t"]
-    assert [each.partition_index for each in records] == [3]
+    records = [partition for topic in answer.responses for partition in topic.partitions if topic.topic == "t"]
+    assert [record.partition_index for record in records] == [3]
     assert values_in(records[0].records) == [(0, b"x")]

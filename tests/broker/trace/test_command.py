@@ -94,9 +94,9 @@ def test_signals_end_it_with_status_0(behind: Broker, tmp_path: Path, number: si
 
 
 def test_the_documented_command_has_a_line_for_each_request(behind: Broker) -> None:
-    (shown,) = code("docs/trace.md", "Requests on their way", "sh")
-    assert "--to 127.0.0.1:9092" in shown
-    documented = shlex.split(shown.replace("127.0.0.1:9092", behind.bootstrap_servers))
+    (command_line,) = code("docs/trace.md", "Requests on their way", "sh")
+    assert "--to 127.0.0.1:9092" in command_line
+    documented = shlex.split(command_line.replace("127.0.0.1:9092", behind.bootstrap_servers))
     command = [sys.executable, "-m", *documented, "--listen", "127.0.0.1:0"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True)
     try:
@@ -113,8 +113,8 @@ def test_the_documented_command_has_a_line_for_each_request(behind: Broker) -> N
         child.kill()
         child.communicate()
     heading, first, second = lines.splitlines()
-    (listed,) = code("docs/trace.md", "Requests on their way", "text")
-    assert heading.split() == listed.splitlines()[0].split()
+    (output,) = code("docs/trace.md", "Requests on their way", "text")
+    assert heading.split() == output.splitlines()[0].split()
     assert f"Produce v9                  t-0 (2 records, {len(batch(b'a', b'b'))} bytes)" in first
     assert "none-0 (1 record, " in second
     assert " UNKNOWN_TOPIC_OR_PARTITION " in second
@@ -194,23 +194,27 @@ def test_several_brokers_get_ports_in_a_row_where_these_are_free(tmp_path: Path)
             port = address_of(trace.bootstrap)[1]
             with SocketClient(address_of(trace.bootstrap)) as client:
                 brokers = client.ask(DescribeClusterRequest(include_cluster_authorized_operations=False), 1).brokers
-            ports = sorted(each.port for each in brokers)
+            ports = sorted(broker.port for broker in brokers)
             assert ports[0] == port
             assert len(set(ports)) == 3
-            for each in brokers:
-                with SocketClient((each.host, each.port)) as client:
+            for broker in brokers:
+                with SocketClient((broker.host, broker.port)) as client:
                     again = client.ask(MetadataRequest(topics=None), 12).brokers
-                    assert sorted((one.host, one.port) for one in again) == [("127.0.0.1", one) for one in ports]
+                    assert sorted((address.host, address.port) for address in again) == [
+                        ("127.0.0.1", address) for address in ports
+                    ]
     replaced = [entry["replaced"] for entry in trace.entries()]
     assert len(replaced) == 4
-    assert all(each == replaced[0] for each in replaced)
+    assert all(replacements == replaced[0] for replacements in replaced)
     assert json.dumps(replaced[0]).count("127.0.0.1") == 6
 
 
 def test_tls_towards_the_broker_and_logins_that_pass_masked(tmp_path: Path) -> None:
-    made = write_certificates(str(tmp_path / "certificates"))
+    certificates = write_certificates(str(tmp_path / "certificates"))
     config = tmp_path / "client.properties"
-    config.write_text(f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={made.ca}\n")
+    config.write_text(
+        f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={certificates.ca}\n"
+    )
     security = Security(users={"alice": "hunter2"}, certificates=str(tmp_path / "certificates"))
     with (
         Broker(security=security) as behind,

@@ -57,7 +57,7 @@ def answer(conversation: Conversation, content: bytes) -> bytes:
 
 def metadata(number: int) -> bytes:
     out = bytearray(struct.pack(">i", number) + b"\0")
-    brokers = [MetadataResponseBroker(node_id=each, host="b" * each, port=9092) for each in (1, 2)]
+    brokers = [MetadataResponseBroker(node_id=node_id, host="b" * node_id, port=9092) for node_id in (1, 2)]
     encode(MetadataResponse(brokers=brokers, topics=[]), 12, out, [])
     return bytes(out)
 
@@ -80,13 +80,13 @@ def test_responses_are_matched_by_their_correlation_ids(conversation: Conversati
         ask(conversation, BEAT, 3, number)
     for number in (5, 7, 6, 9):
         assert answer(conversation, struct.pack(">i", number) + b"xyz") == framed(struct.pack(">i", number) + b"xyz")
-    assert [(each.correlation_id, each.kind) for each in ends.over] == [
+    assert [(exchange.correlation_id, exchange.kind) for exchange in ends.over] == [
         (5, Kind.REQUEST),
         (7, Kind.REQUEST),
         (6, Kind.REQUEST),
         (0, Kind.UNASKED),
     ]
-    assert [each.response_frame[8:] for each in ends.over] == [b"xyz"] * 4
+    assert [exchange.response_frame[8:] for exchange in ends.over] == [b"xyz"] * 4
     assert conversation.pending == 0
 
 
@@ -95,7 +95,7 @@ def test_addresses_are_replaced_and_noted(conversation: Conversation, ends: Ends
     passed = answer(conversation, metadata(1))
     assert struct.unpack(">ii", passed[:8]) == (len(passed) - 4, 1)
     response = decode(MetadataResponse, memoryview(passed), 12, 9)[0]
-    assert [(each.host, each.port) for each in response.brokers] == [("proxy", 9093), ("bb", 9092)]
+    assert [(broker.host, broker.port) for broker in response.brokers] == [("proxy", 9093), ("bb", 9092)]
     (exchange,) = ends.over
     assert exchange.replaced == {"b:9092": "proxy:9093"}
     assert exchange.response_frame == framed(metadata(1))
@@ -123,7 +123,7 @@ def test_produce_without_acks_has_no_response(
 ) -> None:
     for number, acks in enumerate((0, 1, -1)):
         ask(conversation, produce(acks, transactional_id if version >= 3 else None), version, number)
-    assert [(each.correlation_id, each.expects_response) for each in ends.over] == [(0, False)]
+    assert [(exchange.correlation_id, exchange.expects_response) for exchange in ends.over] == [(0, False)]
     assert conversation.pending == 2
 
 
@@ -134,7 +134,9 @@ def test_acks_are_those_of_each_request_however_often_it_comes(
     cases = [(acks, name) for acks in (0, 0, 1, 1, 0, -1) for name in (None, "t" if version >= 3 else None)]
     for number, (acks, name) in enumerate(cases):
         ask(conversation, produce(acks, name), version, number)
-    assert [each.correlation_id for each in ends.over] == [number for number, case in enumerate(cases) if not case[0]]
+    assert [exchange.correlation_id for exchange in ends.over] == [
+        number for number, case in enumerate(cases) if not case[0]
+    ]
 
 
 def test_tokens_without_a_header_are_told_from_requests(conversation: Conversation, ends: Ends) -> None:
@@ -145,7 +147,7 @@ def test_tokens_without_a_header_are_told_from_requests(conversation: Conversati
     assert answer(conversation, b"") == framed(b"")
     ask(conversation, BEAT, 3, 2)
     answer(conversation, struct.pack(">i", 2))
-    assert [each.kind for each in ends.over] == [Kind.REQUEST, Kind.TOKEN, Kind.REQUEST]
+    assert [exchange.kind for exchange in ends.over] == [Kind.REQUEST, Kind.TOKEN, Kind.REQUEST]
 
 
 def test_tokens_of_gssapi_may_come_first_and_the_last_one_without_an_answer(
@@ -157,7 +159,7 @@ def test_tokens_of_gssapi_may_come_first_and_the_last_one_without_an_answer(
             assert answer(conversation, b"\x60\x81 answer") == framed(b"\x60\x81 answer")
     ask(conversation, BEAT, 3, 7)
     answer(conversation, struct.pack(">i", 7) + b"x")
-    assert [(each.kind, bool(each.response_frame)) for each in ends.over] == [
+    assert [(exchange.kind, bool(exchange.response_frame)) for exchange in ends.over] == [
         (Kind.TOKEN, True),
         (Kind.TOKEN, True),
         (Kind.TOKEN, False),
@@ -167,11 +169,11 @@ def test_tokens_of_gssapi_may_come_first_and_the_last_one_without_an_answer(
 
 def test_frames_without_a_header_are_unreadable(conversation: Conversation, ends: Ends) -> None:
     conversation.request(framed(b"\0\x01"), 6)
-    assert [each.kind for each in ends.over] == [Kind.UNREADABLE]
+    assert [exchange.kind for exchange in ends.over] == [Kind.UNREADABLE]
     assert conversation.pending == 0
 
 
 def test_requests_that_wait_at_the_end_have_failed(conversation: Conversation, ends: Ends) -> None:
     ask(conversation, BEAT, 3, 1)
     conversation.close("the broker closed the connection")
-    assert [each.failure for each in ends.over] == ["the broker closed the connection"]
+    assert [exchange.failure for exchange in ends.over] == ["the broker closed the connection"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from minibroker.clock import ManualClock
 from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker.server.inspection.exchanges import Exchange, Kind, Origin
-from minibroker.server.inspection.message_json import detached, to_json
+from minibroker.server.inspection.message_json import detach, to_json
 from minibroker.server.requests.endpoints import endpoint
 from minibroker_lab.trace.lines import MAX_WAITING, LineWriter, Output, json_of, line_of
 from minibroker_lab.trace.reading import MAX_SHOWN_BYTES, KnownTopics, read
@@ -71,22 +71,24 @@ def test_every_api_is_shown_as_the_journal_shows_it(route: Route) -> None:
         response = data.draw(messages(message_class(route, "Response"), version))
         if route.key == ApiKey.API_VERSIONS:
             response.error_code = 0
-        reading = read(made(route.key, version, frame_of(request, version), response_frame(response, version)), known)
+        reading = read(
+            made(route.key, version, frame_of(request, version), response_frame(response, version)), known_topics
+        )
         assert reading.api == route.message
-        assert to_json(reading.request, version) == to_json(detached(request), version)
-        assert to_json(reading.response, version) == to_json(detached(response), version)
+        assert to_json(reading.request, version) == to_json(detach(request), version)
+        assert to_json(reading.response, version) == to_json(detach(response), version)
         shown = json.loads(json_of(reading))
-        assert shown["request"] == json.loads(json.dumps(to_json(detached(request), version)))
+        assert shown["request"] == json.loads(json.dumps(to_json(detach(request), version)))
         assert "requestBytes" not in shown
         assert line_of(reading).endswith("\n")
         assert line_of(reading)[:-1].isprintable()
 
-    known = KnownTopics()
+    known_topics = KnownTopics()
     check()
 
 
 def test_topic_ids_are_named_by_what_responses_have_told() -> None:
-    known, topic_id = KnownTopics(), bytes(range(16))
+    known_topics, topic_id = KnownTopics(), bytes(range(16))
     fetched = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
@@ -97,12 +99,12 @@ def test_topic_ids_are_named_by_what_responses_have_told() -> None:
         ],
     )
     ask = made(ApiKey.FETCH, 15, frame_of(fetched, 15), b"")
-    assert [each.topic for each in read(ask, known).targets] == [None]
+    assert [target.topic for target in read(ask, known_topics).targets] == [None]
     topic = MetadataResponseTopic(error_code=0, name="orders", topic_id=topic_id, partitions=[])
     response = response_frame(MetadataResponse(brokers=[], topics=[topic]), 12)
-    read(made(ApiKey.METADATA, 12, raw(3, 12), response), known)
-    assert [(each.topic, each.partition) for each in read(ask, known).targets] == [("orders", 3)]
-    assert "orders-3" in line_of(read(ask, known))
+    read(made(ApiKey.METADATA, 12, raw(3, 12), response), known_topics)
+    assert [(target.topic, target.partition) for target in read(ask, known_topics).targets] == [("orders", 3)]
+    assert "orders-3" in line_of(read(ask, known_topics))
 
 
 @pytest.mark.parametrize(
@@ -110,17 +112,22 @@ def test_topic_ids_are_named_by_what_responses_have_told() -> None:
 )
 def test_unknown_apis_and_versions_are_bytes(api_key: int, version: int, name: str) -> None:
     request, response = raw(api_key, version, b"\0\1" * MAX_SHOWN_BYTES), b"\0\0\0\1\xff\xfe"
-    shown = json.loads(json_of(read(made(api_key, version, request, response), KnownTopics())))
-    assert (shown["api"], shown["version"], shown["clientId"], shown["request"]) == (name, version, "c", None)
-    assert shown["requestBytes"] == {"size": len(request) + 4, "hex": request[:MAX_SHOWN_BYTES].hex()}
-    assert shown["responseBytes"] == {"size": 10, "hex": "00000001fffe"}
+    document = json.loads(json_of(read(made(api_key, version, request, response), KnownTopics())))
+    assert (document["api"], document["version"], document["clientId"], document["request"]) == (
+        name,
+        version,
+        "c",
+        None,
+    )
+    assert document["requestBytes"] == {"size": len(request) + 4, "hex": request[:MAX_SHOWN_BYTES].hex()}
+    assert document["responseBytes"] == {"size": 10, "hex": "00000001fffe"}
 
 
 def test_an_api_versions_that_the_broker_does_not_know_is_answered_in_version_0() -> None:
     response = struct.pack(">ihi", 1, 35, 1) + struct.pack(">hhh", 18, 0, 3)
-    shown = json.loads(json_of(read(made(18, 4, raw(18, 4, b"\0\1\1\0"), response), KnownTopics())))
-    assert shown["errors"] == ["UNSUPPORTED_VERSION"]
-    assert shown["response"]["apiKeys"] == [{"apiKey": 18, "minVersion": 0, "maxVersion": 3}]
+    document = json.loads(json_of(read(made(18, 4, raw(18, 4, b"\0\1\1\0"), response), KnownTopics())))
+    assert document["errors"] == ["UNSUPPORTED_VERSION"]
+    assert document["response"]["apiKeys"] == [{"apiKey": 18, "minVersion": 0, "maxVersion": 3}]
 
 
 SECRET = b"hunter2 is the secret"
@@ -204,9 +211,9 @@ def test_secrets_are_masked(request_frame: bytes, response: bytes) -> None:
 def test_tokens_are_masked() -> None:
     exchange = made(-1, -1, SECRET, SECRET)
     exchange.kind = Kind.TOKEN
-    shown = json.loads(json_of(read(exchange, KnownTopics())))
-    assert shown["api"] == "SASL token"
-    assert shown["requestBytes"] == shown["responseBytes"] == {"size": len(SECRET) + 4, "hidden": True}
+    document = json.loads(json_of(read(exchange, KnownTopics())))
+    assert document["api"] == "SASL token"
+    assert document["requestBytes"] == document["responseBytes"] == {"size": len(SECRET) + 4, "hidden": True}
 
 
 def test_a_line_tells_what_when_and_how_long() -> None:
@@ -231,7 +238,7 @@ def test_an_output_that_fails_is_told_of_once() -> None:
     assert output.write("one")
     assert output.write("two")
     output.close()
-    assert [each.errno for each in failures] == [28]
+    assert [failure.errno for failure in failures] == [28]
 
 
 def test_the_line_writer_shows_what_came_when_the_time_has_come() -> None:
@@ -260,8 +267,8 @@ def test_frames_beyond_the_limit_are_cut_to_their_head() -> None:
     frame = bytes(1 << 22)
     for exchange in exchanges:
         writer.begin(exchange, frame)
-    assert {len(each.request_frame) for each in exchanges} == {1 << 22, 1024}
-    assert sum(len(each.request_frame) for each in exchanges) <= (1 << 26) + 40 * 1024
+    assert {len(exchange.request_frame) for exchange in exchanges} == {1 << 22, 1024}
+    assert sum(len(exchange.request_frame) for exchange in exchanges) <= (1 << 26) + 40 * 1024
 
 
 def test_complaints_are_told_once() -> None:

@@ -47,35 +47,35 @@ def pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
 
 @given(FRAMES, CUTS)
 def test_requests_are_found_however_they_are_cut(frames: list[bytes], cuts: list[int]) -> None:
-    seen: Any = Seen()
-    stream = RequestStream(seen, MAX_KEPT_BYTES)
+    conversation: Any = Seen()
+    stream = RequestStream(conversation, MAX_KEPT_BYTES)
     for piece in pieces(b"".join(map(with_length, frames)), cuts):
         stream.feed(piece)
-    assert seen.frames == [(with_length(each)[:MAX_KEPT_BYTES], 4 + len(each)) for each in frames]
+    assert conversation.frames == [(with_length(frame)[:MAX_KEPT_BYTES], 4 + len(frame)) for frame in frames]
 
 
 @given(FRAMES, CUTS)
 def test_responses_pass_in_order_and_held_ones_pass_changed(frames: list[bytes], cuts: list[int]) -> None:
-    seen: Any = Seen()
-    stream = ResponseStream(seen, MAX_KEPT_BYTES)
+    conversation: Any = Seen()
+    stream = ResponseStream(conversation, MAX_KEPT_BYTES)
     passed = b"".join(b"".join(stream.feed(piece)) for piece in pieces(b"".join(map(with_length, frames)), cuts))
     assert passed == b"".join(
-        b"<" + with_length(each) + b">" if len(each) % 2 == 0 else with_length(each) for each in frames
+        b"<" + with_length(frame) + b">" if len(frame) % 2 == 0 else with_length(frame) for frame in frames
     )
-    assert [size for _, size in seen.frames] == [4 + len(each) for each in frames]
-    for (kept, size), each in zip(seen.frames, frames, strict=True):
-        assert with_length(each).startswith(kept)
-        assert len(kept) >= min(size, MAX_KEPT_BYTES)
+    assert [size for _, size in conversation.frames] == [4 + len(frame) for frame in frames]
+    for (recorded, size), frame in zip(conversation.frames, frames, strict=True):
+        assert with_length(frame).startswith(recorded)
+        assert len(recorded) >= min(size, MAX_KEPT_BYTES)
 
 
 @given(FRAMES, st.integers(-(2**31), -1), st.binary(max_size=50), CUTS)
 def test_what_is_not_kafkas_protocol_passes_as_it_is(
     frames: list[bytes], length: int, rest: bytes, cuts: list[int]
 ) -> None:
-    odd = [each + b"x" * (len(each) % 2 == 0) for each in frames]
+    odd = [frame + b"x" * (len(frame) % 2 == 0) for frame in frames]
     data = b"".join(map(with_length, odd)) + struct.pack(">i", length) + rest
-    seen: Any = Seen()
-    requests, responses = RequestStream(seen, MAX_KEPT_BYTES), ResponseStream(seen, MAX_KEPT_BYTES)
+    conversation: Any = Seen()
+    requests, responses = RequestStream(conversation, MAX_KEPT_BYTES), ResponseStream(conversation, MAX_KEPT_BYTES)
     passed = b""
     for piece in pieces(data, cuts):
         requests.feed(piece)
@@ -83,12 +83,12 @@ def test_what_is_not_kafkas_protocol_passes_as_it_is(
     assert passed == data
     assert requests.is_opaque
     assert responses.is_opaque
-    assert len(seen.frames) == 2 * len(frames)
+    assert len(conversation.frames) == 2 * len(frames)
 
 
 def test_a_large_response_is_not_kept_back_and_a_large_request_not_kept() -> None:
-    seen: Any = Seen()
-    stream = ResponseStream(seen, MAX_KEPT_BYTES)
+    conversation: Any = Seen()
+    stream = ResponseStream(conversation, MAX_KEPT_BYTES)
     assert stream.feed(struct.pack(">ii", 1 << 30 | 1, 7)) == [struct.pack(">ii", 1 << 30 | 1, 7)]
     assert stream.feed(b"x" * 1000) == [b"x" * 1000]
-    assert not seen.frames
+    assert not conversation.frames

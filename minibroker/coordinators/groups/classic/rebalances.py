@@ -58,7 +58,7 @@ class Rebalances:
     """The rebalances of all groups, and the sessions of their members."""
 
     def __init__(self, core: Core, store: GroupStore) -> None:
-        self._advised = core.advised
+        self._advised = core.advice
         self._call_soon = core.call_soon
         self._clock = core.clock
         self._store = store

@@ -274,7 +274,7 @@ class ModernGroups(Generic[G]):
             self.timers(group, member_id).heard(session_ms)
         elif not group.members:
             advice = about_lost_members(group.group_id, session_ms)
-            self.core.advised.advise(LOST_GROUPS, group.group_id, advice)
+            self.core.advice.advise(LOST_GROUPS, group.group_id, advice)
 
     def resume(self, group: G) -> None:
         """Start the sessions of a group that was loaded or converted from another protocol."""

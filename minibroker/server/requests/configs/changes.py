@@ -76,33 +76,33 @@ def alter(
     if sum(max(1, len(changes)) for _, changes in altered) > MAX_RECORDS:
         return [(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for resource, _ in altered]
     errors: list[ResourceError | None] = [None] * len(altered)
-    named = Counter(resource for resource, _ in altered)
-    due: dict[Keep, list[tuple[int, ConfigResource, Texts]]] = {}
+    occurrences = Counter(resource for resource, _ in altered)
+    pending: dict[Keep, list[tuple[int, ConfigResource, Texts]]] = {}
     for number, (resource, changes) in enumerate(altered):
         try:
-            _check_form(changes, named=named[resource])
-            alteration = _checked(resource, changes, call, replaces=replaces, validate_only=validate_only)
-            if alteration is not None and alteration[0].counts_at_once:
+            _check_form(changes, named=occurrences[resource])
+            alteration = _plan_change(resource, changes, call, replaces=replaces, validate_only=validate_only)
+            if alteration is not None and alteration[0].applies_immediately:
                 alteration[0].keep([alteration], call)
             elif alteration is not None:
-                due.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
+                pending.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
         except ResourceError as error:
             errors[number] = error
         except OSError as error:
-            errors[number] = _of_disk(error)
-    for keep, alterations in due.items():
+            errors[number] = _storage_error(error)
+    for keep, alterations in pending.items():
         try:
             keep([(resource, texts) for _, resource, texts in alterations], call)
         except OSError as error:
             for number, _, _ in alterations:
-                errors[number] = _of_disk(error)
+                errors[number] = _storage_error(error)
     return [
         (resource, ErrorCode.NONE if error is None else error.code, None if error is None else error.message)
         for (resource, _), error in zip(altered, errors, strict=True)
     ]
 
 
-def _of_disk(error: OSError) -> ResourceError:
+def _storage_error(error: OSError) -> ResourceError:
     return ResourceError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
 
 
@@ -122,7 +122,7 @@ def _check_operation(operation: int) -> None:
         raise ResourceError(_INVALID, f"Unknown operations type {operation}")
 
 
-def _checked(
+def _plan_change(
     resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool
 ) -> tuple[ConfigResource, Texts] | None:
     """Return the new configuration of a resource if it changes. Loggers are altered here.
@@ -148,14 +148,14 @@ def _checked(
             texts.pop(name, None)
         else:
             texts[name] = (
-                (value or "") if operation == Change.SET else _listed(config, before, name, operation, value or "")
+                (value or "") if operation == Change.SET else _change_list(config, before, name, operation, value or "")
             )
     config.check(texts)
     is_due = not validate_only and (texts != config.texts or kind == ConfigResourceType.BROKER)
     return (config, texts) if is_due else None
 
 
-def _listed(resource: ConfigResource, before: Texts, name: str, operation: int, value: str) -> str:
+def _change_list(resource: ConfigResource, before: Texts, name: str, operation: int, value: str) -> str:
     key = resource.key(name)
     if key is None or (key.reported_type or key.type) is not ConfigType.LIST:
         raise resource.refuse_list(Change(operation), name)

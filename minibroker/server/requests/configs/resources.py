@@ -98,7 +98,7 @@ class ConfigResource:
     texts: Texts
     kind: ConfigResourceType
     name: str
-    counts_at_once = False
+    applies_immediately = False
 
     def __init__(self, name: str, call: Call) -> None:
         raise NotImplementedError
@@ -135,7 +135,7 @@ class ConfigResource:
         )
 
 
-class _OfTopic(ConfigResource):
+class _TopicResource(ConfigResource):
     kind = ConfigResourceType.TOPIC
 
     def __init__(self, name: str, call: Call) -> None:
@@ -165,7 +165,7 @@ class _OfTopic(ConfigResource):
     def keep(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> None:
         changes: list[tuple[Topic, TopicConfig]] = []
         for resource, _ in altered:  # The checked configuration already contains the values.
-            assert isinstance(resource, _OfTopic)
+            assert isinstance(resource, _TopicResource)
             assert resource._topic is not None  # noqa: SLF001 - a method of the same class
             changes.append((resource._topic, resource._config))  # noqa: SLF001 - a method of the same class
         call.core.topics.configure_all(changes)
@@ -177,13 +177,13 @@ def _check_advertised(text: str | None, listeners: Collection[str]) -> None:
     Raises:
         ListenerError: The list names none of the listeners.
     """
-    if text is not None and not any(each.name in listeners for each in parse_listeners("advertised.listeners", text)):
+    if text is not None and not any(entry.name in listeners for entry in parse_listeners("advertised.listeners", text)):
         raise ListenerError(f"advertised.listeners: {text!r} names none of the listeners {', '.join(listeners)}")
 
 
-class _OfBroker(ConfigResource):
+class _BrokerResource(ConfigResource):
     kind = ConfigResourceType.BROKER
-    counts_at_once = True
+    applies_immediately = True
 
     def __init__(self, name: str, call: Call) -> None:
         if name:
@@ -222,7 +222,7 @@ class _OfBroker(ConfigResource):
         )
 
 
-class _OfClientMetrics(ConfigResource):
+class _ClientMetricsResource(ConfigResource):
     kind = ConfigResourceType.CLIENT_METRICS
 
     def __init__(self, name: str, call: Call) -> None:
@@ -243,7 +243,7 @@ class _OfClientMetrics(ConfigResource):
             ClientMetricsConfig(texts)
 
 
-class _OfGroup(ConfigResource):
+class _GroupResource(ConfigResource):
     kind = ConfigResourceType.GROUP
 
     def __init__(self, name: str, call: Call) -> None:
@@ -266,8 +266,8 @@ class _OfGroup(ConfigResource):
 
 
 CONFIG_RESOURCES: Final[Mapping[ConfigResourceType, type[ConfigResource]]] = {
-    ConfigResourceType.TOPIC: _OfTopic,
-    ConfigResourceType.BROKER: _OfBroker,
-    ConfigResourceType.CLIENT_METRICS: _OfClientMetrics,
-    ConfigResourceType.GROUP: _OfGroup,
+    ConfigResourceType.TOPIC: _TopicResource,
+    ConfigResourceType.BROKER: _BrokerResource,
+    ConfigResourceType.CLIENT_METRICS: _ClientMetricsResource,
+    ConfigResourceType.GROUP: _GroupResource,
 }

@@ -11,10 +11,10 @@ from minibroker.server.requests.fetch.reader import FIRST_WITH_V2, Reader, faile
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
-_MOST_NAMED: Final = 5
+_MAX_NAMED_LOGS: Final = 5
 _UNSETTLED_EPOCHS: Final = range(3)
 _UNSETTLED_WAIT_MS: Final = 30
-_SHORTEST_WAIT_MS: Final = 50
+_MIN_WAIT_MS: Final = 50
 _MAX_LOGS_AHEAD_OF_PRODUCER: Final = 8
 
 
@@ -31,7 +31,7 @@ def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
     if context.session is not None and request.session_epoch in _UNSETTLED_EPOCHS:
         wait_ms = min(wait_ms, _UNSETTLED_WAIT_MS)
     if session.waited_fetches is not None:
-        short_ms = _SHORTEST_WAIT_MS << session.waited_fetches
+        short_ms = _MIN_WAIT_MS << session.waited_fetches
         if short_ms < wait_ms:
             wait_ms = short_ms
             session.waited_fetches += 1
@@ -61,9 +61,9 @@ class DelayedFetch(DelayedRead):
     def waits_for(self) -> str:
         """Return what the response waits for."""
         logs = tuple(self._logs)
-        names = [os.path.basename(log.directory) for log in logs[:_MOST_NAMED]]
-        more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
-        return f"appends to {', '.join(names)}{more}: {self._reader.limits}"
+        names = [os.path.basename(log.directory) for log in logs[:_MAX_NAMED_LOGS]]
+        remainder = f" and {len(logs) - _MAX_NAMED_LOGS} more" if len(logs) > _MAX_NAMED_LOGS else ""
+        return f"appends to {', '.join(names)}{remainder}: {self._reader.limits}"
 
     def _schedule(self) -> None:
         """Read once the appends of this wake-up are written, or in the event loop's next turn for many partitions."""

@@ -41,12 +41,12 @@ _FIRST_OF_KAFKA_4: Final = 4
 _FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
 FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
 _FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
-_LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
+_HINTED_ERRORS: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _ZSTD: Final = "zstd"
 READ_COMMITTED: Final = 1
 ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
 _NOTHING: Final = b""
-_NO_FAILURE: Final = frozenset(
+_NOT_FAILURES: Final = frozenset(
     {
         int(ErrorCode.NONE),
         int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -68,11 +68,11 @@ class Reader:
         "_call",
         "_context",
         "_failed",
-        "_found",
-        "_least",
-        "_left",
+        "_min_bytes",
         "_names",
         "_rack",
+        "_ranges",
+        "_remaining_bytes",
         "_replica",
         "_request",
         "_size",
@@ -87,19 +87,19 @@ class Reader:
         self._failed = False
         self._rack = request.rack_id if prefers_racks(request, call) else ""
         self._size = 0
-        self._least = 0
-        self._left = 0
+        self._min_bytes = 0
+        self._remaining_bytes = 0
         self._names: dict[bytes, str] = {}
         self._replica = max(request.replica_id, request.replica_state.replica_id)
-        self._found: list[tuple[Log, LogSlice, FetchPartition]] = []
+        self._ranges: list[tuple[Log, LogSlice, FetchPartition]] = []
         self.logs: list[Log] = []
         self.readable = 0
 
     @property
     def limits(self) -> str:
         """The minimum size and the timeout of the request, as text for users."""
-        least = self._request.min_bytes
-        return f"at least {least} {'byte' if least == 1 else 'bytes'}, at most {self._request.max_wait_ms} ms"
+        min_bytes = self._request.min_bytes
+        return f"at least {min_bytes} {'byte' if min_bytes == 1 else 'bytes'}, at most {self._request.max_wait_ms} ms"
 
     def open_log(self, key: FetchKey) -> None:
         """Open the log of a partition, which may take a millisecond."""
@@ -115,14 +115,14 @@ class Reader:
         self.readable = 0
         self._size = 0
         self._failed = False
-        self._found.clear()
+        self._ranges.clear()
         self.logs.clear()
-        left = min(self._request.max_bytes, services.fetch_max_bytes)
+        remaining = min(self._request.max_bytes, services.fetch_max_bytes)
         quotas = services.quotas
         if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
-            left = min(left, allowed)
-        self._left = left
-        self._least = min(self._request.min_bytes, left)
+            remaining = min(remaining, allowed)
+        self._remaining_bytes = remaining
+        self._min_bytes = min(self._request.min_bytes, remaining)
         if context.incremental and context.session is not None:
             return self._read_session(context.session)
         return {key: self._read(key, requested) for key, requested in context.partitions.items()}
@@ -162,12 +162,12 @@ class Reader:
         topic = self._topic(key[0])
         if self._call.services.authorizer is not None and not self._may_read(key[0] if topic is None else topic.name):
             return failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        data = self._unknown(key) if topic is None else self._read_partition(topic, requested)
+        data = self._unknown_topic(key) if topic is None else self._read_partition(topic, requested)
         records = data.records
         size = records.size if isinstance(records, LogSlice) else 0
         self._size += size
-        self._left = max(0, self._left - size)
-        if data.error_code not in _NO_FAILURE or data.preferred_read_replica >= 0:
+        self._remaining_bytes = max(0, self._remaining_bytes - size)
+        if data.error_code not in _NOT_FAILURES or data.preferred_read_replica >= 0:
             self._failed = True
         return data
 
@@ -175,10 +175,10 @@ class Reader:
         """Remember the names of topics that are requested by id, since they may be deleted while the request waits."""
         if self._call.api_version < FIRST_WITH_IDS or self._context.session is not None:
             return
-        for named, _ in self._context.keys:
-            topic = self._topic(named)
-            if isinstance(named, bytes) and topic is not None:
-                self._names[named] = topic.name
+        for topic_key, _ in self._context.keys:
+            topic = self._topic(topic_key)
+            if isinstance(topic_key, bytes) and topic is not None:
+                self._names[topic_key] = topic.name
 
     def has_enough(self) -> bool:
         """Return whether to answer immediately.
@@ -187,37 +187,37 @@ class Reader:
         in an older segment than the end of the log, since one read covers one segment, and if a partition could not be
         read. As in Kafka, a missing partition or one without the right to read it does not end the wait.
         """
-        if self._failed or self._size >= self._least:
+        if self._failed or self._size >= self._min_bytes:
             return True
         committed = self._request.isolation_level == READ_COMMITTED
         readable = 0
-        for log, found, requested in self._found:
-            if found.size:
-                size = log.readable_size(found, end_offset=log.last_stable_offset if committed else None)
+        for log, log_slice, requested in self._ranges:
+            if log_slice.size:
+                size = log.readable_size(log_slice, end_offset=log.last_stable_offset if committed else None)
                 if size is None:
                     return True
                 readable += min(size, requested.partition_max_bytes)
-        return readable >= self._least
+        return readable >= self._min_bytes
 
-    def _may_read(self, named: str | bytes) -> bool:
+    def _may_read(self, topic_key: str | bytes) -> bool:
         """Return whether the client may read a topic. An unknown id is not a secret."""
         call = self._call
         if self._replica >= 0:
             return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-        return isinstance(named, bytes) or call.allows(Operation.READ, ResourceType.TOPIC, named)
+        return isinstance(topic_key, bytes) or call.allows(Operation.READ, ResourceType.TOPIC, topic_key)
 
-    def _topic(self, named: str | bytes) -> Topic | None:
+    def _topic(self, topic_key: str | bytes) -> Topic | None:
         topics = self._call.core.topics
-        return topics.get(named) if isinstance(named, str) else topics.with_id(named)
+        return topics.get(topic_key) if isinstance(topic_key, str) else topics.with_id(topic_key)
 
-    def _unknown(self, key: FetchKey) -> PartitionData:
+    def _unknown_topic(self, key: FetchKey) -> PartitionData:
         """Return the result for a partition whose topic does not exist or was deleted."""
-        named, index = key
+        topic_key, index = key
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if not isinstance(named, str):
+        if not isinstance(topic_key, str):
             session = self._context.session
             names = self._names if session is None or session.names is None else session.names
-            name = names.get(named)
+            name = names.get(topic_key)
             if name is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
             elif self._call.core.topics.get(name) is not None:
@@ -229,12 +229,12 @@ class Reader:
 
         def convert(read: tuple[FetchKey, PartitionData]) -> Any:
             key, data = read
-            return self._converted(key, data, data.records) if isinstance(data.records, LogSlice) else data
+            return self._convert(key, data, data.records) if isinstance(data.records, LogSlice) else data
 
         return ForEach(
             tuple(results.items()),
             convert,
-            lambda converted: self.answer(dict(zip(results, converted, strict=True))),
+            lambda partitions: self.answer(dict(zip(results, partitions, strict=True))),
         )
 
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
@@ -246,15 +246,15 @@ class Reader:
         leaders: dict[int, NodeEndpoint] = {}
         for key, data in self._context.select(_in_order(results)).items():
             topic = key[0]
-            if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
+            if data.error_code and data.error_code in _HINTED_ERRORS and self._call.api_version >= _FIRST_WITH_LEADERS:
                 self._hint(topic, data, leaders)
-            last = topics[-1] if topics else None
-            if last is not None and topic in (last.topic, last.topic_id):
-                last.partitions.append(data)
+            last_topic = topics[-1] if topics else None
+            if last_topic is not None and topic in (last_topic.topic, last_topic.topic_id):
+                last_topic.partitions.append(data)
             elif isinstance(topic, str):
                 topics.append(FetchableTopicResponse(topic=topic, partitions=[data]))
             else:
-                name = found.name if (found := self._topic(topic)) is not None else ""
+                name = existing.name if (existing := self._topic(topic)) is not None else ""
                 topics.append(FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data]))
         response = FetchResponse(session_id=self._context.session_id, responses=topics)
         if leaders:
@@ -265,16 +265,16 @@ class Reader:
         quotas = call.services.quotas
         if quotas is None:
             return response
-        return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
+        return quotas.record_fetch(response, self._request, call.session, call.client_id, call.api_version)
 
-    def _hint(self, named: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
+    def _hint(self, topic_key: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
         """Add the leader to the result of a client that used another broker or an old leader epoch (KIP-951)."""
-        topic = self._topic(named)
+        topic = self._topic(topic_key)
         partition = None if topic is None else topic.partition(data.partition_index)
         if partition is not None:
             data.current_leader = hint_of(partition, self._call, leaders)
 
-    def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Any:
+    def _convert(self, key: FetchKey, data: PartitionData, log_slice: LogSlice) -> Any:
         """Return the result for a client that cannot read v2, or work that produces it."""
         requested = self._context.partitions[key]
         topic = self._topic(key[0])
@@ -283,9 +283,9 @@ class Reader:
             return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
         def convert() -> Any:
-            conversion = down_conversion.converted(
+            conversion = down_conversion.convert_records(
                 partition.log,
-                found,
+                log_slice,
                 requested.fetch_offset,
                 requested.partition_max_bytes,
                 self._call.api_version,
@@ -342,8 +342,8 @@ class Reader:
             error = partition.access_error(node, max(epoch, -1), leader_only=leader_only)
             if error:
                 return error
-        is_stranger = self._replica >= 0 and self._replica not in partition.replicas
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_stranger else ErrorCode.NONE
+        is_foreign_replica = self._replica >= 0 and self._replica not in partition.replicas
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_foreign_replica else ErrorCode.NONE
 
     def _read_partition(self, topic: Topic, requested: FetchPartition) -> PartitionData:
         partition = topic.partition(requested.partition)
@@ -358,20 +358,25 @@ class Reader:
             stable = log.last_stable_offset
             version = self._call.api_version
             committed = self._request.isolation_level == READ_COMMITTED
-            limit = min(requested.partition_max_bytes, self._left)
-            whole = version >= _FIRST_WITH_A_WHOLE_BATCH
-            found = log.read(
+            limit = min(requested.partition_max_bytes, self._remaining_bytes)
+            has_whole_batch = version >= _FIRST_WITH_A_WHOLE_BATCH
+            log_slice = log.read(
                 requested.fetch_offset,
                 limit,
-                min_one_batch=whole and self._size == 0,
+                min_one_batch=has_whole_batch and self._size == 0,
                 end_offset=stable if committed else None,
             )
             end = stable if committed else log.high_watermark
             if limit < 0 and requested.fetch_offset < end:
                 return failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # As in Kafka.
-            records: LogSlice | bytes = found if found.size else _NOTHING
-            aborted = _aborted(log, requested.fetch_offset, found) if committed else None
-            if whole and self._size and 0 < found.size == limit and not found.begins_with_a_whole_batch():
+            records: LogSlice | bytes = log_slice if log_slice.size else _NOTHING
+            aborted = _find_aborted(log, requested.fetch_offset, log_slice) if committed else None
+            if (
+                has_whole_batch
+                and self._size
+                and 0 < log_slice.size == limit
+                and not log_slice.begins_with_a_whole_batch()
+            ):
                 records, aborted = _NOTHING, None
         except MAPPED as error:
             return failed_partition(requested.partition, error_code_of(error))
@@ -383,7 +388,7 @@ class Reader:
             return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.readable += 1
         self.logs.append(log)
-        self._found.append((log, found, requested))
+        self._ranges.append((log, log_slice, requested))
         return PartitionData(
             partition_index=requested.partition,
             error_code=0,
@@ -412,24 +417,24 @@ def prefers_racks(request: FetchRequest, call: Call) -> bool:
 
 def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
     """Return the results, with partitions that do not exist or may not be read at the end, as in Kafka."""
-    last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NO_FAILURE}
+    last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NOT_FAILURES}
     return {key: data for key, data in results.items() if key not in last} | last if last else results
 
 
-def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]:
+def _find_aborted(log: Log, offset: int, log_slice: LogSlice) -> list[AbortedTransaction]:
     """Return the aborted transactions that overlap the data to send. Additional later ones do no harm."""
-    if not found.size:
+    if not log_slice.size:
         return []
     return [
-        AbortedTransaction(producer_id=known.producer_id, first_offset=known.first_offset)
-        for known in log.aborted_transactions(offset, log.upper_bound_of(found))
+        AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
+        for transaction in log.aborted_transactions(offset, log.upper_bound_of(log_slice))
     ]
 
 
 def failed_partition(index: int, code: ErrorCode) -> PartitionData:
     """Return the result for a partition that cannot be read."""
     data = refused_partition(index, code)
-    if code not in _NO_FAILURE:  # In the other cases Kafka has not read the log.
+    if code not in _NOT_FAILURES:  # In the other cases Kafka has not read the log.
         data.aborted_transactions = None
     return data
 

@@ -18,8 +18,8 @@ from minibroker.server.requests.produce.delayed import refuse_partition
 from minibroker.server.requests.produce.record_sets import (
     FIRST_WITH_IDS,
     FIRST_WITH_ONE_BATCH,
+    is_appended_unchanged,
     is_v2,
-    takes_as_it_comes,
 )
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
@@ -60,10 +60,10 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_ABORTABLE: Final = 11
-_FIRST_THAT_ADDS: Final = 12
+_FIRST_ADDING_PARTITIONS: Final = 12
 _ALL: Final = -1
 """The value of acks that requires all in-sync replicas to have the records."""
-_TRIED_AGAIN: Final = frozenset(
+_RETRIABLE_ERRORS: Final = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -72,7 +72,7 @@ _TRIED_AGAIN: Final = frozenset(
     }
 )
 """Errors reported as NOT_ENOUGH_REPLICAS to producers that would not retry them."""
-_UNUSUAL: Final = 0b11100
+_UNUSUAL_ATTRIBUTES: Final = 0b11100
 """Attribute bits that require further checks: codecs from 4 on, LogAppendTime, and transactional batches."""
 _ADMIN_CLIENT: Final = "__admin_client"
 """The client id with which Kafka's tools may write to its internal topics (`AdminUtils.ADMIN_CLIENT_ID`)."""
@@ -125,14 +125,14 @@ def append(
         if not isinstance(records, memoryview) or not records:
             if call.api_version >= FIRST_WITH_ONE_BATCH:
                 raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
-        elif not takes_as_it_comes(topic, records, call):
+        elif not is_appended_unchanged(topic, records, call):
             return None
         else:
             core = call.core
             now_ms = core.clock.now_ms()
             fields = check_produced_fields(records, opened_records=call.services.validated_records, now_ms=now_ms)
             # One mask covers three rare cases. Ordinary batches continue with the unpacked fields.
-            if len(records) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL:
+            if len(records) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL_ATTRIBUTES:
                 _check_circumstances(make_header(fields), log, topic, call, response, transactional_id)
                 if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # Only brokers may set this bit. Kafka clears it.
                     return None
@@ -144,7 +144,7 @@ def append(
         # It is also set for a duplicate, so that producers can detect deleted records (KIP-107).
         response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:
-        _explain(response, error, topic, records, call)
+        _set_error(response, error, topic, records, call)
     return response
 
 
@@ -154,23 +154,25 @@ def append_validated(topic: Topic, data: PartitionProduceData, call: Call, reque
     records = cast("memoryview", data.records)
     append = _ValidatedAppend(cast("Partition", topic.partition(data.index)), call, response, request)
     return rescued(
-        lambda: append.begin(records), _REFUSALS, lambda error: _explain(response, error, topic, records, call)
+        lambda: append.begin(records), _REFUSALS, lambda error: _set_error(response, error, topic, records, call)
     )
 
 
-def _explain(
+def _set_error(
     response: PartitionProduceResponse, error: Exception, topic: Topic, records: Records, call: Call
 ) -> PartitionProduceResponse:
     """Put the reason why nothing was appended into a response."""
-    given = records if isinstance(records, memoryview) else memoryview(b"")
+    record_bytes = records if isinstance(records, memoryview) else memoryview(b"")
     if isinstance(error, UnsupportedMagicError):
-        new = call.api_version >= FIRST_WITH_ONE_BATCH and given and not is_v2(given)
-        refuse_partition(response, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
+        has_old_format = call.api_version >= FIRST_WITH_ONE_BATCH and record_bytes and not is_v2(record_bytes)
+        refuse_partition(
+            response, ErrorCode.INVALID_RECORD if has_old_format else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error
+        )
     elif isinstance(error, RefusedError):
         refuse_partition(response, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            about = about_size(topic.name, len(given), topic.max_message_bytes)
-            call.core.advised.advise(LARGE_BATCHES, topic.name, about)
+            advice = about_size(topic.name, len(record_bytes), topic.max_message_bytes)
+            call.core.advice.advise(LARGE_BATCHES, topic.name, advice)
     else:
         code = error_code_of(error)
         refuse_partition(response, code, error)
@@ -319,14 +321,14 @@ def _check_transaction(
         raise RefusedError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs the id of its transaction."
         )
-    adds = call.api_version >= _FIRST_THAT_ADDS
+    adds = call.api_version >= _FIRST_ADDING_PARTITIONS
     transactions = call.services.transactions
     if not (adds or transactions.verifies):
         return
-    found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
-    error = verification.writer_error(found, supports_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
+    verified = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
+    error = verification.writer_error(verified, supports_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
     # KIP-890: clients retry CONCURRENT_TRANSACTIONS from Produce v12 on. Older ones would fail.
-    if error in _TRIED_AGAIN and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
+    if error in _RETRIABLE_ERRORS and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
         raise RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}",

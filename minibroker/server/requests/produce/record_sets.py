@@ -37,7 +37,7 @@ _RECORD_COUNT: Final = slice(RECORD_BATCH_OVERHEAD - 4, RECORD_BATCH_OVERHEAD)
 _LEGACY_ATTRIBUTES_AT: Final = MAGIC_AT + 1
 
 
-def takes_as_it_comes(topic: Topic, records: memoryview, call: Call) -> bool:
+def is_appended_unchanged(topic: Topic, records: memoryview, call: Call) -> bool:
     """Return whether a valid batch is appended without checking its records."""
     return topic.keeps_batches and (call.api_version >= FIRST_WITH_ONE_BATCH or is_v2(records))
 

@@ -31,7 +31,7 @@ _RENEW: Final = 4
 _TYPES: Final = frozenset(range(4))
 _TYPES_WITH_RENEWAL: Final = _TYPES | {_RENEW}
 _FIRST_WITH_RENEWAL: Final = 2
-_LONGEST_MEMBER_ID: Final = 36
+_MAX_MEMBER_ID_LENGTH: Final = 36
 
 
 def right_error(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> ErrorCode:
@@ -51,7 +51,7 @@ def member_of(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) 
     group_id, member_id = request.group_id, request.member_id
     if not call.core.features.level(SHARE_VERSION):
         raise ShareSessionError(ErrorCode.UNSUPPORTED_VERSION)
-    if group_id is None or not member_id or len(member_id) > _LONGEST_MEMBER_ID:
+    if group_id is None or not member_id or len(member_id) > _MAX_MEMBER_ID_LENGTH:
         raise ShareSessionError(ErrorCode.INVALID_REQUEST)
     return group_id, member_id
 
@@ -75,21 +75,21 @@ def acknowledge(
     Returns:
         Work that results in `conclude(outcomes)`, with the outcome of each partition.
     """
-    named = {
-        (topic.topic_id, each.partition_index): each.acknowledgement_batches
+    batches_by_key = {
+        (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
     if not isinstance(request, ShareAcknowledgeRequest):
-        named = {key: batches for key, batches in named.items() if batches}
+        batches_by_key = {key: batches for key, batches in batches_by_key.items() if batches}
 
     def end(codes: list[ErrorCode]) -> Any:
-        outcomes = dict(zip(named, codes, strict=True))
+        outcomes = dict(zip(batches_by_key, codes, strict=True))
         if request.share_session_epoch != FINAL_EPOCH:
             return conclude(outcomes)
         return then(call.services.share_partitions.release(call.node, [member]), lambda _: conclude(outcomes))
 
-    return ForEach(named.items(), lambda each: _acknowledge(request, each[0], each[1], call), end)
+    return ForEach(batches_by_key.items(), lambda item: _acknowledge(request, item[0], item[1], call), end)
 
 
 def _acknowledge(
@@ -102,7 +102,7 @@ def _acknowledge(
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     may_renew = call.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
-    acknowledgements = _checked(batches, may_renew=may_renew)
+    acknowledgements = _parse_batches(batches, may_renew=may_renew)
     if acknowledgements is None:
         return ErrorCode.INVALID_REQUEST
     code = missing(call, Operation.READ, ResourceType.TOPIC, topic.name)
@@ -118,18 +118,18 @@ def _acknowledge(
     return code
 
 
-def _checked(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement] | None:
+def _parse_batches(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement] | None:
     """Return the acknowledgements, or None if they are invalid (`validateAcknowledgementBatches`)."""
     allowed = _TYPES_WITH_RENEWAL if may_renew else _TYPES
     acknowledgements: list[Acknowledgement] = []
-    before, kind_before = -1, -1
+    previous_last, previous_type = -1, -1
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
-        if first > last or first < before or not types:
+        if first > last or first < previous_last or not types:
             return None
         if (len(types) > 1 and last - first != len(types) - 1) or not allowed.issuperset(types):
             return None
-        if not (first == last == before and kind_before == types[0] == _RENEW):  # It was just renewed.
+        if not (first == last == previous_last and previous_type == types[0] == _RENEW):  # It was just renewed.
             acknowledgements.append(Acknowledgement(first, last, types))
-        before, kind_before = last, types[-1]
+        previous_last, previous_type = last, types[-1]
     return acknowledgements

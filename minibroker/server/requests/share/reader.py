@@ -40,7 +40,7 @@ _HEADS_BYTES: Final = 4096
 """The number of bytes read at a time to get the headers of small batches."""
 
 
-class _Found(NamedTuple):
+class _LogRange(NamedTuple):
     """A range of the log from which a member can acquire records."""
 
     key: TopicIdPartition
@@ -58,17 +58,17 @@ class ShareReader:
         logs: Their logs.
     """
 
-    def __init__(self, request: ShareFetchRequest, call: Call, asked: Sequence[TopicIdPartition]) -> None:
+    def __init__(self, request: ShareFetchRequest, call: Call, requested: Sequence[TopicIdPartition]) -> None:
         self._request = request
         self._call = call
-        self._asked = asked
-        self._unloaded = asked
+        self._asked = requested
+        self._unloaded = requested
         self._group_id = request.group_id or ""
         self._manager = call.services.share_partitions
         self._committed = self._manager.limits(self._group_id).reads_committed
         self._usable: dict[TopicIdPartition, tuple[Partition, SharePartition]] = {}
         self._results: dict[TopicIdPartition, PartitionData] = {}
-        self._left = 0
+        self._remaining_bytes = 0
         self._has_data = False
         self._began_ms = call.core.clock.monotonic_ms()
         self.keys: list[SharePartitionKey] = []
@@ -93,31 +93,31 @@ class ShareReader:
     def _read_all(self, *, is_last: bool) -> ForEach[dict[TopicIdPartition, PartitionData] | None]:
         acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
         is_over = is_last or not self._usable
-        self._left = self._most_bytes()
+        self._remaining_bytes = self._max_bytes()
         self._has_data = False
 
-        def read(each: tuple[TopicIdPartition, Partition, SharePartition]) -> _Found | None:
-            return self._read(*each, self._left // len(acquirable))
+        def read(usable: tuple[TopicIdPartition, Partition, SharePartition]) -> _LogRange | None:
+            return self._read(*usable, self._remaining_bytes // len(acquirable))
 
-        def conclude(read: list[_Found | None]) -> ForEach[dict[TopicIdPartition, PartitionData]] | None:
-            found = [each for each in read if each is not None]
-            is_complete = is_over or len(found) < len(read) or self._has_enough(found)
+        def conclude(read: list[_LogRange | None]) -> ForEach[dict[TopicIdPartition, PartitionData]] | None:
+            ranges = [log_range for log_range in read if log_range is not None]
+            is_complete = is_over or len(ranges) < len(read) or self._has_enough(ranges)
             if self._usable:
-                self._measure(len(found), is_complete=is_complete)
-            return self._acquire_all(found) if is_complete else None
+                self._measure(len(ranges), is_complete=is_complete)
+            return self._acquire_all(ranges) if is_complete else None
 
         return ForEach(acquirable, read, conclude)
 
-    def _acquire_all(self, found: list[_Found]) -> ForEach[dict[TopicIdPartition, PartitionData]]:
+    def _acquire_all(self, ranges: list[_LogRange]) -> ForEach[dict[TopicIdPartition, PartitionData]]:
         results = dict(self._results)
-        left = self._request.max_records
+        remaining = self._request.max_records
 
-        def acquire(each: _Found) -> None:
-            nonlocal left
-            results[each.key], count = self._acquire(each, left)
-            left -= count
+        def acquire(log_range: _LogRange) -> None:
+            nonlocal remaining
+            results[log_range.key], count = self._acquire(log_range, remaining)
+            remaining -= count
 
-        return ForEach(found, acquire, lambda _: results)
+        return ForEach(ranges, acquire, lambda _: results)
 
     def _partition(self, key: TopicIdPartition) -> Partition | ErrorCode:
         """Return the partition if the client may read it and its broker is the leader, else the error."""
@@ -145,19 +145,19 @@ class ShareReader:
         if code:
             self._results[key] = failed(key[1], code)
 
-    def _measure(self, found: int, *, is_complete: bool) -> None:
+    def _measure(self, partitions: int, *, is_complete: bool) -> None:
         """Measure the time until the acquisition (`DelayedShareFetch`), and the ratio of partitions with records."""
         measured = self._manager.metrics.fetches[self._group_id]
-        if found or is_complete:
+        if partitions or is_complete:
             now_ms = self._call.core.clock.monotonic_ms()
             measured.acquire_ms.add(now_ms - self._began_ms)
             self._began_ms = now_ms
         if is_complete:
-            measured.ratio.add(100 * found // len(self._asked))
+            measured.ratio.add(100 * partitions // len(self._asked))
 
     def _read(
         self, key: TopicIdPartition, partition: Partition, share_partition: SharePartition, limit: int
-    ) -> _Found | None:
+    ) -> _LogRange | None:
         """Read the range to acquire from. Return None after an error, which ends the wait."""
         if share_partition.is_fenced or partition.leader is not self._call.node:
             self._results[key] = failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -175,76 +175,90 @@ class ShareReader:
             self._results[key] = failed(key[1], error_code_of(error))
             return None
         self._has_data |= data.size > 0
-        return _Found(key, share_partition, log, offset, data)
+        return _LogRange(key, share_partition, log, offset, data)
 
-    def _most_bytes(self) -> int:
+    def _max_bytes(self) -> int:
         call = self._call
-        left = min(self._request.max_bytes, call.services.fetch_max_bytes)
+        remaining = min(self._request.max_bytes, call.services.fetch_max_bytes)
         quotas = call.services.quotas
         if quotas is not None and (allowed := quotas.fetch_bytes(call.session, call.client_id)) is not None:
-            left = min(left, allowed)
-        return left
+            remaining = min(remaining, allowed)
+        return remaining
 
-    def _has_enough(self, found: Iterable[_Found]) -> bool:
-        least = min(self._request.min_bytes, self._left)
+    def _has_enough(self, ranges: Iterable[_LogRange]) -> bool:
+        min_bytes = min(self._request.min_bytes, self._remaining_bytes)
         readable = 0
-        for each in found:
-            if each.data.size:
-                if each.data.size >= least:  # The exact size does not matter.
+        for log_range in ranges:
+            if log_range.data.size:
+                if log_range.data.size >= min_bytes:  # The exact size does not matter.
                     return True
-                end = each.log.last_stable_offset if self._committed else None
-                size = each.log.readable_size(each.data, end_offset=end)
+                end = log_range.log.last_stable_offset if self._committed else None
+                size = log_range.log.readable_size(log_range.data, end_offset=end)
                 if size is None:
                     return True
                 readable += size
-        return readable >= least
+        return readable >= min_bytes
 
-    def _acquire(self, found: _Found, max_records: int) -> tuple[PartitionData, int]:
+    def _acquire(self, log_range: _LogRange, max_records: int) -> tuple[PartitionData, int]:
         """Acquire records of a range. Return the result of the partition and the number of records."""
         request = self._request
-        index = found.key[1]
-        share_partition = found.share_partition
-        held = max(share_partition.end_offset + 1 - found.offset, 0)  # Others may hold these records.
-        count = min(held + max_records, share_partition.room_from(found.offset))
+        index = log_range.key[1]
+        share_partition = log_range.share_partition
+        below_end = max(share_partition.end_offset + 1 - log_range.offset, 0)  # Others may hold these records.
+        count = min(below_end + max_records, share_partition.room_from(log_range.offset))
         try:
-            batches = _batches(found.data, found.offset, count)
+            batches = _read_batches(log_range.data, log_range.offset, count)
         except MAPPED as error:
             return failed(index, error_code_of(error)), 0
         is_strict = request.share_acquire_mode == _STRICT
-        wish = AcquisitionRequest(request.member_id or "", max_records, request.batch_size, is_strict)
-        acquired = share_partition.acquire(wish, found.offset, [Span(each.first, each.last) for each in batches])
+        acquisition = AcquisitionRequest(request.member_id or "", max_records, request.batch_size, is_strict)
+        acquired = share_partition.acquire(
+            acquisition, log_range.offset, [Span(batch.first, batch.last) for batch in batches]
+        )
         if acquired and self._committed:
-            acquired = share_partition.archive(acquired, self._aborted(found, batches))
+            acquired = share_partition.archive(acquired, self._find_aborted(log_range, batches))
         if not acquired:
             return PartitionData(partition_index=index, error_code=ErrorCode.NONE, acquired_records=[]), 0
         if is_strict:  # The rest of the batch is available to other members.
-            self._manager.changed(SharePartitionKey(self._group_id, *found.key))
+            self._manager.changed(SharePartitionKey(self._group_id, *log_range.key))
         first, last = acquired[0].first, acquired[-1].last
-        kept = [each for each in batches if each.first <= last and each.last >= first]
-        begin, end = (kept[0].begin, kept[-1].end) if kept else (0, 0)
-        records = found.data._replace(position=found.data.position + begin, size=end - begin)
-        found.log.resume_after(records, last + 1)
-        listed = [
-            AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.deliveries)
-            for each in acquired
+        sent = [batch for batch in batches if batch.first <= last and batch.last >= first]
+        begin, end = (sent[0].begin, sent[-1].end) if sent else (0, 0)
+        records = log_range.data._replace(position=log_range.data.position + begin, size=end - begin)
+        log_range.log.resume_after(records, last + 1)
+        acquired_records = [
+            AcquiredRecords(
+                first_offset=acquired_range.first,
+                last_offset=acquired_range.last,
+                delivery_count=acquired_range.deliveries,
+            )
+            for acquired_range in acquired
         ]
-        data = PartitionData(partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=listed)
-        return data, sum(each.last - each.first + 1 for each in acquired)
+        data = PartitionData(
+            partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=acquired_records
+        )
+        return data, sum(acquired_range.last - acquired_range.first + 1 for acquired_range in acquired)
 
-    def _aborted(self, found: _Found, batches: Sequence["_Batch"]) -> list[Span]:
+    def _find_aborted(self, log_range: _LogRange, batches: Sequence["_Batch"]) -> list[Span]:
         """Return the batches of aborted transactions (`fetchAbortedTransactionRecordBatches`)."""
-        known = found.log.aborted_transactions(found.offset, found.log.upper_bound_of(found.data))
-        coming = sorted(((each.first_offset, each.producer_id) for each in known), reverse=True)
+        transactions = log_range.log.aborted_transactions(
+            log_range.offset, log_range.log.upper_bound_of(log_range.data)
+        )
+        pending = sorted(
+            ((transaction.first_offset, transaction.producer_id) for transaction in transactions), reverse=True
+        )
         aborted: set[int] = set()
         spans: list[Span] = []
         for batch in batches:
-            while coming and coming[-1][0] <= batch.last:
-                aborted.add(coming.pop()[1])
+            while pending and pending[-1][0] <= batch.last:
+                aborted.add(pending.pop()[1])
             header = batch.header
             if header.producer_id not in aborted:
                 continue
             if header.is_control:
-                marker = found.data._replace(position=found.data.position + batch.begin, size=batch.end - batch.begin)
+                marker = log_range.data._replace(
+                    position=log_range.data.position + batch.begin, size=batch.end - batch.begin
+                )
                 if _is_abort_marker(memoryview(marker.read())):
                     aborted.discard(header.producer_id)
             elif header.is_transactional:
@@ -262,36 +276,36 @@ class _Batch(NamedTuple):
     header: BatchHeader
 
 
-def _batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
+def _read_batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
     """Return the complete batches of a range that contain `count` offsets starting at `offset`.
 
     Raises:
         OSError: The log cannot be read.
     """
-    found: list[_Batch] = []
+    batches: list[_Batch] = []
     position = 0
     chunk, chunk_at = b"", 0
     until = offset + count
     while data.size - position >= LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
-        at = position - chunk_at
-        if at + RECORD_BATCH_OVERHEAD > len(chunk):
+        header_at = position - chunk_at
+        if header_at + RECORD_BATCH_OVERHEAD > len(chunk):
             size = min(_HEADS_BYTES, data.size - position)
-            chunk, chunk_at, at = os.pread(data.handle.fd(), size, data.position + position), position, 0
+            chunk, chunk_at, header_at = os.pread(data.handle.fd(), size, data.position + position), position, 0
         try:
-            header = read_entry_header(chunk, at)
+            header = read_entry_header(chunk, header_at)
         except DecodeError:  # The range ends within a header.
             break
         end = position + LOG_OVERHEAD + header.batch_length
         if end > data.size:
             break
-        if not found and header.base_offset > offset:  # Compaction removed the records before it.
+        if not batches and header.base_offset > offset:  # Compaction removed the records before it.
             until = header.base_offset + count
         last = header.last_offset
-        found.append(_Batch(header.base_offset, last, position, end, header))
+        batches.append(_Batch(header.base_offset, last, position, end, header))
         if last >= until:
             break
         position = end
-    return found
+    return batches
 
 
 def _is_abort_marker(data: memoryview) -> bool:
@@ -329,10 +343,10 @@ class DelayedShareFetch(DelayedRead):
         self._reader = reader
         self._answer = answer
         super().__init__(call, request.max_wait_ms, reader.logs)
-        call.services.share_partitions.watch(reader.keys, self.look_soon)
+        call.services.share_partitions.watch(reader.keys, self.read_soon)
 
     def _on_end(self) -> None:
-        self._call.services.share_partitions.unwatch(self._reader.keys, self.look_soon)
+        self._call.services.share_partitions.unwatch(self._reader.keys, self.read_soon)
 
     def _begin(self) -> Any:
         return self._reader.attempt(is_last=self._is_over)
@@ -344,7 +358,7 @@ class DelayedShareFetch(DelayedRead):
         if results is not None:
             self._stop_waiting()
             self.deliver(self._answer(results))
-        elif self._is_over or self._woken:
+        elif self._is_over or self._is_scheduled:
             self._call.core.call_soon(self._look)
 
     def _fail(self, error: Exception) -> None:

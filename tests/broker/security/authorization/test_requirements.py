@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker.server.requests.endpoints import endpoint, requirements_table
-from minibroker.server.requests.targets import named_by
+from minibroker.server.requests.targets import target_fields
 
 ROOT = Path(__file__).parents[4]
 FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
@@ -23,7 +23,7 @@ def test_what_is_refused_by_name_is_what_the_request_is_known_to_name(route: Rou
     each = endpoint(route.key).needs.each
     if each is not None:
         kinds = {"ANY": {"group", "transactional_id"}}.get(each.resource_type.name, {each.resource_type.name.lower()})
-        assert kinds <= named_by(endpoint(route.key))
+        assert kinds <= target_fields(endpoint(route.key))
 
 
 def test_the_documentation_has_the_table() -> None:
