@@ -212,7 +212,8 @@ class AsyncBroker(AsyncOperations):
         if not journal and slow_ms < 0:
             return
         if journal:
-            recording.keep_journal(services, inspection_journal.DEFAULT_CAPACITY if journal is True else journal)
+            capacity = inspection_journal.DEFAULT_CAPACITY if journal is True else journal
+            recording.recording_of(services).keep_journal(capacity)
         if slow_ms >= 0:
             slow_requests.log_slow_requests(services, slow_ms)
 

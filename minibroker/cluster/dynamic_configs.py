@@ -110,10 +110,6 @@ class DynamicConfigs:
         cluster = self.of(ConfigResourceType.BROKER, ALL_BROKERS)
         return self._given.altered(RunTime(texts, others) if name == ALL_BROKERS else RunTime(cluster, texts))
 
-    def put(self, kind: ConfigResourceType, name: str, texts: Texts) -> None:
-        """Store the dynamic configuration of one resource; see `put_all`."""
-        self.put_all({(kind, name): texts})
-
     def put_all(self, altered: Mapping[tuple[ConfigResourceType, str], Texts]) -> None:
         """Store the dynamic configurations of several resources together, and apply them.
 

@@ -362,10 +362,6 @@ class Topics:
         """Return whether clients deleted a topic of this name and it was not created again."""
         return name in self._deleted
 
-    def configure(self, topic: Topic, config: TopicConfig) -> None:
-        """Change the configuration of a topic; see `configure_all`."""
-        self.configure_all([(topic, config)])
-
     def configure_all(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> None:
         """Change the configurations of topics, with immediate effect.
 

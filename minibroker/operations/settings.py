@@ -53,7 +53,7 @@ def configure_topic(services: Services, name: str, configs: Mapping[str, Setting
     except ConfigError as error:
         raise OperationError(f"topic {name!r}: {error}{hint_of_unknown_key(error, configs)}") from None
     services.core.writes.commit()
-    services.core.topics.configure(topic, config)
+    services.core.topics.configure_all([(topic, config)])
 
 
 def configure(services: Services, configs: Mapping[str, Setting]) -> None:
@@ -75,7 +75,7 @@ def configure(services: Services, configs: Mapping[str, Setting]) -> None:
     for remark in BrokerConfig({}, unknown).remarks():
         warn_caller(f"configure: {remark}")
     services.core.writes.commit()
-    services.core.configs.put(ConfigResourceType.BROKER, ALL_BROKERS, texts)
+    services.core.configs.put_all({(ConfigResourceType.BROKER, ALL_BROKERS): texts})
 
 
 def _merge_configs(before: Mapping[str, str], configs: Mapping[str, Setting]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from minibroker import Broker
 from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import FaultRegistry, faults_of
-from minibroker.server.inspection.recording import journal_of, keep_journal
+from minibroker.server.inspection.recording import journal_of, recording_of
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, kafka_errors
 from tests.patience import PATIENCE_S
 
@@ -20,7 +20,7 @@ from tests.patience import PATIENCE_S
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker(topics=["t", "two:2"], config={"group.min.session.timeout.ms": 100}) as running:
-        keep_journal(running.services)
+        recording_of(running.services).keep_journal()
         yield running
 
 

@@ -33,6 +33,26 @@ class DelayedResponse:
         return "work that goes on"
 
 
+class ChangedResponse(DelayedResponse):
+    """A delayed response that is passed through `change` before it is delivered."""
+
+    def __init__(self, inner: DelayedResponse, change: Callable[[Any], Any]) -> None:
+        self._inner = inner
+        inner.deliver = lambda response: self.deliver(change(response))
+
+    def cancel(self) -> None:
+        """Cancel the request because its client disconnected."""
+        self._inner.cancel()
+
+    def hasten(self) -> None:
+        """Answer early if the request permits it."""
+        self._inner.hasten()
+
+    def waits_for(self) -> str:
+        """Return what the response waits for."""
+        return self._inner.waits_for()
+
+
 class Answer(NamedTuple):
     """A response that is ready to be encoded. Encoding waits until the appends of the wake-up are written.
 

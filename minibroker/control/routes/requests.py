@@ -15,7 +15,7 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.waiting import in_slices
 from minibroker.operations.wording import Int16, Int64, UInt64
 from minibroker.server.inspection.journal import Entry, Journal, error_code
-from minibroker.server.inspection.recording import drop_journal, journal_of, keep_journal
+from minibroker.server.inspection.recording import journal_of, recording_of
 
 
 class JournalSize(Body):
@@ -95,7 +95,7 @@ async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) ->
     """Start a journal, which replaces any existing one. It copies every request, which can slow clients noticeably."""
 
     def work(broker: AsyncOperations) -> JournalInfo:
-        keep_journal(broker.services, (size or JournalSize()).capacity)
+        recording_of(broker.services).keep_journal((size or JournalSize()).capacity)
         return _info(broker)
 
     return await on_broker.get(work)
@@ -104,7 +104,7 @@ async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) ->
 @router.delete("/journal", status_code=204, openapi_extra=calls("requests"))
 async def end_journal(on_broker: OnBroker) -> None:
     """Stop keeping a journal."""
-    await on_broker.get(lambda broker: drop_journal(broker.services))
+    await on_broker.get(lambda broker: recording_of(broker.services).drop_journal())
 
 
 @router.get("/requests", response_model=JournalEntries, openapi_extra=calls("requests"))

@@ -10,12 +10,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.outcomes import ChangedResponse, DelayedResponse
 from minibroker.cluster.routing.slices import then
 from minibroker.server.requests.declarations import Target
 from minibroker.server.requests.dispatch import serve
-from minibroker.server.requests.refusals import MergedAnswer, error_answer, merge_response, partial_error_answer
+from minibroker.server.requests.refusals import check_acks, error_answer, merge_response, partial_error_answer
 from minibroker.server.requests.targets import select_targets
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.lazy_imports import lazy
@@ -28,7 +27,6 @@ with lazy:
 if TYPE_CHECKING:
     from minibroker.server.faults.fault import Fault
     from minibroker.server.requests.call import Call
-    from minibroker.server.requests.endpoints import Endpoint
     from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -50,7 +48,7 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
     make = partial_error_answer if fault.is_partial else error_answer
     refused_targets = [candidate for candidate in targets if fault.applies_to(candidate)]
     if len(refused_targets) == len(targets):
-        _check_acks(endpoint, request, code)
+        check_acks(endpoint, request, f"a fault answers {code.name}")
         return make(endpoint, request, call.api_version, code), True
     refused = select_targets(endpoint.names, request, fault.applies_to, call.core)
     errors = make(endpoint, refused, call.api_version, code)
@@ -58,16 +56,11 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
 
     def with_errors(served: Any) -> tuple[Any, bool]:
         if isinstance(served, DelayedResponse):
-            return MergedAnswer(served, lambda response: merge_response(response, errors)), True
-        _check_acks(endpoint, request, code)
+            return ChangedResponse(served, lambda response: merge_response(response, errors)), True
+        check_acks(endpoint, request, f"a fault answers {code.name}")
         return merge_response(served, errors), True
 
     return then(serve(remaining, call), with_errors)
-
-
-def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
-    if endpoint.route.key is ApiKey.PRODUCE and request.acks == 0:
-        raise UnservedRequestError(f"produce with acks=0 failed: a fault answers {code.name}")
 
 
 def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:

@@ -248,7 +248,7 @@ class Recording:
         self._credit: float = MAX_PER_SECOND
         self._credit_at = perf_counter()  # The limit protects this machine, so it does not use the broker's clock.
 
-    def keep_journal(self, capacity: int) -> Journal:
+    def keep_journal(self, capacity: int = DEFAULT_CAPACITY) -> Journal:
         """Start a new journal, replacing an existing one.
 
         Raises:
@@ -467,17 +467,3 @@ def recording_of(services: Services) -> Recording:
 def journal_of(services: Services) -> Journal | None:
     """Return the journal of requests, or None."""
     return None if services.recording is None else recording_of(services).journal
-
-
-def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
-    """Start a new journal, replacing an existing one.
-
-    Raises:
-        ValueError: The capacity is below 1.
-    """
-    return recording_of(services).keep_journal(capacity)
-
-
-def drop_journal(services: Services) -> None:
-    """Stop keeping a journal."""
-    recording_of(services).drop_journal()

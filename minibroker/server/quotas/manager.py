@@ -84,44 +84,27 @@ class Quotas:
         quota = self._find_quota(FETCH, session, client_id or "")
         if quota is None:
             return response
-        client, limit = quota
-        out = bytearray()
-        splices: Splices = []
-        # Like Kafka, count the size of the encoded response, with compact lengths and tags.
-        encode(response, version, out, splices)
-        size = len(out) + sum(splice.size for _, splice in splices)
-        now_ms = self._core.clock.monotonic_ms()
-        rate = self._rate(FETCH, client, now_ms)
-        rate.record(size, now_ms)
-        wait_ms = rate.throttle_ms(limit, now_ms)
+        size = _encoded_size(response, version)
+        wait_ms = self._record(FETCH, session, client_id or "", size)
         if not wait_ms:
             return response
         # A response that is not sent does not count (`unrecordQuotaSensor`). Otherwise the client could stay above its
         # quota forever.
-        rate.record(-size, now_ms)
+        now_ms = self._core.clock.monotonic_ms()
+        self._rate(FETCH, quota[0], now_ms).record(-size, now_ms)
         session.muted_ms = max(session.muted_ms, wait_ms)
         # The client does not get the id of a new session. With id 0 it opens another one.
-        continues = request.session_epoch > 0
-        return type(response)(
-            throttle_time_ms=wait_ms, session_id=response.session_id if continues else 0, responses=[]
-        )
+        session_id = response.session_id if request.session_epoch > 0 else 0
+        return type(response)(throttle_time_ms=wait_ms, session_id=session_id, responses=[])
 
     def record_share_fetch(
         self, response: ShareFetchResponse, session: Client, client_id: str | None, version: int
     ) -> None:
         """Record a share fetch. Its records are acquired, so it is sent, and the connection is muted afterwards."""
-        quota = self._find_quota(FETCH, session, client_id or "")
-        if quota is None:
-            return
-        client, limit = quota
-        out = bytearray()
-        splices: Splices = []
-        encode(response, version, out, splices)
-        now_ms = self._core.clock.monotonic_ms()
-        rate = self._rate(FETCH, client, now_ms)
-        rate.record(len(out) + sum(splice.size for _, splice in splices), now_ms)
-        response.throttle_time_ms = rate.throttle_ms(limit, now_ms)
-        session.muted_ms = max(session.muted_ms, response.throttle_time_ms)
+        if self._find_quota(FETCH, session, client_id or "") is not None:
+            size = _encoded_size(response, version)
+            response.throttle_time_ms = self._record(FETCH, session, client_id or "", size)
+            session.muted_ms = max(session.muted_ms, response.throttle_time_ms)
 
     def fetch_bytes(self, session: Client, client_id: str | None) -> int | None:
         """Return how many bytes a fetch can get without being throttled, or None without a limit."""
@@ -233,3 +216,11 @@ class Quotas:
             recent = sorted(recent, key=lambda item: item[1][1])[_MAX_REMEMBERED // 2 :]
         self._rates = dict(recent)
         self._full = min(max(_FORGET_THRESHOLD, 2 * len(recent)), _MAX_REMEMBERED)
+
+
+def _encoded_size(response: FetchResponse | ShareFetchResponse, version: int) -> int:
+    """Return the size of the encoded response, with compact lengths and tags, as Kafka counts it."""
+    out = bytearray()
+    splices: Splices = []
+    encode(response, version, out, splices)
+    return len(out) + sum(splice.size for _, splice in splices)

@@ -9,25 +9,21 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.outcomes import ChangedResponse, DelayedResponse
 from minibroker.cluster.routing.slices import then
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.refusals import MergedAnswer, error_answer, merge_response, partial_error_answer
+from minibroker.server.requests.refusals import check_acks, error_answer, merge_response, partial_error_answer
 from minibroker.server.requests.requirements import AUTHORIZATION_FAILED, ElementRule
 from minibroker.server.requests.targets import has_list, names_of, select_targets
-from minibroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.server.requests.call import Call
-    from minibroker.server.requests.endpoints import Endpoint
     from minibroker_protocol.error_codes import ErrorCode
 
 
-_PRODUCE: Final = ApiKey.PRODUCE
 _NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
     ResourceType.TOPIC: attrgetter("topic"),
     ResourceType.GROUP: attrgetter("group"),
@@ -46,7 +42,7 @@ def serve(request: Any, call: Call) -> Any:
         code = rule.check(request, call)
         if code:
             # Like Kafka, close the connection. A producer that expects no response can only detect an error that way.
-            _check_acks(endpoint, request, code)
+            check_acks(endpoint, request, code.name)
             return error_answer(endpoint, request, call.api_version, code)
     element_rule = endpoint.needs.each_of(request)
     denied = None if element_rule is None else _denied(request, element_rule, call)
@@ -85,20 +81,10 @@ def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[
     allowed = select_targets(endpoint.names, request, lambda target: not is_denied(target), call.core)
 
     def with_errors(served: Any) -> Any:
-        _check_acks(endpoint, request, code)
+        check_acks(endpoint, request, code.name)
         if isinstance(served, DelayedResponse):
-            return MergedAnswer(served, lambda response: merge_response(response, errors))
+            return ChangedResponse(served, lambda response: merge_response(response, errors))
         # An error of the whole request is returned alone.
         return served if getattr(served, "error_code", 0) else merge_response(served, errors)
 
     return then(endpoint.handle(allowed, call), with_errors)
-
-
-def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
-    """Close the connection if no response can carry the error.
-
-    Raises:
-        UnservedRequestError: A Produce request expects no response.
-    """
-    if endpoint.route.key is _PRODUCE and request.acks == 0:
-        raise UnservedRequestError(f"produce with acks=0 failed: {code.name}")

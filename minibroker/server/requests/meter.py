@@ -6,7 +6,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.cluster.routing.outcomes import DelayedResponse, Outcome, Waiting
+from minibroker.cluster.routing.outcomes import ChangedResponse, DelayedResponse, Outcome, Waiting
 from minibroker.server.requests.dispatch import SlicedRequest
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.frame import read_request_header
@@ -64,37 +64,11 @@ class Meter:
         wait_ms = self._quotas.record_request(session, client_id, spent_s, produced)
         if not wait_ms:
             return outcome
+        throttle = partial(_throttle, session, wait_ms)
         if isinstance(outcome, Waiting):
-            return outcome._replace(delayed=_Throttled(outcome.delayed, session, wait_ms))
-        session.muted_ms = max(session.muted_ms, wait_ms)
-        if outcome is not None:
-            _set_throttle_time(outcome.response, wait_ms)
+            return outcome._replace(delayed=ChangedResponse(outcome.delayed, throttle))
+        throttle(None if outcome is None else outcome.response)
         return outcome
-
-
-class _Throttled(DelayedResponse):
-    """A delayed request whose client is throttled once it is answered."""
-
-    def __init__(self, inner: DelayedResponse, session: Session, wait_ms: int) -> None:
-        self._inner = inner
-        inner.deliver = partial(self._deliver, session, wait_ms)
-
-    def cancel(self) -> None:
-        """Cancel the request because its client disconnected."""
-        self._inner.cancel()
-
-    def hasten(self) -> None:
-        """Answer early if the request permits it."""
-        self._inner.hasten()
-
-    def waits_for(self) -> str:
-        """Return what the response waits for."""
-        return self._inner.waits_for()
-
-    def _deliver(self, session: Session, wait_ms: int, response: Any) -> None:
-        session.muted_ms = max(session.muted_ms, wait_ms)
-        _set_throttle_time(response, wait_ms)
-        self.deliver(response)
 
 
 class Muted(DelayedResponse):
@@ -112,6 +86,9 @@ class Muted(DelayedResponse):
         return "its quota to have room again"
 
 
-def _set_throttle_time(response: Any, wait_ms: int) -> None:
+def _throttle(session: Session, wait_ms: int, response: Any) -> Any:
+    """Mute a connection, and report the throttle time in a response that has a field for it."""
+    session.muted_ms = max(session.muted_ms, wait_ms)
     if hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)
+    return response

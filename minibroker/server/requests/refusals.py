@@ -14,13 +14,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID, WireType
 from minibroker_protocol.schema import Field, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from minibroker.server.requests.declarations import Refusal
     from minibroker.server.requests.endpoints import Endpoint
@@ -105,6 +106,16 @@ def partial_error_answer(endpoint: Endpoint, request: Any, version: int, code: E
     return _plan(endpoint, version, parts=True).build(request, code)
 
 
+def check_acks(endpoint: Endpoint, request: Any, reason: str) -> None:
+    """Close the connection if no response can carry an error.
+
+    Raises:
+        UnservedRequestError: A Produce request expects no response. As in Kafka, its connection closes.
+    """
+    if endpoint.route.key is ApiKey.PRODUCE and request.acks == 0:
+        raise UnservedRequestError(f"produce with acks=0 failed: {reason}")
+
+
 def _plan(endpoint: Endpoint, version: int, *, parts: bool) -> _Level:
     key = (endpoint.response, version, parts)
     plan = _PLANS.get(key)
@@ -179,22 +190,6 @@ class _Planner(NamedTuple):
 
 
 _IDENTIFYING: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")
-
-
-class MergedAnswer(DelayedResponse):
-    """The delayed response of a handler, into which errors are merged."""
-
-    def __init__(self, inner: DelayedResponse, change: Callable[[Any], Any]) -> None:
-        self._inner = inner
-        inner.deliver = lambda response: self.deliver(change(response))
-
-    def cancel(self) -> None:
-        """Cancel the request because its client disconnected."""
-        self._inner.cancel()
-
-    def waits_for(self) -> str:
-        """Return what the response waits for."""
-        return self._inner.waits_for()
 
 
 def merge_response(served: Any, refused: Any) -> Any:

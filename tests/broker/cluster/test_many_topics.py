@@ -103,9 +103,7 @@ def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeyp
 
     monkeypatch.setattr(topics_module, "topics_file_line", line_of)
     harness.create("one", 2)
-    topic = harness.core.topics.get("one")
-    assert topic is not None
-    harness.core.topics.configure(topic, TopicConfig(CONFIG, {"retention.ms": "1"}))
+    harness.core.topics.configure_all([(harness.topic("one"), TopicConfig(CONFIG, {"retention.ms": "1"}))])
     assert encoded == ["one", "one"]
 
 

@@ -9,7 +9,7 @@ from minibroker import Broker
 from minibroker.clock import ManualClock
 from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import FaultRegistry, faults_of
-from minibroker.server.inspection.recording import keep_journal
+from minibroker.server.inspection.recording import recording_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
@@ -144,7 +144,7 @@ def test_a_client_that_leaves_while_its_answer_is_held_harms_nobody(broker: Brok
 
 
 def test_the_journal_knows_the_sizes_of_what_went_over_the_wire(broker: Broker, client: SocketClient) -> None:
-    journal = keep_journal(broker.services)
+    journal = recording_of(broker.services).keep_journal()
     client.ask(produce_request(batch(b"a" * 1000)), 9)
     client.send(fetch_request(("t", 0, 0)), 12)
     length = int.from_bytes(client.receive_bytes(4), "big")

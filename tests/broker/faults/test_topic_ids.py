@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.server.faults.fault import Fault
 from minibroker.server.inspection.journal import Entry
-from minibroker.server.inspection.recording import keep_journal
+from minibroker.server.inspection.recording import recording_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.offsets import (
@@ -95,7 +95,7 @@ def test_a_fault_about_a_topic_hits_it_by_its_id_and_leaves_the_others(
     tapped: Tapped, api: str, version: int, make: Any
 ) -> None:
     tapped.create("u")
-    ids = {name: topic.id for name in ("t", "u") if (topic := tapped.core.topics.get(name)) is not None}
+    ids = {name: tapped.topic(name).id for name in ("t", "u")}
     fault = Fault(api=api, topic="t", partition=0, error=CODE)
     with tapped.faults.installed(fault):
         codes = codes_of(tapped.ask(make([ids["t"], ids["u"], NOBODYS]), version))
@@ -109,10 +109,8 @@ def test_a_fault_about_a_topic_hits_it_by_its_id_and_leaves_the_others(
 def test_the_journal_tells_the_names_of_topics_that_go_by_ids(
     tapped: Tapped, api: str, version: int, make: Any
 ) -> None:
-    journal = keep_journal(tapped.services)
-    topic = tapped.core.topics.get("t")
-    assert topic is not None
-    tapped.ask(make([topic.id, NOBODYS]), version)
+    journal = recording_of(tapped.services).keep_journal()
+    tapped.ask(make([tapped.topic().id, NOBODYS]), version)
     (entry,) = journal.entries(api=api)
     assert isinstance(entry, Entry)
     assert entry.topics == {"t"}

@@ -41,7 +41,7 @@ def member(harness: Harness) -> ShareMember:
 
 def configure_group(harness: Harness, **configs: str) -> None:
     texts = {name.replace("_", "."): value for name, value in configs.items()}
-    harness.core.configs.put(ConfigResourceType.GROUP, "g", texts)
+    harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): texts})
 
 
 def code_of(member: ShareMember, *partitions: tuple[str, int], **fields: Any) -> int:

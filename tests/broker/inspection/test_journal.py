@@ -26,9 +26,7 @@ from minibroker.server.inspection.recording import (
     BrokerConnection,
     RecordedRequest,
     Recording,
-    drop_journal,
     journal_of,
-    keep_journal,
     recording_of,
 )
 from minibroker.server.inspection.slow_requests import log_slow_requests
@@ -72,7 +70,7 @@ def tapped(tmp_path: Path) -> Iterator[Tapped]:
 
 @pytest.fixture
 def journal(tapped: Tapped) -> Journal:
-    return keep_journal(tapped.services)
+    return recording_of(tapped.services).keep_journal()
 
 
 def test_an_entry_tells_who_asked_what_and_was_told_what(tapped: Tapped, journal: Journal) -> None:
@@ -163,7 +161,7 @@ def test_entries_are_found_by_what_they_are_about(tapped: Tapped, journal: Journ
 
 
 def test_the_newest_entries_are_kept(tapped: Tapped) -> None:
-    journal = keep_journal(tapped.services, capacity=2)
+    journal = recording_of(tapped.services).keep_journal(capacity=2)
     for _ in range(5):
         tapped.produce(batch(b"a"))
     assert [entry.number for entry in journal] == [4, 5]
@@ -172,13 +170,13 @@ def test_the_newest_entries_are_kept(tapped: Tapped) -> None:
     tapped.produce(batch(b"a"))
     assert [entry.number for entry in journal] == [6]
     with pytest.raises(ValueError, match="capacity: 0 is not at least 1"):
-        keep_journal(tapped.services, capacity=0)
+        recording_of(tapped.services).keep_journal(capacity=0)
 
 
 def test_no_request_is_looked_at_once_the_journal_is_dropped(tapped: Tapped, journal: Journal) -> None:
     assert journal_of(tapped.services) is journal
-    drop_journal(tapped.services)
-    drop_journal(tapped.services)
+    recording_of(tapped.services).drop_journal()
+    recording_of(tapped.services).drop_journal()
     tapped.produce(batch(b"a"))
     assert len(journal) == 0
     assert not tapped.is_tapped()
@@ -333,9 +331,7 @@ def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Ta
 
 
 def test_targets_by_id_are_those_at_the_time_of_the_request(tapped: Tapped, journal: Journal) -> None:
-    topic = tapped.core.topics.get("t")
-    assert topic is not None
-    tapped.ask(MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic.id)]), 12)
+    tapped.ask(MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=tapped.topic().id)]), 12)
     tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
     tapped.ask(MetadataRequest(topics=None), 12)
     by_id, _, of_all = journal
@@ -462,7 +458,7 @@ def test_responses_that_a_fault_holds_back_count_as_memory(tapped: Tapped, journ
 def test_a_page_takes_nothing_from_a_journal(tapped: Tapped) -> None:
     ring = recording_of(tapped.services).keep_frames()
     tapped.produce(batch(b"a"))
-    journal = keep_journal(tapped.services, capacity=15)
+    journal = recording_of(tapped.services).keep_journal(capacity=15)
     ring.max_bytes = 5 << 20
     for _ in range(20):
         tapped.produce(batch(bytes(700_000)))
@@ -483,14 +479,14 @@ def test_a_journal_and_a_page_keep_as_many_requests_as_they_are_to_keep(
 ) -> None:
     monkeypatch.setattr(recording, "MAX_EXCHANGES", 10)
     ring = recording_of(tapped.services).keep_frames()
-    journal = keep_journal(tapped.services, capacity)
+    journal = recording_of(tapped.services).keep_journal(capacity)
     for _ in range(25):
         tapped.produce(batch(b"a"))
     assert len(journal) == capacity
     journal.clear()
     assert len(journal) == 0
     assert len(ring.between(1, 25)) == max(10, capacity)
-    drop_journal(tapped.services)
+    recording_of(tapped.services).drop_journal()
     tapped.produce(batch(b"a"))
     assert len(ring.between(1, 26)) == 10
 
@@ -501,7 +497,7 @@ def test_the_number_of_requests_is_that_of_the_newest(tapped: Tapped, *, has_pag
         recording_of(tapped.services).keep_frames()
     for _ in range(2):
         tapped.produce(batch(b"a"))
-        journal = keep_journal(tapped.services)
+        journal = recording_of(tapped.services).keep_journal()
         before = journal.count
         tapped.produce(batch(b"a"))
         assert [entry.number for entry in journal] == [before + 1] == [journal.count]

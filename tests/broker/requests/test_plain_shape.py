@@ -10,7 +10,7 @@ import pytest
 
 from minibroker.cluster.routing.outcomes import Answer, Outcome
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.server.inspection.recording import keep_journal, recording_of
+from minibroker.server.inspection.recording import recording_of
 from minibroker.server.requests import dispatch
 from minibroker.server.requests.dispatch import accept, accept_plain, call_of
 from minibroker.server.requests.request_path import compose
@@ -153,7 +153,7 @@ def test_whatever_looks_at_messages_gets_whole_ones(tmp_path: Path, guard: str) 
 
 @pytest.mark.parametrize("version", range(13))
 def test_the_journal_shows_the_plain_shape_as_the_full_form(pair: tuple[Harness, Harness], version: int) -> None:
-    journals = [keep_journal(harness.services) for harness in pair]
+    journals = [recording_of(harness.services).keep_journal() for harness in pair]
     for request in REQUESTS:
         if isinstance(request, FetchRequest) and (version < 4 or request.session_epoch == 0):
             continue
@@ -236,7 +236,7 @@ def test_other_shapes_are_left_to_the_full_decoder(pair: tuple[Harness, Harness]
 def test_the_journal_leaves_the_records_of_a_long_request_alone(tmp_path: Path) -> None:
     tapped = Tapped(str(tmp_path / "data"))
     tapped.create("packed", compression_type="gzip")
-    journal = keep_journal(tapped.services)
+    journal = recording_of(tapped.services).keep_journal()
     many = build_batch([NewRecord(b"k", b"v" * 10, 1_700_000_000_000)] * 1500)
     asking = tapped.start_asking(produce_request(many, "packed"), 9)
     while not asking.is_answered():

@@ -183,9 +183,9 @@ class Reader:
     def has_enough(self) -> bool:
         """Return whether to answer immediately.
 
-        This is the case with `min_bytes`, or with as much as the limits allow. It is also the case if some records are
-        in an older segment than the end of the log, since one read covers one segment, and if a partition could not be
-        read. As in Kafka, a missing partition or one without the right to read it does not end the wait.
+        True with at least `min_bytes`, or with as much as the limits allow. One read covers one segment, so it is also
+        true if some of the records are in an older segment than the end of the log. A partition that could not be read
+        ends the wait. As in Kafka, a missing partition or one without the right to read it does not.
         """
         if self._failed or self._size >= self._min_bytes:
             return True

@@ -187,10 +187,6 @@ def _set_error(
     return response
 
 
-def _not_leader() -> RefusedError:
-    return RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
-
-
 def _check_replicas(partition: Partition, response: PartitionProduceResponse, node: Node, acks: int) -> None:
     """Check the leader, and the number of in-sync replicas for acks=all.
 
@@ -198,7 +194,8 @@ def _check_replicas(partition: Partition, response: PartitionProduceResponse, no
         RefusedError: NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS.
     """
     if partition.leader is not node:
-        raise _not_leader()
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        raise RefusedError(error, error.meaning)
     if acks == _ALL and partition.is_under_min_isr:
         response.log_start_offset = partition.log.log_start_offset
         required = min(partition.topic.min_insync_replicas, len(partition.replicas))

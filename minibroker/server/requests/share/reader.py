@@ -28,6 +28,7 @@ from minibroker_protocol.records.header import (
     MIN_MESSAGE_LENGTH,
     RECORD_BATCH_OVERHEAD,
     BatchHeader,
+    control_type,
     read_entry_header,
 )
 from minibroker_storage.errors import OffsetOutOfRangeError
@@ -35,7 +36,6 @@ from minibroker_storage.files import LogSlice
 from minibroker_storage.log import Log
 
 _STRICT: Final = 1
-_ABORT_MARKER: Final = 0
 _HEADS_BYTES: Final = 4096
 """The number of bytes read at a time to get the headers of small batches."""
 
@@ -259,7 +259,10 @@ class ShareReader:
                 marker = log_range.data._replace(
                     position=log_range.data.position + batch.begin, size=batch.end - batch.begin
                 )
-                if _is_abort_marker(memoryview(marker.read())):
+                records = (
+                    record for marker_batch in iter_batches(memoryview(marker.read())) for record in marker_batch
+                )
+                if any(control_type(record.key)[0] == "ABORT" for record in records):
                     aborted.discard(header.producer_id)
             elif header.is_transactional:
                 spans.append(Span(batch.first, batch.last))
@@ -306,13 +309,6 @@ def _read_batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
             break
         position = end
     return batches
-
-
-def _is_abort_marker(data: memoryview) -> bool:
-    for batch in iter_batches(data):
-        for record in batch:
-            return record.key is not None and int.from_bytes(record.key[2:4], "big") == _ABORT_MARKER
-    return False
 
 
 def failed(index: int, code: ErrorCode) -> PartitionData:

@@ -26,7 +26,7 @@ AUTO_CREATES = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
 
 def configure(harness: Harness, **configs: str) -> None:
     texts = {name.replace("_", "."): value for name, value in configs.items()}
-    harness.core.configs.put(ConfigResourceType.GROUP, "g", texts)
+    harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): texts})
 
 
 def make_queue(harness: Harness, name: str = QUEUE, partitions: int = 1, **configs: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
-from minibroker.server.inspection.recording import keep_journal
+from minibroker.server.inspection.recording import recording_of
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group import (
@@ -186,7 +186,7 @@ def test_a_topic_is_only_created_for_who_may_create_it(harness: Harness) -> None
 
 def test_what_is_journalled_is_held_against_the_rules_too(tmp_path: Path) -> None:
     tapped = Tapped(str(tmp_path / "tapped"), AUTHORIZER)
-    journal = keep_journal(tapped.services)
+    journal = recording_of(tapped.services).keep_journal()
     tapped.create("theirs")
     tapped.user = "alice"
     assert tapped.produce(batch(b"a"), "theirs").error_code == DENIED
