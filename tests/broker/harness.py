@@ -10,6 +10,7 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.core import Core
 from minibroker.cluster.routing.outcomes import Answer, Outcome, Waiting
 from minibroker.cluster.routing.routes import ROUTES
+from minibroker.cluster.topics import Topic
 from minibroker.config import BrokerConfig
 from minibroker.operations import snapshots
 from minibroker.security.principals import USER, Principal
@@ -296,6 +297,12 @@ class Harness:
         )
         (result,) = self.ask(CreateTopicsRequest(topics=[topic]), 7).topics
         assert result.error_code == 0, result.error_message
+
+    def topic(self, name: str = "t") -> Topic:
+        """Return an existing topic."""
+        topic = self.core.topics.get(name)
+        assert topic is not None
+        return topic
 
     def produce(
         self,

@@ -51,9 +51,7 @@ def create(
 
 def partition(cluster: Harness, index: int = 0, topic: str = "t") -> Partition:
     """Return a partition."""
-    existing = cluster.core.topics.get(topic)
-    assert existing is not None
-    return existing.partitions[index]
+    return cluster.topic(topic).partitions[index]
 
 
 def leader(cluster: Harness, index: int = 0, topic: str = "t") -> int:

@@ -252,9 +252,7 @@ def test_an_open_transaction_goes_on_where_its_coordinator_has_moved_to(cluster:
     move_transactions(cluster)
     assert state_of(cluster) is TransactionState.ONGOING
     assert producer.commit() == 0
-    log = cluster.core.topics.get("t")
-    assert log is not None
-    entry = log.partitions[0].log.producers.active[producer.id]
+    entry = cluster.topic().partitions[0].log.producers.active[producer.id]
     assert (entry.current_txn_first_offset, entry.coordinator_epoch) == (-1, 1)
 
 

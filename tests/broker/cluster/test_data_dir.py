@@ -43,10 +43,15 @@ def ended(path: Path, *, clean: bool = False, recovered: bool = False) -> LastSt
     return last_stop
 
 
-def how_it_was_left(path: Path) -> LastStop:
-    directory = DataDir(str(path))
+def opened(path: Path, node_id: int = -1, cluster_id: str | None = None) -> DataDir:
+    """Return a data directory that was opened and released."""
+    directory = DataDir(str(path), node_id, cluster_id)
     directory.release()
-    return directory.last_stop
+    return directory
+
+
+def how_it_was_left(path: Path) -> LastStop:
+    return opened(path).last_stop
 
 
 def meta(path: Path) -> dict[str, str]:
@@ -183,8 +188,7 @@ def test_a_stop_is_not_clean_while_a_log_is_as_a_killed_process_left_it(path: Pa
 
 
 def test_a_new_directory_is_described_as_kafka_does(tmp_path: Path) -> None:
-    directory = DataDir(str(tmp_path), node_id=7)
-    directory.release()
+    directory = opened(tmp_path, node_id=7)
     assert list(meta(tmp_path)) == ["version", "cluster.id", "node.id", "directory.id"]
     assert meta(tmp_path)["version"] == "1"
     assert (directory.node_id, meta(tmp_path)["node.id"]) == (7, "7")
@@ -193,25 +197,34 @@ def test_a_new_directory_is_described_as_kafka_does(tmp_path: Path) -> None:
 
 
 def test_without_a_node_id_it_is_node_1(tmp_path: Path) -> None:
-    directory = DataDir(str(tmp_path))
-    directory.release()
-    assert directory.node_id == 1
+    assert opened(tmp_path).node_id == 1
 
 
-def test_what_the_directory_says_counts(tmp_path: Path) -> None:
-    text = "#\n#Thu Nov 21 10:00:00 UTC 2024\nnode.id=3\ndirectory.id=a\nversion=1\ncluster.id=any text\n"
+@pytest.mark.parametrize(
+    ("text", "cluster_id", "node_id"),
+    [
+        (
+            "#\n#Thu Nov 21 10:00:00 UTC 2024\nnode.id=3\ndirectory.id=a\nversion=1\ncluster.id=any text\n",
+            "any text",
+            3,
+        ),
+        ("broker.id=5\ncluster.id=c\n", "c", 5),
+    ],
+    ids=["version 1", "version 0"],
+)
+def test_what_the_directory_says_counts_and_is_left_alone(
+    tmp_path: Path, text: str, cluster_id: str, node_id: int
+) -> None:
     (tmp_path / META_PROPERTIES).write_text(text)
-    for configured in (-1, 3):
-        directory = DataDir(str(tmp_path), configured)
-        directory.release()
-        assert (directory.cluster_id, directory.node_id) == ("any text", 3)
+    for configured in (-1, node_id):
+        directory = opened(tmp_path, configured)
+        assert (directory.cluster_id, directory.node_id) == (cluster_id, node_id)
     assert (tmp_path / META_PROPERTIES).read_text() == text
 
 
 def test_a_directory_of_an_old_broker_gets_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / META_PROPERTIES).write_text("version=0\nbroker.id=5\n")
-    directory = DataDir(str(tmp_path))
-    directory.release()
+    directory = opened(tmp_path)
     assert directory.node_id == 5
     assert meta(tmp_path) | {"directory.id": ""} == {
         "version": "1",
@@ -219,17 +232,8 @@ def test_a_directory_of_an_old_broker_gets_what_it_lacks(tmp_path: Path) -> None
         "node.id": "5",
         "directory.id": "",
     }
-    again = DataDir(str(tmp_path))
-    again.release()
+    again = opened(tmp_path)
     assert again.cluster_id == directory.cluster_id
-
-
-def test_a_complete_old_description_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / META_PROPERTIES).write_text("broker.id=5\ncluster.id=c\n")
-    directory = DataDir(str(tmp_path))
-    directory.release()
-    assert (directory.cluster_id, directory.node_id) == ("c", 5)
-    assert (tmp_path / META_PROPERTIES).read_text() == "broker.id=5\ncluster.id=c\n"
 
 
 @pytest.mark.parametrize(
@@ -249,19 +253,17 @@ def test_a_damaged_description_is_named(tmp_path: Path, text: str, because: str)
         DataDir(str(tmp_path))
     assert str(tmp_path / META_PROPERTIES) in str(caught.value)
     (tmp_path / META_PROPERTIES).unlink()
-    DataDir(str(tmp_path)).release()  # The failed start has released the lock.
+    opened(tmp_path)  # The failed start has released the lock.
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 80, b"\x93\x00garbage\xff", b"vers"])
 def test_a_description_that_a_crash_has_torn_is_made_again_from_its_copy(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = DataDir(str(tmp_path), node_id=4)
-    first.release()
+    first = opened(tmp_path, node_id=4)
     whole = meta(tmp_path)
     (tmp_path / META_PROPERTIES).write_bytes(content)
-    again = DataDir(str(tmp_path))
-    again.release()
+    again = opened(tmp_path)
     assert (again.cluster_id, again.node_id, meta(tmp_path)) == (first.cluster_id, 4, whole)
     assert f"{tmp_path / META_PROPERTIES} is damaged; it is made again from" in caplog.text
 
@@ -275,15 +277,14 @@ def test_without_a_copy_a_torn_description_gets_no_new_cluster_in_silence(tmp_pa
 
 
 def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
-    DataDir(str(tmp_path), node_id=1).release()
+    opened(tmp_path, node_id=1)
     with pytest.raises(MetaPropertiesError, match=r"belongs to node 1, but node\.id is configured as 2"):
         DataDir(str(tmp_path), node_id=2)
 
 
 def test_a_new_directory_gets_the_cluster_id_that_is_configured(tmp_path: Path) -> None:
     for _ in range(2):
-        directory = DataDir(str(tmp_path), cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
-        directory.release()
+        directory = opened(tmp_path, cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
         assert (directory.cluster_id, meta(tmp_path)["cluster.id"]) == (
             "MkU3OEVBNTcwNTJENDM2Qk",
             "MkU3OEVBNTcwNTJENDM2Qk",
@@ -292,25 +293,25 @@ def test_a_new_directory_gets_the_cluster_id_that_is_configured(tmp_path: Path) 
 
 def test_an_old_directory_without_a_cluster_gets_the_one_that_is_configured(tmp_path: Path) -> None:
     (tmp_path / META_PROPERTIES).write_text("version=0\nbroker.id=5\n")
-    DataDir(str(tmp_path), cluster_id="c").release()
+    opened(tmp_path, cluster_id="c")
     assert meta(tmp_path)["cluster.id"] == "c"
 
 
 def test_another_clusters_directory_is_refused(tmp_path: Path) -> None:
-    DataDir(str(tmp_path), cluster_id="one").release()
+    opened(tmp_path, cluster_id="one")
     with pytest.raises(MetaPropertiesError, match=r"belongs to cluster one, but the cluster's id is configured as two"):
         DataDir(str(tmp_path), cluster_id="two")
-    DataDir(str(tmp_path)).release()
+    opened(tmp_path)
 
 
 def test_a_directory_of_other_files_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """`--data-dir .` in a project would put logs among its sources."""
     (tmp_path / "main.py").touch()
     (tmp_path / "setup.py").touch()
-    DataDir(str(tmp_path)).release()
+    opened(tmp_path)
     assert f"{tmp_path} has other files, such as main.py: is it the directory that you mean?" in caplog.text
     caplog.clear()
-    DataDir(str(tmp_path)).release()
+    opened(tmp_path)
     assert not caplog.text  # The directory has an identity now.
 
 
@@ -322,5 +323,5 @@ def test_files_of_brokers_and_file_systems_are_no_warning(
 ) -> None:
     path = tmp_path / name
     path.mkdir() if name.endswith("/") else path.touch()
-    DataDir(str(tmp_path)).release()
+    opened(tmp_path)
     assert not caplog.text

@@ -184,8 +184,7 @@ def test_a_torn_topics_file_is_replaced_by_the_generation_before(
     before.write_bytes(content)
     harness.crash()
     assert f"going on with the generation before, from {before}.bak" in caplog.text
-    kept_topic = harness.core.topics.get("kept")
-    assert kept_topic is not None
+    kept_topic = harness.topic("kept")
     assert (len(kept_topic.partitions), dict(kept_topic.config.overrides)) == (3, {"retention.ms": "60000"})
     new = harness.core.topics.get("new")  # Its directory exists, since it has a record.
     assert new is not None

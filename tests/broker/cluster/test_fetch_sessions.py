@@ -136,9 +136,7 @@ def test_a_new_high_watermark_alone_is_news(many: Harness) -> None:
 def test_a_new_log_start_offset_alone_is_news(many: Harness) -> None:
     many.produce(batch(b"a"), "many", 0)
     session = Session(many, ("many", 0, 1), ("many", 1, 0))
-    partition = many.core.topics.get("many")
-    assert partition is not None
-    partition.partitions[0].log.advance_log_start_offset(1)
+    many.topic("many").partitions[0].log.advance_log_start_offset(1)
     response = session.fetch()
     assert [data.log_start_offset for data in response.responses[0].partitions] == [1]
     assert session.fetched_partitions() == []

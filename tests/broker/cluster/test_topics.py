@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.topics import Topics, topic_name_error
+from minibroker.cluster.topics import Topic, Topics, topic_name_error
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.uuids import new_uuid, uuid_text
@@ -61,13 +61,22 @@ class FakeLogManager:
         self.forgotten += names
 
 
+class KilledError(BaseException):
+    """Stands for the end of a killed process."""
+
+
+def kill(*_: object, **__: object) -> None:
+    raise KilledError
+
+
 def opened(data_dir: Path, log_manager: FakeLogManager | None = None) -> Topics:
     return Topics(str(data_dir), CONFIG, log_manager or FakeLogManager())
 
 
-def create(topics: Topics, name: str, partitions: int = 1, **overrides: str) -> None:
+def create(topics: Topics, name: str, partitions: int = 1, **overrides: str) -> Topic:
     config = TopicConfig(CONFIG, {key.replace("_", "."): value for key, value in overrides.items()})
-    topics.create([(name, partitions, config)])
+    (topic,) = topics.create([(name, partitions, config)])
+    return topic
 
 
 def contents(topics: Topics) -> dict[str, tuple[bytes, int, dict[str, str]]]:
@@ -95,9 +104,7 @@ def test_topics_their_ids_partitions_and_configuration_outlive_a_restart(data_di
 
 def test_the_file_is_what_the_documentation_shows(data_dir: Path) -> None:
     topics = opened(data_dir)
-    create(topics, "orders", 4, retention_ms="60000")
-    topic = topics.get("orders")
-    assert topic is not None
+    topic = create(topics, "orders", 4, retention_ms="60000")
     assert json.loads((data_dir / FILE).read_text())["topics"] == {
         "orders": {"id": uuid_text(topic.id), "partitions": 4, "configs": {"retention.ms": "60000"}}
     }
@@ -105,9 +112,7 @@ def test_the_file_is_what_the_documentation_shows(data_dir: Path) -> None:
 
 def test_a_topic_is_found_by_name_and_by_id(data_dir: Path) -> None:
     topics = opened(data_dir)
-    create(topics, "a")
-    topic = topics.get("a")
-    assert topic is not None
+    topic = create(topics, "a")
     assert topics.with_id(topic.id) is topic
     assert topics.get("A") is None
     assert topics.with_id(new_uuid()) is None
@@ -128,10 +133,8 @@ def test_logs_are_opened_when_they_are_first_used(data_dir: Path) -> None:
 def test_the_keeper_of_the_logs_is_told_of_deletions_and_of_new_names(data_dir: Path) -> None:
     log_manager = FakeLogManager()
     topics = opened(data_dir, log_manager)
-    create(topics, "a", 2)
+    topic = create(topics, "a", 2)
     create(topics, "b")
-    topic = topics.get("a")
-    assert topic is not None
     topics.delete(topic)
     assert log_manager.forgotten == ["a", "b"]
     assert log_manager.let_go_of == ["a-0", "a-1"]
@@ -152,9 +155,7 @@ def test_nothing_is_made_when_an_older_topic_of_the_name_cannot_be_forgotten(dat
 def test_a_new_configuration_reaches_the_logs_that_are_open(data_dir: Path) -> None:
     log_manager = FakeLogManager()
     topics = opened(data_dir, log_manager)
-    create(topics, "a", 3)
-    topic = topics.get("a")
-    assert topic is not None
+    topic = create(topics, "a", 3)
     assert topic.partitions[1].log.config.retention_ms == 7 * 24 * 3_600_000
     topic.configure(TopicConfig(CONFIG, {"retention.ms": "60000"}))
     assert [config.retention_ms for config in log_manager.reconfigured] == [60_000]
@@ -163,9 +164,7 @@ def test_a_new_configuration_reaches_the_logs_that_are_open(data_dir: Path) -> N
 
 def test_the_configuration_of_a_topic_is_that_of_its_logs(data_dir: Path) -> None:
     topics = opened(data_dir)
-    create(topics, "plain")
-    plain = topics.get("plain")
-    assert plain is not None
+    plain = create(topics, "plain")
     assert plain.log_config == LogConfig()
     assert not plain.is_compacted
     overrides = {
@@ -185,9 +184,7 @@ def test_the_configuration_of_a_topic_is_that_of_its_logs(data_dir: Path) -> Non
         "flush_ms": "1011",
         "max_message_bytes": "1012",
     }
-    create(topics, "special", 1, **overrides)
-    special = topics.get("special")
-    assert special is not None
+    special = create(topics, "special", 1, **overrides)
     assert special.is_compacted
     assert special.log_config == LogConfig(
         segment_bytes=1000,
@@ -217,8 +214,7 @@ def foreign(harness: Harness, name: str, partitions: int = 1) -> bytes:
     harness.create(name, partitions)
     for partition in range(partitions):
         harness.produce(batch(b"%d" % partition), name, partition)
-    topic = harness.core.topics.get(name)
-    assert topic is not None
+    topic = harness.topic(name)
     harness.services.close()
     (Path(harness.data_dir) / FILE).unlink()
     harness.services = harness._open()
@@ -227,15 +223,12 @@ def foreign(harness: Harness, name: str, partitions: int = 1) -> bytes:
 
 def test_partition_directories_that_the_file_does_not_know_are_adopted(harness: Harness) -> None:
     topic_id = foreign(harness, "from-kafka", 3)
-    topic = harness.core.topics.get("from-kafka")
-    assert topic is not None
+    topic = harness.topic("from-kafka")
     assert (topic.id, len(topic.partitions)) == (topic_id, 3)
     assert values_in(harness.fetch_one(0, "from-kafka", 2).records) == [(0, b"2")]
     assert harness.produce(batch(b"more"), "from-kafka", 2).base_offset == 1
     harness.restart()
-    again = harness.core.topics.get("from-kafka")
-    assert again is not None
-    assert again.id == topic_id
+    assert harness.topic("from-kafka").id == topic_id
 
 
 def test_a_directory_without_a_topic_id_gets_a_new_one(harness: Harness) -> None:
@@ -268,16 +261,12 @@ def test_a_missing_partition_of_an_adopted_topic_is_empty(harness: Harness) -> N
     (Path(harness.data_dir) / FILE).unlink()
     shutil.rmtree(f"{harness.data_dir}/a-1")
     harness.services = harness._open()
-    topic = harness.core.topics.get("a")
-    assert topic is not None
-    assert [partition.log.log_end_offset for partition in topic.partitions] == [1, 0, 1]
+    assert [partition.log.log_end_offset for partition in harness.topic("a").partitions] == [1, 0, 1]
 
 
 def test_what_a_deletion_left_behind_is_removed_at_the_start(data_dir: Path) -> None:
     topics = opened(data_dir)
-    create(topics, "a", 2)
-    topic = topics.get("a")
-    assert topic is not None
+    topic = create(topics, "a", 2)
     leftovers = topics.delete(topic)
     assert all(
         os.path.isdir(directory) for directory in leftovers
@@ -383,12 +372,6 @@ def test_the_names_are_one_object_until_a_topic_comes_or_goes(data_dir: Path) ->
 def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, step: str, partitions: int | None
 ) -> None:
-    class KilledError(BaseException):
-        pass
-
-    def kill(*_: object, **__: object) -> None:
-        raise KilledError
-
     with monkeypatch.context() as patched:
         patched.setattr(f"minibroker.cluster.{step}", kill)
         with pytest.raises(KilledError):
@@ -402,21 +385,14 @@ def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(
 def test_a_kill_while_a_topic_is_deleted_does_not_bring_it_back_without_its_configuration(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class KilledError(BaseException):
-        pass
-
-    def kill(_: Topics) -> None:
-        raise KilledError
-
     harness.create("old", 2, cleanup_policy="compact")
     with monkeypatch.context() as patched:
         patched.setattr(Topics, "save", kill)
         with pytest.raises(KilledError):
             harness.ask(DeleteTopicsRequest(topic_names=["old"], timeout_ms=20_000), 3)
     harness.crash()
-    topic = harness.core.topics.get("old")
-    assert topic is not None  # The deletion was not acknowledged.
-    assert topic.config.overrides == {"cleanup.policy": "compact"}
+    # The topic exists, because the deletion was not acknowledged.
+    assert harness.topic("old").config.overrides == {"cleanup.policy": "compact"}
     assert harness.fetch_one(0, "old").high_watermark == 0
 
 
@@ -431,9 +407,7 @@ def test_nothing_is_deleted_from_directories_whose_configuration_is_not_known(tm
     assert harness.core.logs.apply_retention() == 0
     assert len(values_in(harness.fetch_one(0, "old", partition_max_bytes=1 << 20).records)) >= 1
     assert harness.fetch_one(0, "old").log_start_offset == 0
-    topic = harness.core.topics.get("old")
-    assert topic is not None
-    assert topic.config.overrides == {"retention.ms": "-1", "retention.bytes": "-1"}
+    assert harness.topic("old").config.overrides == {"retention.ms": "-1", "retention.bytes": "-1"}
     harness.close()
 
 

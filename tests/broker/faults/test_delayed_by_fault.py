@@ -61,9 +61,7 @@ def test_records_that_were_found_are_sent_after_a_delay_though_their_topic_has_g
     tapped.produce(batch(b"a"))
     tapped.fault(api="Fetch", delay_ms=100)
     asking = tapped.start_asking(fetch_request(("t", 0, 0)), 12)
-    topic = tapped.core.topics.get("t")
-    assert topic is not None
-    tapped.core.topics.delete(topic)
+    tapped.core.topics.delete(tapped.topic())
     tapped.clock.advance(100)
     assert values_in(only_partition(asking.response).records) == [(0, b"a")]
 

@@ -245,8 +245,7 @@ def test_one_topic_of_several_is_not_created(tapped: Tapped) -> None:
 
 def test_a_topic_that_is_named_by_its_id_is_recognized(tapped: Tapped) -> None:
     tapped.fault(api="DeleteTopics", topic="t", error="TOPIC_DELETION_DISABLED")
-    topic = tapped.core.topics.get("t")
-    assert topic is not None
+    topic = tapped.topic()
     request = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic.id)], timeout_ms=100)
     (response,) = tapped.ask(request, 6).responses
     assert (response.topic_id, response.error_code) == (topic.id, ErrorCode.TOPIC_DELETION_DISABLED)

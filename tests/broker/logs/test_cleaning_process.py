@@ -54,9 +54,7 @@ def log(harness: Harness) -> Log:
     harness.create("c", 1, cleanup_policy="compact", segment_bytes="200")
     for number in range(ROUNDS):
         assert harness.produce(record(number), "c").error_code == 0
-    topic = harness.core.topics.get("c")
-    assert topic is not None
-    return topic.partitions[0].log
+    return harness.topic("c").partitions[0].log
 
 
 def plan_of(log: Log, bytes_per_second: float | None = None) -> CleaningPlan:

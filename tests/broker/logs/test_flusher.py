@@ -28,9 +28,7 @@ class Rig:
         self.running.append((work, then))
 
     def log(self, partition: int = 0) -> Log:
-        topic = self.harness.core.topics.get("t")
-        assert topic is not None
-        return topic.partitions[partition].log
+        return self.harness.topic().partitions[partition].log
 
     def produce(self, partition: int = 0) -> None:
         assert self.harness.produce(batch(b"x"), "t", partition).error_code == 0

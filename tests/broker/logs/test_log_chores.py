@@ -37,7 +37,6 @@ from tests.broker.logs.world import (
     partition_of,
     pass_time,
     segments,
-    topic_of,
 )
 
 
@@ -253,7 +252,7 @@ def test_producer_ids_expire(configured: Make) -> None:
 def test_a_new_configuration_reaches_open_logs(configured: Make) -> None:
     harness = configured(BROKER)
     fill(harness)
-    topic = topic_of(harness)
+    topic = harness.topic()
     topic.configure(TopicConfig(topic.config.broker, {"retention.bytes": "300", "flush.ms": "1000"}))
     assert harness.core.logs.apply_retention() == 3
     pass_time(harness, 1000)
@@ -316,8 +315,6 @@ def test_chores_look_at_the_logs_in_use_alone(configured: Make, errors: Callable
     pass_time(harness, HOUR_MS)  # Each chore has run once, so every log on disk has been opened.
     for number in range(3):
         harness.create(f"unused{number}", 500)
-    used = harness.core.topics.get("unused1")
-    assert used is not None
     harness.produce(batch(b"a"), "unused1", 499)
     looked_at: list[str] = []
     slot: Any = vars(Partition)["opened_log"]

@@ -60,9 +60,7 @@ def all_values(harness: Harness, topic: str = "c", offset: int = 0) -> list[byte
 
 
 def log_of(harness: Harness, name: str = "c") -> Log:
-    topic = harness.core.topics.get(name)
-    assert topic is not None
-    return topic.partitions[0].log
+    return harness.topic(name).partitions[0].log
 
 
 def cleaner_checkpoint(harness: Harness) -> dict[tuple[str, int], int]:

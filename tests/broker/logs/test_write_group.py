@@ -125,9 +125,7 @@ def test_one_log_that_cannot_be_written_does_not_spoil_another(
     harness.create("other")
     harness.produce(batch(b"x"), "other")
     harness.produce(batch(b"y"))
-    topic = harness.core.topics.get("other")
-    assert topic is not None
-    refused = topic.partitions[0].log.segments[-1].log.fd()
+    refused = harness.topic("other").partitions[0].log.segments[-1].log.fd()
     pwrite = os.pwrite
 
     def refuse_one(fd: int, data: memoryview, offset: int) -> int:

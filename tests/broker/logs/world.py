@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.topics import Topic
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
@@ -19,14 +18,8 @@ HOUR_MS: Final = 60 * MINUTE_MS
 Make = Callable[[dict[str, str]], Harness]
 
 
-def topic_of(harness: Harness, name: str = "t") -> Topic:
-    topic = harness.core.topics.get(name)
-    assert topic is not None
-    return topic
-
-
 def partition_of(harness: Harness, name: str = "t", index: int = 0) -> Partition:
-    return topic_of(harness, name).partitions[index]
+    return harness.topic(name).partitions[index]
 
 
 def log_of(harness: Harness, name: str = "t", index: int = 0) -> Log:

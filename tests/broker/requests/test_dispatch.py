@@ -92,14 +92,6 @@ def test_a_key_has_one_route_and_names_follow_the_keys() -> None:
         assert message_class(route, "Request").__name__ == f"{route.message}Request"
 
 
-def test_the_served_versions_are_declared() -> None:
-    for route in ROUTES:
-        for kind in ("Request", "Response"):
-            declared = schema_of(message_class(route, kind)).versions
-            assert route.first in declared
-            assert route.last in declared
-
-
 def test_no_release_of_kafka_serves_a_version_that_is_not_served_here() -> None:
     for name in RELEASES:
         for key, (first, last) in release(name).served.items():
