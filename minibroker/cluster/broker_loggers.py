@@ -39,10 +39,8 @@ class BrokerLoggers:
     def levels(self) -> dict[str, str]:
         """Return the effective level of each logger, by name."""
         loggers = logging.root.manager.loggerDict
-        own_names = (
-            name for name in loggers if name.startswith(f"{_NAME}.") and not f"{name}.".startswith(_KAFKA_PREFIX)
-        )
-        names = (ROOT, _NAME, *sorted({*own_names, *_kafka_names()}))
+        own = (name for name in loggers if name.startswith(f"{_NAME}.") and not f"{name}.".startswith(_KAFKA_PREFIX))
+        names = (ROOT, _NAME, *sorted({*own, *_kafka_names()}))
         return {name: _level_name(logging.getLogger(_python_name(name))) for name in names}
 
     def check_level(self, name: str, level: str) -> None:

@@ -59,12 +59,8 @@ class Cluster:
     ) -> None:
         self.cluster_id = cluster_id
         default_rack = None if config is None else config.optional_text("broker.rack")
-        configured_racks = racks or [""] * count
-        self.racks = {
-            first_id + index: rack
-            for index, own_rack in enumerate(configured_racks)
-            if (rack := own_rack or default_rack)
-        }
+        own_racks = racks or [""] * count
+        self.racks = {first_id + index: rack for index, own in enumerate(own_racks) if (rack := own or default_rack)}
         self._is_kraft = is_kraft
         slots = 0 if config is None else config.integer("max.incremental.fetch.session.cache.slots")
         self.nodes = {

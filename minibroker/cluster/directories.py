@@ -100,7 +100,7 @@ def remove_leftovers(data_dir: str) -> None:
         purge_logged([entry.path for entry in entries if is_leftover(entry.name)])
 
 
-def find_adoptable_topics(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[AdoptedTopic]:
+def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[AdoptedTopic]:
     """Return the topics of partition directories that do not belong to a known topic.
 
     Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames directories of unknown
@@ -113,7 +113,7 @@ def find_adoptable_topics(data_dir: str, known_topics: Mapping[str, int]) -> Ite
     Raises:
         OSError: The data directory cannot be read.
     """
-    partition_counts: dict[str, int] = {}
+    counts: dict[str, int] = {}
     unfinished: list[str] = []
     foreign: dict[str, list[str]] = {}
     with os.scandir(data_dir) as entries:
@@ -129,16 +129,14 @@ def find_adoptable_topics(data_dir: str, known_topics: Mapping[str, int]) -> Ite
                 continue
             reason = _why_foreign(entry, match["partition"])
             if reason is None:
-                partition_counts[match["topic"]] = max(
-                    partition_counts.get(match["topic"], 0), int(match["partition"]) + 1
-                )
+                counts[match["topic"]] = max(counts.get(match["topic"], 0), int(match["partition"]) + 1)
             else:
                 foreign.setdefault(reason, []).append(entry.name)
     for reason, names in foreign.items():
         remainder = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         _logger.warning("%s: left alone (%s): %s%s", data_dir, reason, ", ".join(sorted(names)[:_MAX_NAMED]), remainder)
     purge_logged(unfinished)
-    for name, partitions in partition_counts.items():
+    for name, partitions in counts.items():
         epochs = [_read_last_epoch(f"{data_dir}/{name}-{index}") for index in range(partitions)]
         yield AdoptedTopic(name, _read_topic_id(f"{data_dir}/{name}-{partitions - 1}"), epochs)
 

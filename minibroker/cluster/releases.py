@@ -97,17 +97,14 @@ def release(text: str, *, unstable_features: bool = False) -> Release:
         for route in ROUTES
         if route.history and (versions := _range_at(route.history, index)) is not None
     }
-    levels = {
-        name: supported for name, history in _FEATURES.items() if (supported := _range_at(history, index)) is not None
-    }
+    levels = {name: span for name, history in _FEATURES.items() if (span := _range_at(history, index)) is not None}
     features = {
-        feature_name: Feature(*supported, _new_cluster_level(feature_name, supported[1], index))
-        for feature_name, supported in levels.items()
+        feature: Feature(*span, _new_cluster_level(feature, span[1], index)) for feature, span in levels.items()
     }
     if unstable_features:
         for feature, history in _UNSTABLE_FEATURES.items():
-            if (supported := _range_at(history, index)) is not None:
-                features[feature] = Feature(*supported, features[feature].fresh if feature in features else 0)
+            if (span := _range_at(history, index)) is not None:
+                features[feature] = Feature(*span, features[feature].fresh if feature in features else 0)
     return Release(name, served, features)
 
 

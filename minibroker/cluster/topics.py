@@ -19,14 +19,7 @@ from itertools import chain
 from typing import Any, Final
 
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.directories import (
-    find_adoptable_topics,
-    find_markers,
-    mark,
-    marker_path,
-    purge_logged,
-    remove_leftovers,
-)
+from minibroker.cluster.directories import find_markers, find_orphans, mark, marker_path, purge_logged, remove_leftovers
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import append_policy, keeps_batches, log_config
 from minibroker.cluster.metadata_file import MetadataFile
@@ -592,13 +585,9 @@ class Topics:
 
     def _adopt(self) -> bool:
         """Adopt partition directories that are missing from the topics file."""
-        partition_counts = {name: len(topic.partitions) for name, topic in self._by_name.items()}
-        partition_counts[METADATA_TOPIC] = 1
-        adopted = [
-            adopted_topic
-            for adopted_topic in find_adoptable_topics(self.data_dir, partition_counts)
-            if topic_name_error(adopted_topic.name) is None
-        ]
+        counts = {name: len(topic.partitions) for name, topic in self._by_name.items()}
+        counts[METADATA_TOPIC] = 1
+        adopted = [orphan for orphan in find_orphans(self.data_dir, counts) if topic_name_error(orphan.name) is None]
         for name, topic_id, epochs in adopted:
             configs = _ADOPTED_COMPACTED_CONFIGS if name in _COMPACTED else _ADOPTED_CONFIGS
             self._restore(name, topic_id, len(epochs), configs, {"leader_epochs": epochs})

@@ -261,20 +261,18 @@ class LogManager:
 
         The offsets are saved first. Otherwise records that stay in a segment would reappear.
         """
-        moved_partitions = {partition.key: partition for partition in partitions}
-        if not moved_partitions:
+        moved = {partition.key: partition for partition in partitions}
+        if not moved:
             return
         starts = self._checkpoints.start_offsets
-        starts.offsets = {
-            **starts.offsets,
-            **{key: moved_partition.log.log_start_offset for key, moved_partition in moved_partitions.items()},
-        }
+        moved_starts = {key: partition.log.log_start_offset for key, partition in moved.items()}
+        starts.offsets = {**starts.offsets, **moved_starts}
         yield
         try:
             starts.save(sync=False)
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - a disk error that the next checkpoint retries
-        for key, partition in moved_partitions.items():
+        for key, partition in moved.items():
             yield
             if self._partition(key) is partition:
                 self._try(_RETENTION, self._remove_below_start, partition, partition.log)
@@ -339,10 +337,8 @@ class LogManager:
         twin: Partition | None = None
         for partition in self._partitions():
             if os.path.basename(partition.directory) not in existing:
-                twin_directory = twin.directory if twin is not None and twin.topic is partition.topic else None
-                makers.append(
-                    partial(create_unused_directory, partition.directory, partition.topic.id, twin=twin_directory)
-                )
+                path = twin.directory if twin is not None and twin.topic is partition.topic else None
+                makers.append(partial(create_unused_directory, partition.directory, partition.topic.id, twin=path))
                 twin = partition
         return makers
 

@@ -82,9 +82,8 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
 
     if fault.partition is not None:
         return then(serve(request, call), partial(_without_leader, fault, fault.partition))
-    return then(
-        serve(select_targets(names, request, lambda target: not fault.applies_to(target), call.core), call), with_errors
-    )
+    remaining = select_targets(names, request, lambda target: not fault.applies_to(target), call.core)
+    return then(serve(remaining, call), with_errors)
 
 
 def _without_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool]:
@@ -113,10 +112,8 @@ def _with_refused_partitions(
 ) -> tuple[Any, bool]:
     if response.error_code:
         return response, False
-    refused_targets = [
-        target for target in targets if fault.applies_to(target) and None not in {target.topic, target.partition}
-    ]
-    names = {(refused_target.topic, refused_target.partition) for refused_target in refused_targets}
+    hits = [target for target in targets if fault.applies_to(target) and None not in {target.topic, target.partition}]
+    names = {(hit.topic, hit.partition) for hit in hits}
     for topic in response.responses:
         topic.partitions = [
             partition for partition in topic.partitions if (topic.topic, partition.partition_index) not in names
@@ -124,8 +121,8 @@ def _with_refused_partitions(
     response.responses = [topic for topic in response.responses if topic.partitions]
     session = call.node.fetch_sessions.get(response.session_id)
     partitions_by_topic: dict[tuple[str, bytes | None], list[int]] = {}
-    for refused_target in refused_targets:
-        name, index = cast("str", refused_target.topic), cast("int", refused_target.partition)
+    for hit in hits:
+        name, index = cast("str", hit.topic), cast("int", hit.partition)
         topic_id = _topic_id(name, call)
         if session is not None:
             session.forget((topic_id or name, index))
@@ -133,7 +130,7 @@ def _with_refused_partitions(
     errors = partial_error_answer(
         call.endpoint, _fetch_of(request, partitions_by_topic), call.api_version, cast("ErrorCode", fault.error)
     )
-    return merge_response(response, errors), bool(refused_targets)
+    return merge_response(response, errors), bool(hits)
 
 
 def _topic_id(name: str, call: Call) -> bytes | None:

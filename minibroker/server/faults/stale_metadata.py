@@ -42,9 +42,8 @@ class MetadataHistory:
     def update(self) -> None:
         """Add the current state if it has changed."""
         session = Session(self._services, advertised=_NOWHERE, client_host="", principal=BROKER)
-        current: MetadataResponse = detach(
-            _request_metadata(None, Call(self._services.core, self._services, _VERSION, None, session))
-        )
+        call = Call(self._services.core, self._services, _VERSION, None, session)
+        current: MetadataResponse = detach(_request_metadata(None, call))
         if not self._states or current != self._states[-1]:
             self._states.append(current)
 

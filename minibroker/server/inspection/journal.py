@@ -285,9 +285,7 @@ class Journal:
     ) -> Steps[list[Entry]]:
         """Return `entries` in steps, for a server with other clients."""
         is_api = None if api is None else matcher_of_apis(api)
-        is_client, is_topic, is_group = (
-            None if pattern is None else matcher(pattern) for pattern in (client_id, topic, group)
-        )
+        is_client, is_topic, is_group = (None if name is None else matcher(name) for name in (client_id, topic, group))
         code = None if error is None else error_code(error)
         matches: list[Entry] = []
         for count, entry in enumerate(self._entries(), 1):

@@ -152,11 +152,10 @@ def _count_entries(view: memoryview, *, is_last: bool) -> tuple[int, int, int | 
         end += LOG_OVERHEAD + length
         batches += 1
         count += number
-    remaining = view[end:]
-    for position, size in entry_bounds(
-        remaining
-    ):  # Entries of other formats, or the incomplete header of the last entry.
-        entry = remaining[position:]
+    tail = view[end:]
+    # Entries of other formats, or the incomplete header of the last entry.
+    for position, size in entry_bounds(tail):
+        entry = tail[position:]
         if not is_last and len(entry) < RECORD_BATCH_OVERHEAD:
             return len(view) - len(entry), batches, count
         batches += 1

@@ -43,7 +43,7 @@ _MAX_AUTHENTICATION_MS: Final = 60_000
 _MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1000
 _MAX_TOKEN_BYTES: Final = 65_536
 """In bytes. The slowest mechanism reads such a token in 10 ms. Kafka only limits the whole request."""
-_MAX_REFUSED_API_VERSIONS: Final = 2
+_MAX_REFUSED: Final = 2
 """A client repeats ApiVersions once, in a version that the broker serves. Kafka sets no limit."""
 
 
@@ -148,9 +148,7 @@ class Authentication:
     def _may_begin(self, key: int) -> bool:
         # ApiVersions is allowed once before the handshake (KIP-35), and again if its version was unknown.
         if self._state is _State.START:
-            return key == ApiKey.SASL_HANDSHAKE or (
-                key == ApiKey.API_VERSIONS and self._refused < _MAX_REFUSED_API_VERSIONS
-            )
+            return key == ApiKey.SASL_HANDSHAKE or (key == ApiKey.API_VERSIONS and self._refused < _MAX_REFUSED)
         return self._state is _State.HANDSHAKE and key == ApiKey.SASL_HANDSHAKE
 
     def _check_session(self, key: int, expires_ms: float) -> None:

@@ -133,9 +133,7 @@ def accept(frame: memoryview, session: Session) -> Outcome:
 def _serve_frame(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
     if call.may_wait and _must_wait(call):
         request = _decode(call.session.keep(frame), call, is_kept=True)
-        return in_slices(
-            _begin_after_loading(request, call, lambda: _served(request, call, correlation_id)), call.services
-        )
+        return in_slices(_await_groups(request, call, lambda: _served(request, call, correlation_id)), call.services)
     return outcome_from(serve(_decode(frame, call), call), call, correlation_id)
 
 
@@ -208,7 +206,7 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
                     return faults.serve(channel, request, call, entry)
                 return _served(request, call, correlation_id, entry)
 
-            outcome = in_slices(_begin_after_loading(request, call, begin) if waits else begin(), session.services)
+            outcome = in_slices(_await_groups(request, call, begin) if waits else begin(), session.services)
         else:
             outcome = outcome_from(serve(request, call), call, correlation_id, entry)
     except Exception as error:
@@ -301,7 +299,7 @@ def _served(request: Any, call: Call, correlation_id: int, entry: Any = None) ->
     return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
 
 
-def _begin_after_loading(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach[Outcome]:
+def _await_groups(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach[Outcome]:
     """Wait until the groups in a request are loaded, then call `begin`. Handlers reject groups that failed to load."""
     store, node = call.services.groups.store, call.session.node
     groups = targets.groups_of(call.endpoint.names, request)

@@ -33,22 +33,18 @@ def for_each_partition(
         topic_of: Returns the result of a topic for the topic and the results of its partitions.
         conclude: Returns the response for the results of the topics.
     """
-    partition_lists = [getattr(topic, field) for topic in topics]
+    lists = [getattr(topic, field) for topic in topics]
 
     def by_topic(results: list[Any]) -> Any:
         remaining = iter(results)
         return conclude(
             [
                 topic_of(topic, list(islice(remaining, len(partitions))))
-                for topic, partitions in zip(topics, partition_lists, strict=True)
+                for topic, partitions in zip(topics, lists, strict=True)
             ]
         )
 
-    pairs = (
-        (topic, partition)
-        for topic, partitions in zip(topics, partition_lists, strict=True)
-        for partition in partitions
-    )
+    pairs = ((topic, partition) for topic, partitions in zip(topics, lists, strict=True) for partition in partitions)
     return ForEach(pairs, lambda pair: answer(*pair), by_topic)
 
 

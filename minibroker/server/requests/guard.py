@@ -54,19 +54,15 @@ def serve(request: Any, call: Call) -> Any:
     return _serve_rest(request, call, code, lambda target: _NAME_OF[element_rule.resource_type](target) in denied)
 
 
-def _denied(request: Any, element_rule: ElementRule, call: Call) -> set[str]:
+def _denied(request: Any, rule: ElementRule, call: Call) -> set[str]:
     """Return the names in a request for which the client lacks the right. Unknown ids are ignored."""
     denied = {
         name
         for name in names_of(call.endpoint.names, request, call.core, call.api_version)
-        if name is not None and not call.allows(element_rule.operation, element_rule.resource_type, name)
+        if name is not None and not call.allows(rule.operation, rule.resource_type, name)
     }
     # The exemption is checked last, because most clients have the individual rights and each denial is logged.
-    if (
-        denied
-        and element_rule.exempt is not None
-        and call.allows(element_rule.exempt, ResourceType.CLUSTER, CLUSTER_NAME)
-    ):
+    if denied and rule.exempt is not None and call.allows(rule.exempt, ResourceType.CLUSTER, CLUSTER_NAME):
         return set()
     return denied
 

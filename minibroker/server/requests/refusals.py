@@ -159,10 +159,10 @@ class _Planner(NamedTuple):
         if isinstance(request, WireType):
             return None
         source = next(
-            (candidate for candidate in fields_of(request) if candidate.is_array and self.version in candidate.present),
+            (child for child in fields_of(request) if child.is_array and self.version in child.present),
             None,
         )
-        field = next((candidate for candidate in fields if candidate.is_array and self._has_code(candidate.kind)), None)
+        field = next((child for child in fields if child.is_array and self._has_code(child.kind)), None)
         if source is None or field is None:
             return None
         assert not isinstance(field.kind, WireType)

@@ -197,9 +197,7 @@ def select_targets(names: Names, request: Any, keep: Keep, core: Core) -> Any:
                 holders.append(dataclasses.replace(holder, **{shape.topics: topics}))
         changes[shape.within] = holders
     if names.resources:
-        changes[names.resources] = [
-            resource for resource in getattr(request, names.resources) if keep(_resource(resource))
-        ]
+        changes[names.resources] = [item for item in getattr(request, names.resources) if keep(_resource(item))]
     keys = names.keys
     if keys is not None:
         changes[keys.field] = [key for key in getattr(request, keys.field) if keep(_key(keys, request, key))]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.topics import Topic
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
@@ -16,6 +17,10 @@ BROKER: Final = {"log.segment.bytes": "200"}
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 Make = Callable[[dict[str, str]], Harness]
+
+
+def topic_of(harness: Harness, name: str = "t") -> Topic:
+    return harness.topic(name)
 
 
 def partition_of(harness: Harness, name: str = "t", index: int = 0) -> Partition:

@@ -359,11 +359,11 @@ class Reader:
             version = self._call.api_version
             committed = self._request.isolation_level == READ_COMMITTED
             limit = min(requested.partition_max_bytes, self._remaining_bytes)
-            has_whole_batch = version >= _FIRST_WITH_A_WHOLE_BATCH
+            whole = version >= _FIRST_WITH_A_WHOLE_BATCH
             log_slice = log.read(
                 requested.fetch_offset,
                 limit,
-                min_one_batch=has_whole_batch and self._size == 0,
+                min_one_batch=whole and self._size == 0,
                 end_offset=stable if committed else None,
             )
             end = stable if committed else log.high_watermark
@@ -371,12 +371,7 @@ class Reader:
                 return failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # As in Kafka.
             records: LogSlice | bytes = log_slice if log_slice.size else _NOTHING
             aborted = _find_aborted(log, requested.fetch_offset, log_slice) if committed else None
-            if (
-                has_whole_batch
-                and self._size
-                and 0 < log_slice.size == limit
-                and not log_slice.begins_with_a_whole_batch()
-            ):
+            if whole and self._size and 0 < log_slice.size == limit and not log_slice.begins_with_a_whole_batch():
                 records, aborted = _NOTHING, None
         except MAPPED as error:
             return failed_partition(requested.partition, error_code_of(error))

@@ -226,27 +226,19 @@ class ShareReader:
         begin, end = (sent[0].begin, sent[-1].end) if sent else (0, 0)
         records = log_range.data._replace(position=log_range.data.position + begin, size=end - begin)
         log_range.log.resume_after(records, last + 1)
-        acquired_records = [
-            AcquiredRecords(
-                first_offset=acquired_range.first,
-                last_offset=acquired_range.last,
-                delivery_count=acquired_range.deliveries,
-            )
-            for acquired_range in acquired
+        spans = [
+            AcquiredRecords(first_offset=span.first, last_offset=span.last, delivery_count=span.deliveries)
+            for span in acquired
         ]
-        data = PartitionData(
-            partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=acquired_records
-        )
-        return data, sum(acquired_range.last - acquired_range.first + 1 for acquired_range in acquired)
+        data = PartitionData(partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=spans)
+        return data, sum(span.last - span.first + 1 for span in acquired)
 
     def _find_aborted(self, log_range: _LogRange, batches: Sequence["_Batch"]) -> list[Span]:
         """Return the batches of aborted transactions (`fetchAbortedTransactionRecordBatches`)."""
         transactions = log_range.log.aborted_transactions(
             log_range.offset, log_range.log.upper_bound_of(log_range.data)
         )
-        pending = sorted(
-            ((transaction.first_offset, transaction.producer_id) for transaction in transactions), reverse=True
-        )
+        pending = sorted(((txn.first_offset, txn.producer_id) for txn in transactions), reverse=True)
         aborted: set[int] = set()
         spans: list[Span] = []
         for batch in batches:
