@@ -143,7 +143,7 @@ def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
             f'broker speak TLS, see docs/security.md. (Kafka logs "Invalid receive (size = {size} ...)".)'
         )
     if start.startswith(_HTTP):
-        return "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)"
+        return _TLS_FAILURES["HTTP"]
     return None
 
 

@@ -70,7 +70,7 @@ class Cluster:
         self.controller: Node | None = self.first
         self.controller_epoch = 1
         self.topics: Topics | None = None
-        self.on_leader_moved: Callable[[Partition], None] = _nothing
+        self.on_leader_moved: Callable[[Partition], None] = lambda _: None
         self.is_single = count == 1
         self.unregistered: set[int] = set()
         self.first_epoch = 0
@@ -373,7 +373,3 @@ class Cluster:
         moved, self._moved = self._moved, []
         for partition in moved:
             self.on_leader_moved(partition)
-
-
-def _nothing(_: Partition) -> None:
-    pass

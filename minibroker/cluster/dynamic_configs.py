@@ -85,10 +85,6 @@ class DynamicConfigs:
             return {**resources, ALL_BROKERS: cluster_texts}
         return resources
 
-    def of_group(self, group_id: str) -> Texts:
-        """Return the dynamic configuration of a group."""
-        return self.of(ConfigResourceType.GROUP, group_id)
-
     def of_node(self, node_id: int) -> BrokerConfig:
         """Return the configuration that one node reports."""
         name = str(node_id)
@@ -132,7 +128,7 @@ class DynamicConfigs:
 
     def group(self, group_id: str) -> "GroupConfig":
         """Return the effective configuration of a group. It can change at any time, so callers must not keep it."""
-        return config_group.GroupConfig(self.broker, self.of_group(group_id)).within_limits()
+        return config_group.GroupConfig(self.broker, self.of(ConfigResourceType.GROUP, group_id)).within_limits()
 
     def _run_time(self, name: str) -> RunTime:
         brokers = self.all_of(ConfigResourceType.BROKER)

@@ -58,8 +58,8 @@ class MinibrokerWarning(UserWarning, RuntimeWarning):
     """
 
 
-for _each in (OperationError, NotFoundError, ConflictError, NotRunningError, WaitTimeoutError, UnexpectedRecordError):
-    _each.__module__ = "minibroker"  # Users import them from there, and the short name leaves room for the message.
+for _error in (OperationError, NotFoundError, ConflictError, NotRunningError, WaitTimeoutError, UnexpectedRecordError):
+    _error.__module__ = "minibroker"  # Users import them from there, and the short name leaves room for the message.
 
 
 def is_the_callers(caught: "pytest.ExceptionInfo[BaseException]") -> bool:

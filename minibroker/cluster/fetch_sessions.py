@@ -255,9 +255,9 @@ class FetchSessionCache:
                 topic_key = topic.topic if ids is None else topic.topic_id
                 for partition in topic.partitions:
                     requested[topic_key, partition.partition] = partition
-            session = self._new(request, len(requested), now_ms, ids)
-            if session is None:
+            if request.session_epoch == FINAL_EPOCH or not self._make_room(len(requested), now_ms):
                 return FetchContext(requested)
+            session = FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
         for topic in request.topics:
             session.add(topic, topic.partitions, ids)
         session.drop(request.forgotten_topics_data, ids)
@@ -292,12 +292,6 @@ class FetchSessionCache:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return session
 
-    def _new(self, request: FetchRequest, size: int, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
-        """Return a new session for `size` partitions, or None if the request needs none or the cache is full."""
-        if request.session_epoch == FINAL_EPOCH or not self._make_room(size, now_ms):
-            return None
-        return FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
-
     def _make_room(self, size: int, now_ms: int) -> bool:
         """Return whether a slot is free for a session of `size` partitions, evicting another session if necessary.
 
@@ -320,13 +314,9 @@ class FetchSessionCache:
         return True
 
     def _new_id(self) -> int:
+        """Return an unused id that cannot be guessed. `secrets` would load ten more modules at every start."""
         while True:
-            session_id = _random_id()
+            session_id = int.from_bytes(os.urandom(8), "big") % _MAX_EPOCH + 1
             # A duplicate id would give one consumer the partitions of another.
             if session_id not in self._sessions:
                 return session_id
-
-
-def _random_id() -> int:
-    """Return an id that cannot be guessed. `secrets` would load ten more modules at every start."""
-    return int.from_bytes(os.urandom(8), "big") % _MAX_EPOCH + 1

@@ -54,6 +54,10 @@ def refuse_duplicate(name: str, occurrences: Mapping[str, int]) -> None:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
+def _assignment_error(message: str) -> TopicError:
+    return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
 def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
     """Check that every manually placed partition has a broker.
 
@@ -61,9 +65,7 @@ def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
         TopicError: A partition has no replicas.
     """
     if not all(replicas):
-        raise TopicError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
-        )
+        raise _assignment_error("The manual partition assignment includes an empty replica list.")
 
 
 def refuse_too_many(partitions: int) -> None:
@@ -186,25 +188,19 @@ def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partitio
     for index, node_ids in enumerate(replicas, first_partition):
         unknown = next((node_id for node_id in node_ids if node_id not in cluster.nodes), None)
         if unknown is not None:
-            raise TopicError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The manual partition assignment includes broker {unknown}, but no such broker is registered.",
+            raise _assignment_error(
+                f"The manual partition assignment includes broker {unknown}, but no such broker is registered."
             )
         duplicate = next((node_id for node_id in node_ids if node_ids.count(node_id) > 1), None)
         if duplicate is not None:
-            raise TopicError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The manual partition assignment includes the broker {duplicate} more than once.",
-            )
+            raise _assignment_error(f"The manual partition assignment includes the broker {duplicate} more than once.")
         if len(node_ids) != len(replicas[0]):
-            raise TopicError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            raise _assignment_error(
                 f"The manual partition assignment includes a partition with {len(node_ids)} replica(s), but this is "
                 f"not consistent with previous partitions, which have {len(replicas[0])} replica(s).",
             )
         if not any(cluster.nodes[node_id].is_up for node_id in node_ids):
-            raise TopicError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            raise _assignment_error(
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
                 "controlled shutdown.",
             )

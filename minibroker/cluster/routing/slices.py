@@ -33,10 +33,6 @@ T = TypeVar("T")
 _SLICE_S: Final = 0.003
 
 
-def _nothing(_: list[Any]) -> None:
-    """Ignore the results."""
-
-
 class ForEach(Generic[T]):
     """Work on many elements, with one step per element. Plain functions serve the elements.
 
@@ -54,7 +50,7 @@ class ForEach(Generic[T]):
         self,
         elements: Iterable[Any],
         serve: Callable[[Any], Any],
-        conclude: Callable[[list[Any]], Any] = _nothing,
+        conclude: Callable[[list[Any]], Any] = lambda _: None,
     ) -> None:
         self.elements = elements
         self.serve = serve

@@ -31,7 +31,6 @@ _WHEN: Final = ("before", "after")
 _CORRUPTIONS: Final = ("records", "body", "correlation_id", "length")
 ACTIONS: Final = ("error", "drop", "disconnect", "black_hole", "truncate", "corrupt", "stale_metadata")
 """A fault has at most one of these. `delay_ms` and `throttle_ms` can be used alone or with any of them."""
-_ONLY_FOR: Final = {"stale_metadata": "Metadata"}
 _INTEGERS: Final[dict[str, int | None]] = {
     "partition": 0,
     "node": 0,
@@ -150,7 +149,7 @@ class Fault:
             raise FaultError(
                 f"{actions[1]}: {getattr(self, actions[1])!r} cannot go with {actions[0]}: a fault does one thing"
             )
-        required_api = "Fetch" if self.corrupt == "records" else _ONLY_FOR.get(actions[0] if actions else "")
+        required_api = "Fetch" if self.corrupt == "records" else ("Metadata" if self.stale_metadata else None)
         if required_api and (self._is_api is None or not self._is_api(required_api)):
             raise FaultError(
                 f"{actions[0]}: {getattr(self, actions[0])!r} is for api={required_api!r}, not for {self.api!r}"

@@ -161,7 +161,7 @@ def _client_metrics(name: str, call: Call) -> Rows:
 def _group(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Group name must not be empty")
-    return _rows(GroupConfig(call.core.config, call.core.configs.of_group(name)))
+    return _rows(GroupConfig(call.core.config, call.core.configs.of(ConfigResourceType.GROUP, name)))
 
 
 _DESCRIBERS: Final[Mapping[int, Callable[[str, Call], Rows]]] = {

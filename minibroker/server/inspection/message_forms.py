@@ -8,6 +8,7 @@ summarizing takes long. The batch headers in the range are then read on demand.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker.server.inspection.exchanges import Kind
@@ -53,8 +54,6 @@ _MARK: Final = b"\xff"
 _LONG_MARK: Final = b"\0\0\0\1" + _MARK
 _COMPACT_MARK: Final = b"\2" + _MARK
 """The placeholder with its length, in the encodings of old and of flexible versions."""
-_MAY_KEEP: Final[dict[type[Any], bool]] = {}
-_RECORDS_AT: Final[dict[type[Any], tuple[str, ...] | None]] = {}
 
 
 class _Undetached(NamedTuple):
@@ -74,7 +73,8 @@ def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[A
     """Return the form of a request that was decoded from `frame`, and the memory that it takes, in bytes."""
     if request is None:
         return None, 0
-    cls, size = endpoint.request, len(frame)
+    cls: Any = endpoint.request
+    size = len(frame)
     path = _path_to_records(cls)
     if size <= MAX_FRAME_BYTES and (path is not None or may_keep_bytes(cls)):
         return bytes(frame), size
@@ -100,20 +100,20 @@ def response_form(call: Call, response: Any, frame: bytearray, splices: Splices)
     The frame does not contain file ranges, which are in `splices`. The records in `response` are replaced, because it
     has been sent and is no longer used.
     """
-    cls: type[Any] = call.endpoint.response
+    cls: Any = call.endpoint.response
     size = len(frame)
     if may_keep_bytes(cls):
         return frame, size
-    path = _path_to_records(cls)
-    if path is None:
+    if _path_to_records(cls) is None:
         return detach(response), size * MEMORY_PER_BYTE
     if isinstance(response, tuple) or size <= MAX_FRAME_BYTES:
         return _Spliced(frame, [(position, summarize_or_keep(part)) for position, part in splices]), size
-    for holder in _holders(response, path):
-        if records := getattr(holder, path[-1]):
+    holders, name = _holders(response)
+    for holder in holders:
+        if records := getattr(holder, name):
             if isinstance(records, bytes | bytearray | memoryview):  # They are part of the frame.
                 size -= len(cast("bytes", records))
-            setattr(holder, path[-1], summarize_or_keep(records))
+            setattr(holder, name, summarize_or_keep(records))
     return _Undetached(response), size * MEMORY_PER_BYTE
 
 
@@ -131,27 +131,21 @@ def _summarize(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
     return copy
 
 
+@cache
 def _path_to_records(cls: type[Any]) -> tuple[str, ...] | None:
     """Return the names of the nested lists that lead to the only records field, followed by its own name.
 
     Return None for a message with other fields that must be copied, or with secrets.
     """
-    try:
-        return _RECORDS_AT[cls]
-    except KeyError:
-        path = _RECORDS_AT[cls] = _find_records_path(cls)
-        return path
-
-
-def _find_records_path(cls: type[Any]) -> tuple[str, ...] | None:
     kinds = [field.kind for _, field in _all_fields(cls) if field.kind is p.RECORDS or field.kind is p.BYTES]
     if len(kinds) != 1 or kinds[0] is not p.RECORDS or holds_secrets(cls):
         return None
     for field in fields_of(cls):
         if field.kind is p.RECORDS:
             return (field.name,)
-        if field.is_array and not isinstance(field.kind, p.WireType):
-            inner_path = _find_records_path(field.kind)
+        kind: Any = field.kind
+        if field.is_array and not isinstance(kind, p.WireType):
+            inner_path = _path_to_records(kind)
             if inner_path is not None:
                 return (field.name, *inner_path)
     return None
@@ -200,8 +194,8 @@ def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
     """Decode a response from any form."""
     # Summaries of file ranges are stored, because the file may be deleted before the next access.
     if isinstance(form, _Undetached):
-        *_, name = path = cast("tuple[str, ...]", _path_to_records(endpoint.response))
-        for holder in _holders(form.message, path):
+        holders, name = _holders(form.message)
+        for holder in holders:
             setattr(holder, name, summary(getattr(holder, name)))
         return detach(form.message)
     records: list[Any] = []
@@ -217,7 +211,7 @@ def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
         position = skip_tagged_fields(view, position)
     response = decode(endpoint.response, view, version, position)[0]
     if records:
-        _replace_marks(response, cast("tuple[str, ...]", _path_to_records(endpoint.response)), iter(records))
+        _replace_marks(response, iter(records))
     return detach(response)
 
 
@@ -233,18 +227,20 @@ def _insert_marks(splice_frame: _Spliced, *, is_compact: bool) -> bytes:
     return b"".join((*parts, splice_frame.frame[end:]))
 
 
-def _replace_marks(response: Any, path: tuple[str, ...], records: Iterator[Any]) -> None:
-    for holder in _holders(response, path):
-        if bytes((getattr(holder, path[-1]) or b"")[:1]) == _MARK:
-            setattr(holder, path[-1], next(records))
+def _replace_marks(response: Any, records: Iterator[Any]) -> None:
+    holders, name = _holders(response)
+    for holder in holders:
+        if bytes((getattr(holder, name) or b"")[:1]) == _MARK:
+            setattr(holder, name, next(records))
 
 
-def _holders(message: Any, path: tuple[str, ...]) -> list[Any]:
-    """Return the structures with a records field, in order."""
+def _holders(message: Any) -> tuple[list[Any], str]:
+    """Return the structures with a records field, in order, and the name of the field."""
+    *lists, name = cast("tuple[str, ...]", _path_to_records(message.__class__))
     holders = [message]
-    for name in path[:-1]:
-        holders = [element for holder in holders for element in getattr(holder, name) or ()]
-    return holders
+    for list_name in lists:
+        holders = [element for holder in holders for element in getattr(holder, list_name) or ()]
+    return holders, name
 
 
 def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_request: bool) -> bytes | bytearray:
@@ -283,14 +279,10 @@ def _drop_token(frame: bytes | bytearray, version: int, *, is_request: bool) -> 
     return masked
 
 
+@cache
 def may_keep_bytes(cls: type[Any]) -> bool:
     """Return whether a message contains neither records nor secrets."""
-    is_plain = _MAY_KEEP.get(cls)
-    if is_plain is None:
-        is_plain = _MAY_KEEP[cls] = not (
-            holds_secrets(cls) or any(field.kind is p.RECORDS for _, field in _all_fields(cls))
-        )
-    return is_plain
+    return not (holds_secrets(cls) or any(field.kind is p.RECORDS for _, field in _all_fields(cls)))
 
 
 def holds_secrets(cls: type[Any]) -> bool:

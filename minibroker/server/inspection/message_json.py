@@ -115,14 +115,12 @@ def _summary_of_bytes(view: memoryview) -> RecordsSummary:
 def _summary_of_range(records: LogSlice) -> RecordsSummary:
     try:
         fd = records.handle.reopen()
+        try:
+            return _summary_of_file(fd, records.position, records.size)
+        finally:
+            os.close(fd)
     except (OSError, StorageError):  # The file was deleted.
         return RecordsSummary(records.size, None, None)
-    try:
-        return _summary_of_file(fd, records.position, records.size)
-    except OSError:
-        return RecordsSummary(records.size, None, None)
-    finally:
-        os.close(fd)
 
 
 def _summary_of_file(fd: int, begin: int, size: int) -> RecordsSummary:

@@ -324,7 +324,7 @@ class Recording:
             call: The context of the request, or None for a rejected request.
             request: The message.
         """
-        recorded = RecordedRequest(self, session.origin or self._create_origin(channel, session), frame, began, call)
+        recorded = RecordedRequest(self, self._origin(channel, session), frame, began, call)
         if call is not None and self.keeps_messages:
             recorded.keep(call, frame, request)
         recorded.origin.request = recorded
@@ -340,8 +340,7 @@ class Recording:
         self, channel: Channel, frame: memoryview, call: Call, values: tuple[Any, ...], began: tuple[int, float]
     ) -> RecordedRequest:
         """Record a request that was served in the plain shape, given the values of its message."""
-        origin: BrokerConnection = call.session.origin or self._create_origin(channel, call.session)
-        recorded = RecordedRequest(self, origin, frame, began, call)
+        recorded = RecordedRequest(self, self._origin(channel, call.session), frame, began, call)
         if self.keeps_messages:
             recorded.keep_plain(call, frame, values)
         self._add(recorded, frame)
@@ -386,13 +385,10 @@ class Recording:
         refused.fail(error, frame)
 
     def _origin(self, channel: Channel, session: Session) -> BrokerConnection:
-        origin: BrokerConnection = session.origin or self._create_origin(channel, session)
-        return origin
-
-    def _create_origin(self, channel: Channel, session: Session) -> BrokerConnection:
-        last = 0 if self.ring is None else self.ring.last
-        origin = BrokerConnection(channel.ends, session.node.id, session.client_host, self._services.core, last)
-        session.origin = origin
+        origin: BrokerConnection | None = session.origin
+        if origin is None:
+            last, core = 0 if self.ring is None else self.ring.last, self._services.core
+            origin = session.origin = BrokerConnection(channel.ends, session.node.id, session.client_host, core, last)
         return origin
 
     # Bytes for the page.

@@ -32,20 +32,20 @@ class HostNames:
 
     Args:
         clock: Limits how long a request waits.
-        aside: Runs a function on a thread that nothing waits for, then another one on the event loop.
+        background: Runs a function on a thread that nothing waits for, then another one on the event loop.
     """
 
-    def __init__(self, clock: Clock, aside: Background) -> None:
+    def __init__(self, clock: Clock, background: Background) -> None:
         self._clock = clock
-        self._aside = aside
-        self._known: dict[str, Addresses] = {}
+        self._background = background
+        self._cached: dict[str, Addresses] = {}
         self._waiting: dict[str, list[Done]] = {}
         self._queue: deque[str] = deque()
         self._is_busy = False
 
     def cached_addresses(self, host: str) -> Addresses | None:
         """Return the addresses of a host if they are known without the resolver, else None."""
-        cached = self._known.get(host)
+        cached = self._cached.get(host)
         if cached is None and (len(host) > _MAX_NAME_LENGTH or "\0" in host):
             return frozenset()
         return cached or addresses_of(host, socket.AI_NUMERICHOST) or None
@@ -84,15 +84,15 @@ class HostNames:
             self._is_busy = True
             host = self._queue.popleft()
             results: list[Addresses] = []
-            self._aside(lambda: results.append(addresses_of(host)), partial(self._on_found, host, results))
+            self._background(lambda: results.append(addresses_of(host)), partial(self._on_found, host, results))
 
     def _on_found(self, host: str, results: list[Addresses]) -> None:
         self._is_busy = False
         addresses = results[0] if results else frozenset[str]()
         if addresses:
-            if len(self._known) >= _MAX_CACHED_HOSTS:
-                del self._known[next(iter(self._known))]
-            self._known[host] = addresses
+            if len(self._cached) >= _MAX_CACHED_HOSTS:
+                del self._cached[next(iter(self._cached))]
+            self._cached[host] = addresses
         for done in self._waiting.pop(host, ()):
             done(addresses)
         self._next()
@@ -111,28 +111,24 @@ class _Search:
     ) -> None:
         self._names = names
         self._done = done
-        self._on_found: dict[str, Addresses] = {}
-        self._left: dict[str, Done] = {host: partial(self._note, host) for host in dict.fromkeys(hosts)}
+        self._results: dict[str, Addresses] = {}
+        self._pending: dict[str, Done] = {host: partial(self._note, host) for host in dict.fromkeys(hosts)}
         self._timer = clock.call_later(timeout_ms, self._end)
-        if not self._left:
+        if not self._pending:
             self._end()
-        for host, note in tuple(self._left.items()):
+        for host, note in tuple(self._pending.items()):
             names.look_up(host, note)
 
     def _note(self, host: str, addresses: Addresses) -> None:
-        self._on_found[host] = addresses
-        del self._left[host]
-        if not self._left:
+        self._results[host] = addresses
+        del self._pending[host]
+        if not self._pending:
             self._end()
 
     def _end(self) -> None:
         self._timer.cancel()
-        for host, note in self._left.items():
+        for host, note in self._pending.items():
             self._names.forget(host, note)
-        self._left.clear()
-        done, self._done = self._done, _nothing
-        done(self._on_found)
-
-
-def _nothing(_: dict[str, Addresses]) -> None:
-    pass
+        self._pending.clear()
+        done, self._done = self._done, lambda _: None
+        done(self._results)

@@ -90,6 +90,13 @@ class Call:
         advertised = self.session.advertised
         return advertised if node is self.session.node else node.address(self.session.listener, advertised)
 
+    def max_fetch_bytes(self, requested: int) -> int:
+        """Return how many bytes a fetch may read: the requested limit, or less by the configuration or the quota."""
+        limit = min(requested, self.services.fetch_max_bytes)
+        quotas = self.services.quotas
+        allowed = None if quotas is None else quotas.fetch_bytes(self.session, self.client_id)
+        return limit if allowed is None else min(limit, allowed)
+
     def allows(self, operation: "Operation", resource_type: "ResourceType", name: str) -> bool:
         """Return whether the client may perform an operation on a resource. Without an authorizer it always may."""
         authorizer = self.services.authorizer

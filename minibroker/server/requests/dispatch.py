@@ -131,7 +131,7 @@ def accept(frame: memoryview, session: Session) -> Outcome:
 
 
 def _serve_frame(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
-    if call.may_wait and _must_wait(call):
+    if call.may_wait and call.services.is_loading_groups:
         request = _decode(call.session.keep(frame), call, is_kept=True)
         return in_slices(_await_groups(request, call, lambda: _served(request, call, correlation_id)), call.services)
     return outcome_from(serve(_decode(frame, call), call), call, correlation_id)
@@ -190,7 +190,7 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
                 values, response = served
                 entry = recording.begin_plain(channel, frame, call, values, began)
                 return make_answer((response, call, correlation_id, entry))
-        waits = call.may_wait and _must_wait(call)
+        waits = call.may_wait and call.services.is_loading_groups
         if waits:
             frame = session.keep(frame)
         request = _decode(frame, call, is_kept=waits)
@@ -287,11 +287,6 @@ def _decode(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
         return decode(frame, call.body, len(frame), call.services.max_elements)[0]
     except UNDECODABLE as error:
         raise decode_error(call.endpoint.request, call.api_version, error, len(frame) - call.body) from None
-
-
-def _must_wait(call: Call) -> bool:
-    """Return whether a request must wait until groups are loaded."""
-    return call.endpoint.is_about_groups and call.services.is_loading_groups
 
 
 def _served(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Any:

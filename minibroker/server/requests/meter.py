@@ -32,43 +32,41 @@ _NEVER_THROTTLED: Final = frozenset(
 )
 
 
-class Meter:
-    """Charges the cost of requests to the quotas of a broker."""
+def before(quotas: Quotas, take: FrameHandler) -> FrameHandler:
+    """Return a `FrameHandler` that charges the cost of the requests served by `take` to the quotas of a broker."""
+    return partial(_meter, quotas, take)
 
-    def __init__(self, quotas: Quotas) -> None:
-        self._quotas = quotas
 
-    def before(self, take: FrameHandler) -> FrameHandler:
-        """Return a `FrameHandler` that measures the requests served by `take`."""
-        return partial(self._meter, take)
-
-    def _meter(self, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
-        """Serve a request with `take`, and charge its cost."""
-        header = read_request_header(frame)
-        begin = perf_counter_ns()
-        outcome = take(frame, session)
-        # Throttling requests of brokers or authentication would delay all other clients.
-        if header.api_key in _NEVER_THROTTLED:
-            return outcome
-        # Like Kafka's `request.sizeInBytes`, the size includes the whole frame.
-        produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
-        charge = partial(self._charge, session, header.client_id or "", produced)
-        if isinstance(outcome, Waiting) and isinstance(outcome.delayed, SlicedRequest):
-            # The cost is the total time of its slices, which is only known at the end.
-            outcome.delayed.amend = charge
-            return outcome
-        return charge(outcome, (perf_counter_ns() - begin) / 1e9)
-
-    def _charge(self, session: Session, client_id: str, produced: int, outcome: Outcome, spent_s: float) -> Outcome:
-        """Charge the cost of a request, and throttle its client if it exceeds a quota."""
-        wait_ms = self._quotas.record_request(session, client_id, spent_s, produced)
-        if not wait_ms:
-            return outcome
-        throttle = partial(_throttle, session, wait_ms)
-        if isinstance(outcome, Waiting):
-            return outcome._replace(delayed=ChangedResponse(outcome.delayed, throttle))
-        throttle(None if outcome is None else outcome.response)
+def _meter(quotas: Quotas, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
+    """Serve a request with `take`, and charge its cost."""
+    header = read_request_header(frame)
+    begin = perf_counter_ns()
+    outcome = take(frame, session)
+    # Throttling requests of brokers or authentication would delay all other clients.
+    if header.api_key in _NEVER_THROTTLED:
         return outcome
+    # Like Kafka's `request.sizeInBytes`, the size includes the whole frame.
+    produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
+    charge = partial(_charge, quotas, session, header.client_id or "", produced)
+    if isinstance(outcome, Waiting) and isinstance(outcome.delayed, SlicedRequest):
+        # The cost is the total time of its slices, which is only known at the end.
+        outcome.delayed.amend = charge
+        return outcome
+    return charge(outcome, (perf_counter_ns() - begin) / 1e9)
+
+
+def _charge(
+    quotas: Quotas, session: Session, client_id: str, produced: int, outcome: Outcome, spent_s: float
+) -> Outcome:
+    """Charge the cost of a request, and throttle its client if it exceeds a quota."""
+    wait_ms = quotas.record_request(session, client_id, spent_s, produced)
+    if not wait_ms:
+        return outcome
+    throttle = partial(_throttle, session, wait_ms)
+    if isinstance(outcome, Waiting):
+        return outcome._replace(delayed=ChangedResponse(outcome.delayed, throttle))
+    throttle(None if outcome is None else outcome.response)
+    return outcome
 
 
 class Muted(DelayedResponse):

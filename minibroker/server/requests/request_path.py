@@ -24,7 +24,7 @@ def compose(services: Services, authentication: "Authentication | None", channel
     else:  # Authorization and quotas inspect whole messages.
         take = accept if services.checks_messages else accept_plain
     if services.quotas is not None:
-        take = meter.Meter(services.quotas).before(take)
+        take = meter.before(services.quotas, take)
     if authentication is None:
         return take
     take = authentication.before(take)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config.keys import ConfigResourceType
@@ -80,7 +81,7 @@ def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...
     if request is None:
         return (Target(),)
     targets = tuple(_walk(names, request, core))
-    return targets or (Target(group=_field(request, "group_id"), transactional_id=_transactional_id(request)),)
+    return targets or (_target_of_holder(request, request),)
 
 
 def names_of(names: Names, request: Any, core: Core, version: int) -> list[str | None]:
@@ -132,18 +133,24 @@ def _walk_topics(shape: TopicList, holder: Any, request: Any, core: Core) -> Ite
     topics = getattr(holder, shape.topics)
     if not topics and not shape.within:  # This is the case in an incremental fetch.
         return
-    group = _field(holder, "group_id") or _field(request, "group_id")
-    transactional_id = _transactional_id(holder) or _transactional_id(request)
+    holder_target = _target_of_holder(holder, request)
     if not topics:
-        yield Target(group=group, transactional_id=transactional_id)
+        yield holder_target
     for topic in topics or ():
-        name = _name(shape, topic, core)
-        if not shape.partitions:
-            yield Target(name, None, group, transactional_id)
-            continue
-        for partition in getattr(topic, shape.partitions):
-            index = getattr(partition, shape.number) if shape.number else partition
-            yield Target(name, index, group, transactional_id)
+        yield from _targets_of_topic(shape, topic, holder_target, core)
+
+
+def _target_of_holder(holder: Any, request: Any) -> Target:
+    group = _field(holder, "group_id") or _field(request, "group_id")
+    return Target(group=group, transactional_id=_transactional_id(holder) or _transactional_id(request))
+
+
+def _targets_of_topic(shape: TopicList, topic: Any, holder: Target, core: Core) -> Iterator[Target]:
+    """Yield the target of each partition of a topic, or of the topic itself if the request names no partitions."""
+    name = _name(shape, topic, core)
+    for partition in getattr(topic, shape.partitions) if shape.partitions else (None,):
+        index = getattr(partition, shape.number) if shape.number else partition
+        yield Target(name, index, holder.group, holder.transactional_id)
 
 
 def _name(shape: TopicList, topic: Any, core: Core) -> str | None:
@@ -192,8 +199,7 @@ def select_targets(names: Names, request: Any, keep: Keep, core: Core) -> Any:
         holders: list[Any] = []
         for holder in getattr(request, shape.within):
             topics = _only_topics(shape, holder, request, keep, core)
-            holder_target = Target(group=_field(holder, "group_id"), transactional_id=_transactional_id(holder))
-            if topics or (not getattr(holder, shape.topics) and keep(holder_target)):
+            if topics or (not getattr(holder, shape.topics) and keep(_target_of_holder(holder, request))):
                 holders.append(dataclasses.replace(holder, **{shape.topics: topics}))
         changes[shape.within] = holders
     if names.resources:
@@ -208,22 +214,13 @@ def _only_topics(shape: TopicList, holder: Any, request: Any, keep: Keep, core: 
     topics = getattr(holder, shape.topics)
     if topics is None:
         return None
-    group = _field(holder, "group_id") or _field(request, "group_id")
-    transactional_id = _transactional_id(holder) or _transactional_id(request)
+    holder_target = _target_of_holder(holder, request)
     selected: list[Any] = []
     for topic in topics:
-        name = _name(shape, topic, core)
-        if not shape.partitions:
-            if keep(Target(name, None, group, transactional_id)):
-                selected.append(topic)
-            continue
-        partitions = [
-            partition
-            for partition in getattr(topic, shape.partitions)
-            if keep(
-                Target(name, getattr(partition, shape.number) if shape.number else partition, group, transactional_id)
-            )
-        ]
-        if partitions:
+        is_kept = [keep(target) for target in _targets_of_topic(shape, topic, holder_target, core)]
+        if not shape.partitions and is_kept[0]:
+            selected.append(topic)
+        elif shape.partitions and any(is_kept):
+            partitions = list(compress(getattr(topic, shape.partitions), is_kept))
             selected.append(dataclasses.replace(topic, **{shape.partitions: partitions}))
     return selected

@@ -5,8 +5,8 @@ from typing import Any
 
 from minibroker.cluster.routing.outcomes import Answer, Waiting
 from minibroker.security.principals import Principal
+from minibroker.server.requests import meter
 from minibroker.server.requests.dispatch import accept
-from minibroker.server.requests.meter import Meter
 from minibroker.server.requests.session import Session
 from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
 from tests.broker.harness import Harness, Pending, frame_of
@@ -47,7 +47,7 @@ class Metered:
         services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0
-        take = accept if services.quotas is None else Meter(services.quotas).before(accept)
+        take = accept if services.quotas is None else meter.before(services.quotas, accept)
         outcome = take(frame, self.session)
         services.core.writes.commit()
         if isinstance(outcome, Waiting):

@@ -23,6 +23,7 @@ from minibroker.server.requests.configs.resources import (
     as_refusals,
     check_node,
 )
+from minibroker.server.requests.requirements import missing
 from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -49,13 +50,11 @@ _CLUSTER_WIDE: Final = (
 def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
     """Return the error for a client that lacks the right to access a resource's configuration, or NONE."""
     if resource.kind == ConfigResourceType.TOPIC:
-        allowed = call.allows(operation, ResourceType.TOPIC, resource.name)
-        return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return missing(call, operation, ResourceType.TOPIC, resource.name)
     if resource.kind == ConfigResourceType.GROUP:
-        allowed = call.allows(operation, ResourceType.GROUP, resource.name)
-        return ErrorCode.NONE if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if resource.kind in _CLUSTER_WIDE and not call.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME):
-        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return missing(call, operation, ResourceType.GROUP, resource.name)
+    if resource.kind in _CLUSTER_WIDE:
+        return missing(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
     return ErrorCode.NONE
 
 
@@ -179,11 +178,10 @@ def _alter_loggers(name: str, changes: Changes, call: Call, *, validate_only: bo
             )
         if operation == Change.DELETE and logger == ROOT:
             raise ResourceError(_INVALID, "Removing the log level of the root logger is not allowed")
-        if operation == Change.SET:
-            with as_refusals():
+        with as_refusals():
+            if operation == Change.SET:
                 loggers.check_level(logger, level or "")
-        else:
-            with as_refusals():
+            else:
                 loggers.check_name(logger)
     if not validate_only:
         for logger, operation, level in changes:

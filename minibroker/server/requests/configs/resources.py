@@ -92,7 +92,7 @@ class ConfigResource:
         texts: The current dynamic configuration.
         kind: The type of the resource.
         name: The name of the resource.
-        counts_at_once: Whether a change applies before the next resource of the request is checked.
+        applies_immediately: Whether a change applies before the next resource of the request is checked.
     """
 
     texts: Texts
@@ -107,9 +107,9 @@ class ConfigResource:
         """Return the definition of a key, or None if the key is unknown."""
         raise NotImplementedError
 
-    def default(self, name: str) -> str:
-        """Return the default value of a list key, the basis of APPEND and SUBTRACT."""
-        raise NotImplementedError
+    def default(self, name: str) -> str:  # noqa: ARG002 - for subclasses
+        """Return the default value of a list key, the basis of APPEND and SUBTRACT. The other types have none."""
+        return ""
 
     def check(self, texts: Texts) -> None:
         """Check a new configuration of the resource.
@@ -233,9 +233,6 @@ class _ClientMetricsResource(ConfigResource):
     def key(self, name: str) -> ConfigKey | None:
         return CLIENT_METRICS_KEYS.get(name)
 
-    def default(self, name: str) -> str:  # noqa: ARG002 - this resource has no list values
-        return ""
-
     def check(self, texts: Texts) -> None:
         if not self.name:
             raise ResourceError(_INVALID, "Subscription name can't be empty")
@@ -251,14 +248,11 @@ class _GroupResource(ConfigResource):
             raise ResourceError(_INVALID, "Default group resources are not allowed.")
         self.name = name
         self._core = call.core
-        self.texts = call.core.configs.of_group(name)
+        self.texts = call.core.configs.of(ConfigResourceType.GROUP, name)
 
     def key(self, name: str) -> ConfigKey | None:
         key = _known(group_keys(self._core.config).get(name))
         return None if key is None or key.type is ConfigType.LIST else key  # Kafka has no APPEND for groups.
-
-    def default(self, name: str) -> str:
-        raise NotImplementedError  # Unreachable: groups have no list keys.
 
     def check(self, texts: Texts) -> None:
         with as_refusals():

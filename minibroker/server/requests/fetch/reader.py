@@ -103,26 +103,21 @@ class Reader:
 
     def open_log(self, key: FetchKey) -> None:
         """Open the log of a partition, which may take a millisecond."""
-        topic = self._topic(key[0])
-        partition = None if topic is None else topic.partition(key[1])
+        partition = self._partition(key)
         if partition is not None and partition.opened_log is None:
             with suppress(*MAPPED):  # The read raises the error again and reports it.
                 _ = partition.log
 
     def read(self) -> dict[FetchKey, PartitionData]:
         """Read every partition that may have changed, and update the attributes."""
-        context, services = self._context, self._call.services
+        context = self._context
         self.readable = 0
         self._size = 0
         self._failed = False
         self._ranges.clear()
         self.logs.clear()
-        remaining = min(self._request.max_bytes, services.fetch_max_bytes)
-        quotas = services.quotas
-        if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
-            remaining = min(remaining, allowed)
-        self._remaining_bytes = remaining
-        self._min_bytes = min(self._request.min_bytes, remaining)
+        self._remaining_bytes = self._call.max_fetch_bytes(self._request.max_bytes)
+        self._min_bytes = min(self._request.min_bytes, self._remaining_bytes)
         if context.incremental and context.session is not None:
             return self._read_session(context.session)
         return {key: self._read(key, requested) for key, requested in context.partitions.items()}
@@ -153,8 +148,7 @@ class Reader:
                     self.logs.append(log)
                     continue
             data = results[key] = self._read(key, requested)
-            topic = None if data.error_code else self._topic(key[0])
-            entry.partition = None if topic is None else topic.partition(key[1])
+            entry.partition = None if data.error_code else self._partition(key)
         return results
 
     def _read(self, key: FetchKey, requested: FetchPartition) -> PartitionData:
@@ -210,6 +204,10 @@ class Reader:
         topics = self._call.core.topics
         return topics.get(topic_key) if isinstance(topic_key, str) else topics.with_id(topic_key)
 
+    def _partition(self, key: FetchKey) -> Partition | None:
+        topic = self._topic(key[0])
+        return None if topic is None else topic.partition(key[1])
+
     def _unknown_topic(self, key: FetchKey) -> PartitionData:
         """Return the result for a partition whose topic does not exist or was deleted."""
         topic_key, index = key
@@ -247,7 +245,9 @@ class Reader:
         for key, data in self._context.select(_in_order(results)).items():
             topic = key[0]
             if data.error_code and data.error_code in _HINTED_ERRORS and self._call.api_version >= _FIRST_WITH_LEADERS:
-                self._hint(topic, data, leaders)
+                partition = self._partition(key)
+                if partition is not None:
+                    data.current_leader = hint_of(partition, self._call, leaders)
             last_topic = topics[-1] if topics else None
             if last_topic is not None and topic in (last_topic.topic, last_topic.topic_id):
                 last_topic.partitions.append(data)
@@ -267,19 +267,11 @@ class Reader:
             return response
         return quotas.record_fetch(response, self._request, call.session, call.client_id, call.api_version)
 
-    def _hint(self, topic_key: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
-        """Add the leader to the result of a client that used another broker or an old leader epoch (KIP-951)."""
-        topic = self._topic(topic_key)
-        partition = None if topic is None else topic.partition(data.partition_index)
-        if partition is not None:
-            data.current_leader = hint_of(partition, self._call, leaders)
-
     def _convert(self, key: FetchKey, data: PartitionData, log_slice: LogSlice) -> Any:
         """Return the result for a client that cannot read v2, or work that produces it."""
         requested = self._context.partitions[key]
-        topic = self._topic(key[0])
-        partition = topic.partition(requested.partition) if topic is not None else None
-        if topic is None or partition is None:
+        partition = self._partition(key)
+        if partition is None:
             return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
         def convert() -> Any:
@@ -289,7 +281,7 @@ class Reader:
                 requested.fetch_offset,
                 requested.partition_max_bytes,
                 self._call.api_version,
-                allowed=topic.config.boolean("message.downconversion.enable"),
+                allowed=partition.topic.config.boolean("message.downconversion.enable"),
             )
             return then(self._call.core.slices.large(conversion), with_records)
 
@@ -299,11 +291,7 @@ class Reader:
             data.records = records
             return data
 
-        return rescued(
-            convert,
-            MAPPED,
-            lambda error: failed_partition(requested.partition, error_code_of(error)),
-        )
+        return rescued(convert, MAPPED, lambda error: failed_partition(requested.partition, error_code_of(error)))
 
     def _without_records(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
         """Return the result for a reader with a replica in its rack or with an outdated epoch (KIP-595), or None."""

@@ -61,7 +61,7 @@ class ShareReader:
     def __init__(self, request: ShareFetchRequest, call: Call, requested: Sequence[TopicIdPartition]) -> None:
         self._request = request
         self._call = call
-        self._asked = requested
+        self._requested = requested
         self._unloaded = requested
         self._group_id = request.group_id or ""
         self._manager = call.services.share_partitions
@@ -93,7 +93,7 @@ class ShareReader:
     def _read_all(self, *, is_last: bool) -> ForEach[dict[TopicIdPartition, PartitionData] | None]:
         acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
         is_over = is_last or not self._usable
-        self._remaining_bytes = self._max_bytes()
+        self._remaining_bytes = self._call.max_fetch_bytes(self._request.max_bytes)
         self._has_data = False
 
         def read(usable: tuple[TopicIdPartition, Partition, SharePartition]) -> _LogRange | None:
@@ -153,7 +153,7 @@ class ShareReader:
             measured.acquire_ms.add(now_ms - self._began_ms)
             self._began_ms = now_ms
         if is_complete:
-            measured.ratio.add(100 * partitions // len(self._asked))
+            measured.ratio.add(100 * partitions // len(self._requested))
 
     def _read(
         self, key: TopicIdPartition, partition: Partition, share_partition: SharePartition, limit: int
@@ -176,14 +176,6 @@ class ShareReader:
             return None
         self._has_data |= data.size > 0
         return _LogRange(key, share_partition, log, offset, data)
-
-    def _max_bytes(self) -> int:
-        call = self._call
-        remaining = min(self._request.max_bytes, call.services.fetch_max_bytes)
-        quotas = call.services.quotas
-        if quotas is not None and (allowed := quotas.fetch_bytes(call.session, call.client_id)) is not None:
-            remaining = min(remaining, allowed)
-        return remaining
 
     def _has_enough(self, ranges: Iterable[_LogRange]) -> bool:
         min_bytes = min(self._request.min_bytes, self._remaining_bytes)
