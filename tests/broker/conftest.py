@@ -13,6 +13,7 @@ from minibroker.cluster.logs import chores
 from minibroker_storage.log import Log
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.transactions import disk as disks
+from tests.broker.faults.tapped import Tapped
 from tests.broker.harness import Harness
 from tests.broker.logs.world import Openings
 
@@ -45,6 +46,14 @@ def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
             return harness
 
         yield make
+
+
+@pytest.fixture
+def tapped(tmp_path: Path) -> Iterator[Tapped]:
+    """Return a broker whose requests pass through the journal and the faults, with a topic "t" of one partition."""
+    broker = Tapped(str(tmp_path / "data"))
+    yield broker
+    broker.close()
 
 
 @pytest.fixture

@@ -34,7 +34,12 @@ from minibroker_protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
@@ -297,6 +302,11 @@ class Harness:
         )
         (result,) = self.ask(CreateTopicsRequest(topics=[topic]), 7).topics
         assert result.error_code == 0, result.error_message
+
+    def delete(self, name: str = "t") -> None:
+        """Delete a topic."""
+        (result,) = self.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=20_000), 5).responses
+        assert result.error_code == 0
 
     def topic(self, name: str = "t") -> Topic:
         """Return an existing topic."""

@@ -25,6 +25,12 @@ def at(cluster: Harness, node_id: int | None) -> Harness:
     return cluster
 
 
+def stop(cluster: Harness, *node_ids: int) -> None:
+    """Stop nodes one after the other."""
+    for node_id in node_ids:
+        cluster.core.cluster.stop_node(node_id)
+
+
 def create(
     cluster: Harness,
     name: str = "t",

@@ -1,7 +1,7 @@
 """Groups and transactions in a cluster: their coordinators, and their state when a coordinator moves."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -17,7 +17,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequestGroup,
 )
 from tests.broker.cluster.conftest import MakeCluster
-from tests.broker.cluster.nodes import GROUP, NODES, TRANSACTION, at, coordinator, create, leader, others
+from tests.broker.cluster.nodes import GROUP, NODES, TRANSACTION, at, coordinator, create, leader, others, stop
 from tests.broker.coordinators.groups.driver import Members, answered
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id
 from tests.broker.harness import Harness
@@ -76,44 +76,26 @@ def test_every_node_names_the_same_coordinator(cluster: Harness) -> None:
 def test_without_a_leader_there_is_no_coordinator(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(offsets_topic_replication_factor="1")
     home = coordinator(cluster, "g").node_id
-    cluster.core.cluster.stop_node(home)
+    stop(cluster, home)
     at(cluster, others(home)[0])
     result = coordinator(cluster, "g")
     assert (result.error_code, result.node_id, result.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
     assert fetched(cluster)[0] == NOT_COORDINATOR
 
 
-def _join(cluster: Harness) -> int:
-    return Members(cluster).join().error_code
+REQUESTS: Final[dict[str, Callable[[Harness], int]]] = {
+    "JoinGroup": lambda cluster: Members(cluster).join().error_code,
+    "SyncGroup": lambda cluster: Members(cluster).sync("m", 1).error_code,
+    "Heartbeat": lambda cluster: Members(cluster).heartbeat("m", 1),
+    "DescribeGroups": lambda cluster: Members(cluster).describe().error_code,
+    "DeleteGroups": lambda cluster: int(cluster.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code),
+    "OffsetDelete": lambda cluster: int(cluster.ask(OffsetDeleteRequest(group_id="g", topics=[]), 0).error_code),
+    "OffsetFetch": lambda cluster: fetched(cluster)[0],
+    "OffsetCommit": commit,
+}
 
 
-def _sync(cluster: Harness) -> int:
-    return Members(cluster).sync("m", 1).error_code
-
-
-def _heartbeat(cluster: Harness) -> int:
-    return Members(cluster).heartbeat("m", 1)
-
-
-def _describe(cluster: Harness) -> int:
-    return Members(cluster).describe().error_code
-
-
-def _delete(cluster: Harness) -> int:
-    code: int = cluster.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code
-    return code
-
-
-def _delete_offsets(cluster: Harness) -> int:
-    code: int = cluster.ask(OffsetDeleteRequest(group_id="g", topics=[]), 0).error_code
-    return code
-
-
-def _fetch_offsets(cluster: Harness) -> int:
-    return fetched(cluster)[0]
-
-
-@pytest.mark.parametrize("ask", [_join, _sync, _heartbeat, _describe, _delete, _delete_offsets, _fetch_offsets, commit])
+@pytest.mark.parametrize("ask", REQUESTS.values(), ids=REQUESTS)
 def test_only_its_coordinator_serves_a_group(cluster: Harness, ask: Callable[[Harness], int]) -> None:
     home = coordinator(cluster, "g").node_id
     assert ask(at(cluster, home)) != NOT_COORDINATOR
@@ -167,7 +149,7 @@ def test_a_coordinator_whose_node_goes_is_followed_by_another_one(cluster: Harne
     member = members.alone()
     home = cluster.asks
     assert home is not None
-    cluster.core.cluster.stop_node(home)
+    stop(cluster, home)
     cluster.run_soon()
     at(cluster, others(home)[0])
     to = coordinator(cluster, "g").node_id
@@ -181,8 +163,7 @@ def test_nothing_can_be_committed_while_too_few_replicas_are_in_sync(make_cluste
     create(cluster)
     home = at_coordinator(cluster).asks
     assert home is not None
-    for node_id in others(home):
-        cluster.core.cluster.stop_node(node_id)
+    stop(cluster, *others(home))
     assert commit(at(cluster, home)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -234,7 +215,7 @@ def test_groups_of_all_partitions_that_move_at_once_are_read_in_the_next_turn(cl
         assert not store.save_group(store.get_or_create(name))
     gone = leader(cluster, group_place(cluster, "g0"), OFFSETS)
     moving = {name for name in names if leader(cluster, group_place(cluster, name), OFFSETS) == gone}
-    cluster.core.cluster.stop_node(gone)
+    stop(cluster, gone)
     assert {group.group_id for group in store.groups()} == names - moving
     assert store.is_loading
     cluster.run_soon()
@@ -265,7 +246,7 @@ def test_a_transaction_is_ended_once_its_partition_has_a_leader_again(make_clust
     gone = others(home)[0]
     index = NODES.index(gone)
     producer.write(b"a", partition=index)
-    cluster.core.cluster.stop_node(gone)
+    stop(cluster, gone)
     cluster.run_soon()
     assert producer.commit() == 0
     assert state_of(cluster) is TransactionState.PREPARE_COMMIT
@@ -277,6 +258,5 @@ def test_a_transaction_is_ended_once_its_partition_has_a_leader_again(make_clust
 
 def test_nothing_is_begun_while_too_few_replicas_of_the_transactions_are_in_sync(cluster: Harness) -> None:
     home = coordinator(cluster, "mine", TRANSACTION).node_id
-    for node_id in others(home):
-        cluster.core.cluster.stop_node(node_id)
+    stop(cluster, *others(home))
     assert _init(at(cluster, home)) == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -12,7 +12,6 @@ from minibroker.server.requests.targets import targets_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchResponse, PartitionData
-from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from tests.broker.harness import Harness, Pending, batch, fetch_request, partitions_of, values_in
 
 MINUTE = 60_000
@@ -250,7 +249,7 @@ def test_an_idle_session_fetch_takes_no_more_bytes_for_more_partitions(harness: 
 
 def test_a_deleted_topic_is_told_as_unknown(many: Harness) -> None:
     session = Session(many, ("many", 0, 0), ("t", 0, 0))
-    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=20_000), 3)
+    many.delete("many")
     response = session.fetch()
     assert partitions_of(response.responses) == [("many", 0)]
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -262,7 +261,7 @@ def test_the_partitions_of_a_deleted_topic_are_released_before_the_next_fetch(ma
     cached = many.core.cluster.first.fetch_sessions.get(session.id)
     assert cached is not None
     assert all(entry.partition is not None for entry in cached.partitions.values())
-    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=20_000), 3)
+    many.delete("many")
     assert [entry.partition is not None for entry in cached.partitions.values()] == [False, True]
     assert partitions_of(session.fetch().responses) == [("many", 0)]
 
@@ -402,8 +401,7 @@ def test_after_an_error_the_same_high_watermark_is_news_again() -> None:
 
 def recreated(harness: Harness, *, again: bool = True) -> None:
     """Delete the topic "t", and create another one with its name if `again`."""
-    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5).responses
-    assert outcome.error_code == 0
+    harness.delete("t")
     if again:
         harness.create("t")
 
@@ -481,6 +479,6 @@ def test_faults_and_the_journal_know_the_partitions_of_a_session_after_each_chan
     assert targets() == [*KEYS[1:], KEYS[0]]
     session.fetch(forgotten={"many": [1]})
     assert targets() == [*KEYS[2:], KEYS[0]]
-    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=20_000), 3)
+    many.delete("many")
     by_name = many.fetch_version < 13
     assert targets() == [(name if by_name else None, index) for name, index in (*KEYS[2:], KEYS[0])]

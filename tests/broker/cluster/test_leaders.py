@@ -28,7 +28,7 @@ from minibroker_protocol.messages.produce import PartitionProduceResponse, Produ
 from minibroker_protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from minibroker_protocol.records.header import read_header
 from tests.broker.cluster.conftest import MakeCluster
-from tests.broker.cluster.nodes import NODES, at, create, described, leader, metadata, others, partition
+from tests.broker.cluster.nodes import NODES, at, create, described, leader, metadata, others, partition, stop
 from tests.broker.harness import (
     ADVERTISED,
     Harness,
@@ -46,14 +46,12 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 def list_offsets(cluster: Harness, epoch: int = -1) -> int:
     partition = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[partition])])
-    code: int = cluster.ask(request, 7).topics[0].partitions[0].error_code
-    return code
+    return int(cluster.ask(request, 7).topics[0].partitions[0].error_code)
 
 
 def delete_records(cluster: Harness) -> int:
     topic = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])
-    code: int = cluster.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=1), 2).topics[0].partitions[0].error_code
-    return code
+    return int(cluster.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=1), 2).topics[0].partitions[0].error_code)
 
 
 def write_marker(cluster: Harness) -> int:
@@ -65,14 +63,12 @@ def write_marker(cluster: Harness) -> int:
         topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
     )
     answer = cluster.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
-    code: int = answer.markers[0].topics[0].partitions[0].error_code
-    return code
+    return int(answer.markers[0].topics[0].partitions[0].error_code)
 
 
 def describe_producers(cluster: Harness) -> int:
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
-    code: int = cluster.ask(request, 0).topics[0].partitions[0].error_code
-    return code
+    return int(cluster.ask(request, 0).topics[0].partitions[0].error_code)
 
 
 def produce(cluster: Harness) -> int:
@@ -152,7 +148,7 @@ def test_a_leader_that_was_no_replica_takes_the_place_of_the_one_before(make_clu
 def test_a_move_that_cannot_be_is_refused_with_its_reason(
     cluster: Harness, place: tuple[str, int], to: int, reason: str
 ) -> None:
-    cluster.core.cluster.stop_node(2)
+    stop(cluster, 2)
     with pytest.raises(ClusterError) as refused:
         cluster.core.cluster.move_leader(*place, to)
     assert str(refused.value) == reason
@@ -175,7 +171,7 @@ def test_a_fetch_that_waits_at_the_old_leader_ends_when_the_leader_moves(cluster
 def test_a_fetch_of_what_a_node_has_led_ends_when_the_node_goes(cluster: Harness) -> None:
     waiting = at(cluster, 2).send(fetch_request(("t", 0, 0), current_leader_epoch=0), 12)  # A fetch from a follower.
     assert isinstance(waiting, Pending)
-    cluster.core.cluster.stop_node(1)
+    stop(cluster, 1)
     cluster.run_soon()
     assert only_partition(waiting.response).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
@@ -199,7 +195,7 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
     cluster = make_cluster()
     create(cluster, factor=1)
     cluster.produce(batch(b"a"))
-    cluster.core.cluster.stop_node(1)
+    stop(cluster, 1)
     (first, *_) = described(at(cluster, 2))
     assert (first.error_code, first.leader_id, first.leader_epoch, first.isr_nodes, first.offline_replicas) == (
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -221,8 +217,7 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
 
 
 def test_only_the_last_replica_in_sync_may_lead_again(cluster: Harness) -> None:
-    for node_id in (1, 2, 3):
-        cluster.core.cluster.stop_node(node_id)
+    stop(cluster, 1, 2, 3)
     assert (leader(cluster), partition(cluster).isr) == (-1, (3,))
     cluster.core.cluster.start_node(1)
     assert (leader(cluster), partition(cluster).isr) == (-1, (3,))
@@ -233,8 +228,7 @@ def test_only_the_last_replica_in_sync_may_lead_again(cluster: Harness) -> None:
 def test_with_unclean_elections_any_replica_may_lead(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
     create(cluster, unclean_leader_election_enable="true")
-    for node_id in (1, 2, 3):
-        cluster.core.cluster.stop_node(node_id)
+    stop(cluster, 1, 2, 3)
     cluster.core.cluster.start_node(1)
     assert (leader(cluster), partition(cluster).isr) == (1, (1,))
 
@@ -243,8 +237,7 @@ def test_with_unclean_elections_any_replica_may_lead(make_cluster: MakeCluster) 
 def test_a_partition_without_a_leader_gets_one_when_unclean_elections_are_allowed(
     cluster: Harness, kind: ConfigResourceType, name: str
 ) -> None:
-    for node_id in (1, 2, 3):
-        cluster.core.cluster.stop_node(node_id)
+    stop(cluster, 1, 2, 3)
     cluster.core.cluster.start_node(1)
     assert leader(cluster) == -1
     value = IncrementallyAlteredConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
@@ -255,8 +248,7 @@ def test_a_partition_without_a_leader_gets_one_when_unclean_elections_are_allowe
 
 
 def test_after_an_unclean_election_all_replicas_that_are_up_are_in_sync(cluster: Harness) -> None:
-    for node_id in (1, 2, 3):
-        cluster.core.cluster.stop_node(node_id)
+    stop(cluster, 1, 2, 3)
     cluster.core.cluster.start_node(1)
     cluster.core.cluster.start_node(2)
     assert leader(cluster) == -1
@@ -266,24 +258,23 @@ def test_after_an_unclean_election_all_replicas_that_are_up_are_in_sync(cluster:
 
 def test_a_node_that_is_down_stays_down_and_one_that_is_up_stays_up(cluster: Harness) -> None:
     cluster.core.cluster.start_node(1)
-    cluster.core.cluster.stop_node(1)
+    stop(cluster, 1)
     before = described(at(cluster, 2))
-    cluster.core.cluster.stop_node(1)
+    stop(cluster, 1)
     assert described(cluster) == before
     with pytest.raises(ClusterError, match="there is no node 4"):
-        cluster.core.cluster.stop_node(4)
+        stop(cluster, 4)
 
 
 def test_without_any_node_there_is_no_controller(cluster: Harness) -> None:
-    for node_id in NODES:
-        cluster.core.cluster.stop_node(node_id)
+    stop(cluster, *NODES)
     assert cluster.core.cluster.controller is None
     cluster.core.cluster.start_node(3)
     assert metadata(at(cluster, 3)).controller_id == 3
 
 
 def test_clients_of_long_ago_are_told_of_replicas_that_are_up(cluster: Harness) -> None:
-    cluster.core.cluster.stop_node(1)
+    stop(cluster, 1)
     first = described(at(cluster, 2), version=0)[0]
     assert (first.error_code, first.leader_id, first.replica_nodes, first.isr_nodes) == (
         ErrorCode.REPLICA_NOT_AVAILABLE,
@@ -297,7 +288,7 @@ def test_fetch_sessions_belong_to_a_node_and_go_with_it(cluster: Harness) -> Non
     session = cluster.fetch(("t", 0, 0), session_epoch=0).session_id
     assert session
     assert at(cluster, 2).fetch(session_id=session, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    cluster.core.cluster.stop_node(1)
+    stop(cluster, 1)
     cluster.core.cluster.start_node(1)
     assert at(cluster, 1).fetch(session_id=session, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -308,9 +299,9 @@ def test_fetch_sessions_belong_to_a_node_and_go_with_it(cluster: Harness) -> Non
 def test_with_acks_of_all_enough_replicas_have_to_be_in_sync(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
     create(cluster, min_insync_replicas="2")
-    cluster.core.cluster.stop_node(2)
+    stop(cluster, 2)
     assert cluster.produce(batch(b"a")).error_code == 0
-    cluster.core.cluster.stop_node(3)
+    stop(cluster, 3)
     refused = cluster.produce(batch(b"b"))
     assert (refused.error_code, refused.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     assert refused.log_start_offset == 0
@@ -323,7 +314,7 @@ def test_no_more_replicas_are_asked_for_than_there_are(make_cluster: MakeCluster
     cluster = make_cluster(min_insync_replicas="3")
     create(cluster, factor=2)
     assert cluster.produce(batch(b"a")).error_code == 0
-    cluster.core.cluster.stop_node(2)
+    stop(cluster, 2)
     assert cluster.produce(batch(b"a")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 

@@ -145,8 +145,7 @@ class Full:
 
 def delete(harness: Harness, name: str) -> int:
     (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=20_000), 3).responses
-    code: int = outcome.error_code
-    return code
+    return int(outcome.error_code)
 
 
 def test_a_full_disk_is_made_room_on_by_what_is_deleted(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

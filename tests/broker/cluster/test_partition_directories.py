@@ -17,7 +17,6 @@ from minibroker_protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     CreateTopicsRequest,
-    DeleteTopicsRequest,
 )
 from minibroker_storage.layout import LOG_SUFFIX, PARTITION_METADATA, file_name
 from tests.broker.harness import Harness, batch, values_in
@@ -115,8 +114,7 @@ def test_a_partition_that_a_stop_gave_a_directory_is_unused_until_its_first_reco
 def test_a_topic_whose_partitions_were_never_used_is_deleted_after_a_stop_and_made_again(new: Harness) -> None:
     new.restart()
     new.fetch_one(0, "new", 1)
-    (outcome,) = new.ask(DeleteTopicsRequest(topic_names=["new"], timeout_ms=20_000), 3).responses
-    assert outcome.error_code == 0
+    new.delete("new")
     assert directories(new) == set()
     new.create("new", 3)
     assert new.produce(batch(b"a"), "new", 1).base_offset == 0
@@ -211,8 +209,7 @@ def test_an_empty_directory_of_a_crash_is_taken_over(harness: Harness) -> None:
 
 def test_a_topic_that_is_made_again_knows_nothing_of_the_one_before(new: Harness) -> None:
     new.produce(batch(b"a"), "new", 1)
-    (outcome,) = new.ask(DeleteTopicsRequest(topic_names=["new"], timeout_ms=20_000), 3).responses
-    assert outcome.error_code == 0
+    new.delete("new")
     new.create("new", 3)
     assert directories(new) == set()
     new.crash()

@@ -13,7 +13,7 @@ from minibroker_protocol.messages.topics import (
     CreatePartitionsTopicResult,
 )
 from tests.broker.cluster.conftest import MakeCluster
-from tests.broker.cluster.nodes import NODES, coordinator, create, described, leader, metadata, partition
+from tests.broker.cluster.nodes import NODES, coordinator, create, described, leader, metadata, partition, stop
 from tests.broker.harness import Harness
 
 
@@ -98,7 +98,7 @@ def test_new_partitions_have_as_many_replicas_as_the_others(cluster: Harness) ->
 
 
 def test_nodes_that_are_down_get_partitions_only_if_there_are_too_few_others(cluster: Harness) -> None:
-    cluster.core.cluster.stop_node(2)
+    stop(cluster, 2)
     create(cluster, "u", 4, 2)
     assert {node_id for index in range(4) for node_id in partition(cluster, index, "u").replicas} == {1, 3}
     create(cluster, "v", 3, 3)
@@ -117,8 +117,7 @@ def test_who_leads_what_survives_a_restart(cluster: Harness) -> None:
 
 
 def test_after_a_restart_all_nodes_are_up_and_in_sync(cluster: Harness) -> None:
-    for node_id in NODES:
-        cluster.core.cluster.stop_node(node_id)
+    stop(cluster, *NODES)
     epoch = partition(cluster, 0).leader_epoch
     cluster.restart()
     restored = partition(cluster, 0)

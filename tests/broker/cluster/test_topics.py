@@ -12,7 +12,6 @@ import pytest
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic, Topics, topic_name_error
 from minibroker.config import BrokerConfig, TopicConfig
-from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
@@ -217,7 +216,7 @@ def foreign(harness: Harness, name: str, partitions: int = 1) -> bytes:
     topic = harness.topic(name)
     harness.services.close()
     (Path(harness.data_dir) / FILE).unlink()
-    harness.services = harness._open()
+    harness.start()
     return topic.id
 
 
@@ -239,7 +238,7 @@ def test_a_directory_without_a_topic_id_gets_a_new_one(harness: Harness) -> None
     (data_dir / FILE).unlink()
     (data_dir / "old-0" / "partition.metadata").unlink()
     (data_dir / "t-0" / "partition.metadata").write_text("damaged")
-    harness.services = harness._open()
+    harness.start()
     assert {topic.name for topic in harness.core.topics} == {"old", "t"}
     assert len({topic.id for topic in harness.core.topics}) == 2
 
@@ -260,7 +259,7 @@ def test_a_missing_partition_of_an_adopted_topic_is_empty(harness: Harness) -> N
     harness.services.close()
     (Path(harness.data_dir) / FILE).unlink()
     shutil.rmtree(f"{harness.data_dir}/a-1")
-    harness.services = harness._open()
+    harness.start()
     assert [partition.log.log_end_offset for partition in harness.topic("a").partitions] == [1, 0, 1]
 
 
@@ -389,7 +388,7 @@ def test_a_kill_while_a_topic_is_deleted_does_not_bring_it_back_without_its_conf
     with monkeypatch.context() as patched:
         patched.setattr(Topics, "save", kill)
         with pytest.raises(KilledError):
-            harness.ask(DeleteTopicsRequest(topic_names=["old"], timeout_ms=20_000), 3)
+            harness.delete("old")
     harness.crash()
     # The topic exists, because the deletion was not acknowledged.
     assert harness.topic("old").config.overrides == {"cleanup.policy": "compact"}
@@ -417,8 +416,7 @@ def test_a_topic_whose_directories_are_missing_can_be_deleted(harness: Harness) 
     harness.produce(batch(b"a"), "gone", 1)
     shutil.rmtree(os.path.join(harness.data_dir, "gone-1"))
     shutil.rmtree(os.path.join(harness.data_dir, "gone-2"))
-    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=20_000), 3).responses
-    assert outcome.error_code == 0
+    harness.delete("gone")
     assert harness.core.topics.get("gone") is None
     harness.restart()
     assert harness.core.topics.get("gone") is None

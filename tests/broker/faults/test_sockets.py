@@ -112,8 +112,7 @@ def test_repeated_produce_requests_do_not_bypass_a_fault(
     broker: Broker, faults: FaultRegistry, client: SocketClient
 ) -> None:
     def produced() -> int:
-        code: int = client.ask(produce_request(batch(b"a")), 9).responses[0].partition_responses[0].error_code
-        return code
+        return int(client.ask(produce_request(batch(b"a")), 9).responses[0].partition_responses[0].error_code)
 
     assert [produced(), produced()] == [0, 0]
     fault = faults.add(Fault(api="Produce", topic="t", error="NOT_LEADER_OR_FOLLOWER"))

@@ -4,7 +4,6 @@ It is one file, since most tests follow an entry from the request to its JSON.
 """
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -59,13 +58,6 @@ CORE = Mock(topics=MagicMock(**{"with_id.return_value": None}), **{"clock.monoto
 """The core of a broker without topics."""
 SERVICES = Mock(core=CORE, served=None, chain_version=0)
 SECRETS = {"authBytes", "hmac", "salt", "saltedPassword"}
-
-
-@pytest.fixture
-def tapped(tmp_path: Path) -> Iterator[Tapped]:
-    broker = Tapped(str(tmp_path / "data"))
-    yield broker
-    broker.close()
 
 
 @pytest.fixture
@@ -332,7 +324,7 @@ def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Ta
 
 def test_targets_by_id_are_those_at_the_time_of_the_request(tapped: Tapped, journal: Journal) -> None:
     tapped.ask(MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=tapped.topic().id)]), 12)
-    tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+    tapped.delete("t")
     tapped.ask(MetadataRequest(topics=None), 12)
     by_id, _, of_all = journal
     assert by_id.topics == {"t"}
@@ -369,7 +361,7 @@ def test_many_batches_of_a_file_are_counted_when_somebody_asks(tapped: Tapped, j
     size = 100 * len(batch(b"a", b"b"))
     with ThreadPoolExecutor(1) as others:  # The thread of a test is not that of the broker.
         assert others.submit(fetched_records, entry).result() == RecordsSummary(size, 100, 200)
-    tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+    tapped.delete("t")
     assert fetched_records(entry) == RecordsSummary(size, 100, 200)
 
 
@@ -399,7 +391,7 @@ def test_only_the_size_is_known_of_many_batches_whose_file_has_gone(tapped: Tapp
         for _ in range(count):
             tapped.produce(batch(b"a", b"b"))
         tapped.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
-    tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+    tapped.delete("t")
     few, many = (fetched_records(entry) for entry in journal.entries(api="Fetch"))
     size = len(batch(b"a", b"b"))
     assert few == RecordsSummary(size, 1, 2)
@@ -519,12 +511,10 @@ def test_reading_large_entries_keeps_none_of_what_is_read(tapped: Tapped, journa
 
 
 @pytest.fixture
-def slow(tmp_path: Path) -> Iterator[Tapped]:
+def slow(tapped: Tapped) -> Tapped:
     """Return a broker that logs requests that take more than 100 ms."""
-    broker = Tapped(str(tmp_path / "slow"))
-    log_slow_requests(broker.services, 100)
-    yield broker
-    broker.close()
+    log_slow_requests(tapped.services, 100)
+    return tapped
 
 
 def test_a_slow_request_is_logged(slow: Tapped, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,6 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.logs.checkpoint_chores import Checkpoints
 from minibroker.cluster.partition import Partition
 from minibroker.config import TopicConfig
-from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.clean_shutdown import LastStop
@@ -150,7 +149,7 @@ def test_a_topic_that_is_deleted_between_two_slices_is_no_fault(
     harness.clock.advance(30_000)
     for _ in range(6):
         harness._soon.pop(0)()
-    harness.ask(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1000), 5)
+    harness.delete("u")
     harness.run_soon()
     assert len(segments(harness, "v")) == 2
     assert errors() == []
@@ -229,7 +228,7 @@ def test_new_topics_inherit_no_recovery_point(harness: Harness, openings: Openin
     fill(harness)
     harness.core.logs.flush()
     harness.core.logs.write_checkpoints()
-    harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    harness.delete("t")
     harness.create("t")
     assert checkpoint(harness, "recovery-point") == {}
     fill(harness, count=1)
@@ -266,7 +265,7 @@ def test_chores_end_with_the_broker(harness: Harness) -> None:
     before = {path: path.stat().st_mtime_ns for path in Path(harness.data_dir).rglob("*")}
     pass_time(harness, 24 * HOUR_MS)
     assert {path: path.stat().st_mtime_ns for path in Path(harness.data_dir).rglob("*")} == before
-    harness.services = harness._open()
+    harness.start()
 
 
 def test_a_directory_that_is_none_does_not_keep_the_others_from_retention(
@@ -280,7 +279,7 @@ def test_a_directory_that_is_none_does_not_keep_the_others_from_retention(
     os.rename(f"{harness.data_dir}/a-0", f"{harness.data_dir}/elsewhere")
     with open(f"{harness.data_dir}/a-0", "wb"):
         pass
-    harness.services = harness._open()
+    harness.start()
     pass_time(harness, 10 * MINUTE_MS)
     assert len(segments(harness, "brief")) == 1
     assert [message for message in errors() if "a-0 cannot be opened" in message]
@@ -336,7 +335,7 @@ def test_deleted_topics_are_looked_after_no_more(configured: Make) -> None:
     for number in range(200):
         harness.create("brief", 1)
         harness.produce(batch(b"a"), "brief")
-        harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="brief")], timeout_ms=1000), 6)
+        harness.delete("brief")
         harness.run_soon()
         assert number < 199 or harness.core.topics.get("brief") is None
     gc.collect()

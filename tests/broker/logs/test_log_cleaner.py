@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 import pytest
 
 from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.cleaner import (
@@ -209,7 +208,7 @@ def test_retention_waits_for_a_cleaning(compacting: Harness) -> None:
 
 
 def test_segments_that_delete_records_takes_away_meanwhile_end_the_cleaning(
-    compacting: Harness, caplog: pytest.LogCaptureFixture
+    compacting: Harness, errors: Callable[[], list[str]]
 ) -> None:
     compacting.create("both", 1, cleanup_policy="compact,delete")
     rewrite(compacting, "both")
@@ -220,22 +219,22 @@ def test_segments_that_delete_records_takes_away_meanwhile_end_the_cleaning(
     compacting.run_soon()
     assert log_of(compacting, "both").log_start_offset == 15
     assert leftovers(compacting) == []
-    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+    assert errors() == []
     assert all_values(compacting, "both", 15)[-2:] == [b"a9", b"b9"]
 
 
 # The end of a cleaning.
 
 
-def test_a_topic_that_is_deleted_ends_its_cleaning(compacting: Harness, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_is_deleted_ends_its_cleaning(compacting: Harness, errors: Callable[[], list[str]]) -> None:
     compacting.create("d", 1, cleanup_policy="compact")
     rewrite(compacting)
     rewrite(compacting, "d", 5)
     compacting.clock.advance(BACKOFF_MS)
-    compacting.ask(DeleteTopicsRequest(topic_names=["c"], timeout_ms=1000), 5)
+    compacting.delete("c")
     compacting.run_soon()
     assert len(all_values(compacting, "d")) < 10
-    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+    assert errors() == []
     assert leftovers(compacting) == []
 
 
@@ -252,7 +251,7 @@ def test_a_stop_ends_the_cleaning(compacting: Harness) -> None:
 
 
 def test_a_log_that_cannot_be_cleaned_is_named_once_and_left_alone(
-    compacting: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    compacting: Harness, monkeypatch: pytest.MonkeyPatch, errors: Callable[[], list[str]]
 ) -> None:
     compacting.create("d", 1, cleanup_policy="compact")
     rewrite(compacting)
@@ -266,16 +265,13 @@ def test_a_log_that_cannot_be_cleaned_is_named_once_and_left_alone(
     with monkeypatch.context() as patched:
         patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning", failing)
         pass_time(compacting, 10 * BACKOFF_MS)
-    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert len(errors) == 1
-    assert "c-0" in errors[0]
+    (line,) = errors()
+    assert "c-0" in line
     assert len(all_values(compacting, "d")) < 10
     assert len(all_values(compacting)) == 20
 
 
-def test_a_full_disk_is_tried_again_later(
-    compacting: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_is_tried_again_later(compacting: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite(compacting)
     tries: list[object] = []
 
@@ -295,7 +291,7 @@ def test_a_full_disk_is_tried_again_later(
 
 
 def test_a_cleaning_that_cannot_begin_for_want_of_descriptors_is_tried_again_later(
-    compacting: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    compacting: Harness, monkeypatch: pytest.MonkeyPatch, errors: Callable[[], list[str]]
 ) -> None:
     rewrite(compacting)
     tries: list[object] = []
@@ -308,7 +304,7 @@ def test_a_cleaning_that_cannot_begin_for_want_of_descriptors_is_tried_again_lat
         patched.setattr(compacting.core.logs._get_cleaner(), "_run_cleaning", failing)
         pass_time(compacting, BACKOFF_MS)
         assert len(tries) == 1
-    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    (line,) = errors()
     assert "c-0 could not be cleaned: [Errno 24]" in line
     pass_time(compacting, BACKOFF_MS)
     assert len(all_values(compacting)) < 20

@@ -64,7 +64,7 @@ def test_a_stop_notes_where_the_logs_are(harness: Harness) -> None:
     assert checkpoint(harness, "replication") == {("t", 0): 10, ("u", 1): 3}
     assert checkpoint(harness, "log-start") == {("t", 0): 4}
     assert is_marked_clean(harness)
-    harness.services = harness._open()
+    harness.start()
     assert not is_marked_clean(harness)
 
 
@@ -84,7 +84,7 @@ def test_damaged_checkpoints_are_ignored(harness: Harness, caplog: pytest.LogCap
     names = ("recovery-point", "log-start", "replication", "cleaner")
     for name in names:
         (Path(harness.data_dir) / f"{name}-offset-checkpoint").write_text("damaged")
-    harness.services = harness._open()
+    harness.start()
     assert len(caplog.records) == len(names)
     assert len(values_in(harness.fetch_one().records)) == 10
 
@@ -109,7 +109,7 @@ def test_a_stop_is_not_clean_when_a_log_could_not_be_closed(
     assert "t-0" in errors()[0]
     assert not is_marked_clean(harness)
     assert checkpoint(harness, "replication") == {("t", 0): 10, ("u", 0): 10}
-    harness.services = harness._open()
+    harness.start()
     assert harness.core._data_dir.last_stop is LastStop.KILLED
     assert [log_of(harness, name).log_end_offset for name in "tu"] == [10, 10]
 
@@ -127,7 +127,7 @@ def test_a_stop_is_not_clean_when_a_log_is_not_on_disk(
         harness.close()
     assert len(errors()) == 1
     assert not is_marked_clean(harness)
-    harness.services = harness._open()
+    harness.start()
 
 
 def test_a_directory_that_is_not_kept_is_just_let_go(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_a_directory_that_is_not_kept_is_just_let_go(harness: Harness, monkeypat
     harness.services.close(keep=False)
     assert not is_marked_clean(harness)
     assert not (Path(harness.data_dir) / "recovery-point-offset-checkpoint").exists()
-    harness.services = harness._open()
+    harness.start()
     monkeypatch.undo()
 
 
@@ -153,14 +153,14 @@ def test_a_stop_is_clean_only_when_every_log_with_data_was_opened_since_a_crash(
     assert log_of(harness).log_end_offset == 10
     harness.close()
     assert not is_marked_clean(harness)
-    harness.services = harness._open()
+    harness.start()
     assert harness.core._data_dir.last_stop is LastStop.KILLED
     pass_time(harness, MINUTE_MS)  # The first chore visits all logs.
     assert partition_of(harness, "u").opened_log is not None
     assert partition_of(harness, "empty").opened_log is None
     harness.close()
     assert is_marked_clean(harness)
-    harness.services = harness._open()
+    harness.start()
 
 
 def test_a_log_that_cannot_be_opened_is_named_once_and_keeps_the_stop_from_being_clean(
@@ -185,11 +185,11 @@ def test_a_log_that_cannot_be_opened_is_named_once_and_keeps_the_stop_from_being
     assert "t-0" in errors()[0]
     harness.close()
     assert not is_marked_clean(harness)
-    harness.services = harness._open()
+    harness.start()
     pass_time(harness, 20 * MINUTE_MS)
     harness.close()
     assert is_marked_clean(harness)
-    harness.services = harness._open()
+    harness.start()
 
 
 OFFSETS = "__consumer_offsets"

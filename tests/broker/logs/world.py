@@ -61,7 +61,7 @@ def machine_crash(harness: Harness) -> None:
     harness.core.logs.stop_chores()
     harness.core._data_dir.release()
     (Path(harness.data_dir) / LOCK_FILE).write_text("another-run-of-the-machine\n")
-    harness.services = harness._open()
+    harness.start()
 
 
 def is_marked_clean(harness: Harness) -> bool:

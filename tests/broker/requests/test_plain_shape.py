@@ -136,13 +136,11 @@ def test_most_requests_of_producers_and_consumers_are_in_the_plain_shape(pair: t
 @pytest.mark.parametrize("guard", ["authorizer", "quota", "fault"])
 def test_whatever_looks_at_messages_gets_whole_ones(tmp_path: Path, guard: str) -> None:
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    tapped = Tapped(str(tmp_path / "data"))
-    if guard == "authorizer":
-        tapped.close()
-        tapped = Tapped(str(tmp_path / "guarded"), {"authorizer.class.name": name, "super.users": "User:ANONYMOUS"})
-    elif guard == "quota":
+    rights = {"authorizer.class.name": name, "super.users": "User:ANONYMOUS"}
+    tapped = Tapped(str(tmp_path / "data"), rights if guard == "authorizer" else None)
+    if guard == "quota":
         tapped.services.quota_table.alter({frozenset({("user", None)}): {"producer_byte_rate": 1e9}})
-    else:
+    elif guard == "fault":
         tapped.fault(api="Heartbeat", error=27)
     take = compose(tapped.services, None, Channel())
     outcome = take(memoryview(bytearray(frame_of(produce_request(SENT), 9))), tapped.session())
@@ -233,8 +231,7 @@ def test_other_shapes_are_left_to_the_full_decoder(pair: tuple[Harness, Harness]
     assert decoded(fetch) is None
 
 
-def test_the_journal_leaves_the_records_of_a_long_request_alone(tmp_path: Path) -> None:
-    tapped = Tapped(str(tmp_path / "data"))
+def test_the_journal_leaves_the_records_of_a_long_request_alone(tapped: Tapped) -> None:
     tapped.create("packed", compression_type="gzip")
     journal = recording_of(tapped.services).keep_journal()
     many = build_batch([NewRecord(b"k", b"v" * 10, 1_700_000_000_000)] * 1500)
@@ -243,11 +240,9 @@ def test_the_journal_leaves_the_records_of_a_long_request_alone(tmp_path: Path) 
         tapped.run_soon()
     assert asking.response.responses[0].partition_responses[0].error_code == 0
     assert [entry.request.topic_data[0].partition_data[0].records.records for entry in journal] == [1500]
-    tapped.close()
 
 
-def test_a_watcher_sees_each_request_once(tmp_path: Path) -> None:
-    tapped = Tapped(str(tmp_path / "data"))
+def test_a_watcher_sees_each_request_once(tapped: Tapped) -> None:
     tapped.create("packed", compression_type="gzip")
     watched: list[Any] = []
     recording_of(tapped.services).watch(watched.append)
@@ -258,7 +253,6 @@ def test_a_watcher_sees_each_request_once(tmp_path: Path) -> None:
     ]
     tapped.start_asking(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics), 9)
     assert len(watched) == 1
-    tapped.close()
 
 
 def test_a_connection_keeps_no_call_of_a_long_header(harness: Harness) -> None:
