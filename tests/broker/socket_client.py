@@ -1,15 +1,17 @@
 """A blocking client over a plain socket, which can also send invalid bytes."""
 
+import selectors
 import socket
 import struct
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tests.broker.harness import frame_of, response_of
 from tests.patience import PATIENCE_S
 
 Address = tuple[str, int]
 """A host and a port."""
+_MOMENT_S: Final = 0.1
 
 
 def address_of(bootstrap: str) -> Address:
@@ -93,3 +95,9 @@ class SocketClient:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
             return True
+
+    def is_silent(self) -> bool:
+        """Return whether nothing arrives for a moment and the connection stays open."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.socket, selectors.EVENT_READ)
+            return not selector.select(_MOMENT_S)

@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ended(path: Path, *, clean: bool = False, recovered: bool = False) -> LastStop:
+def run_once(path: Path, *, clean: bool = False, recovered: bool = False) -> LastStop:
     """Simulate a run that opens every log if `recovered`, and return how the previous run ended."""
     directory = DataDir(str(path))
     last_stop = directory.last_stop
@@ -50,7 +50,7 @@ def opened(path: Path, node_id: int = -1, cluster_id: str | None = None) -> Data
     return directory
 
 
-def how_it_was_left(path: Path) -> LastStop:
+def last_stop_of(path: Path) -> LastStop:
     return opened(path).last_stop
 
 
@@ -72,7 +72,7 @@ def test_a_directory_is_made_and_held_by_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_refused_start_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    ended(tmp_path, clean=True)
+    run_once(tmp_path, clean=True)
     before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
     with pytest.raises(MetaPropertiesError):
         DataDir(str(tmp_path), node_id=99)
@@ -126,14 +126,14 @@ def test_a_kafka_finds_the_directory_locked_also_after_others_were_refused(path:
 
 
 def test_where_there_is_no_log_nothing_can_be_wrong(tmp_path: Path) -> None:
-    assert how_it_was_left(tmp_path) is LastStop.CLEAN
-    ended(tmp_path)
-    assert ended(tmp_path, clean=True) is LastStop.CLEAN
-    assert how_it_was_left(tmp_path) is LastStop.CLEAN
+    assert last_stop_of(tmp_path) is LastStop.CLEAN
+    run_once(tmp_path)
+    assert run_once(tmp_path, clean=True) is LastStop.CLEAN
+    assert last_stop_of(tmp_path) is LastStop.CLEAN
 
 
 def test_the_clean_shutdown_file_is_kafkas_and_there_between_two_runs_only(path: Path) -> None:
-    ended(path, clean=True, recovered=True)
+    run_once(path, clean=True, recovered=True)
     assert (path / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
     directory = DataDir(str(path))
     assert directory.last_stop is LastStop.CLEAN
@@ -145,43 +145,43 @@ def test_the_clean_shutdown_file_is_kafkas_and_there_between_two_runs_only(path:
 
 
 def test_a_process_that_was_killed_is_told_from_a_machine_that_crashed(path: Path, boot: list[str | None]) -> None:
-    ended(path, clean=True, recovered=True)
-    assert ended(path) is LastStop.CLEAN
-    assert how_it_was_left(path) is LastStop.KILLED
+    run_once(path, clean=True, recovered=True)
+    assert run_once(path) is LastStop.CLEAN
+    assert last_stop_of(path) is LastStop.KILLED
     boot.append("second-boot")
-    assert how_it_was_left(path) is LastStop.CRASHED
+    assert last_stop_of(path) is LastStop.CRASHED
 
 
 def test_where_nothing_names_the_machines_run_a_crash_is_assumed(path: Path, boot: list[str | None]) -> None:
     boot.append(None)
-    ended(path)
-    assert how_it_was_left(path) is LastStop.CRASHED
+    run_once(path)
+    assert last_stop_of(path) is LastStop.CRASHED
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff\x00", b"first-boot\nsomething else", b"x" * 5000])
 def test_a_lock_file_of_somebody_else_says_nothing(path: Path, text: bytes) -> None:
     (path / LOCK_FILE).write_bytes(text)
-    assert how_it_was_left(path) is LastStop.CRASHED
+    assert last_stop_of(path) is LastStop.CRASHED
 
 
 def test_a_crash_counts_until_every_log_was_opened(path: Path, boot: list[str | None]) -> None:
-    ended(path)
+    run_once(path)
     boot.append("second-boot")
-    assert ended(path) is LastStop.CRASHED
-    assert ended(path, clean=True) is LastStop.CRASHED  # Killed before all logs were opened.
+    assert run_once(path) is LastStop.CRASHED
+    assert run_once(path, clean=True) is LastStop.CRASHED  # Killed before all logs were opened.
     assert not (path / CLEAN_SHUTDOWN).exists()
-    assert ended(path, recovered=True) is LastStop.CRASHED
-    assert how_it_was_left(path) is LastStop.KILLED  # It was killed, too, but after it had opened all logs.
-    assert ended(path, recovered=True, clean=True) is LastStop.KILLED
-    assert how_it_was_left(path) is LastStop.CLEAN
+    assert run_once(path, recovered=True) is LastStop.CRASHED
+    assert last_stop_of(path) is LastStop.KILLED  # It was killed, too, but after it had opened all logs.
+    assert run_once(path, recovered=True, clean=True) is LastStop.KILLED
+    assert last_stop_of(path) is LastStop.CLEAN
 
 
 def test_a_stop_is_not_clean_while_a_log_is_as_a_killed_process_left_it(path: Path) -> None:
-    ended(path)
-    assert ended(path, clean=True) is LastStop.CRASHED
-    ended(path, recovered=True)
-    assert ended(path, clean=True) is LastStop.KILLED
-    assert how_it_was_left(path) is LastStop.KILLED
+    run_once(path)
+    assert run_once(path, clean=True) is LastStop.CRASHED
+    run_once(path, recovered=True)
+    assert run_once(path, clean=True) is LastStop.KILLED
+    assert last_stop_of(path) is LastStop.KILLED
 
 
 # Identity.

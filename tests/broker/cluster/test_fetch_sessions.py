@@ -399,7 +399,7 @@ def test_after_an_error_the_same_high_watermark_is_news_again() -> None:
     assert [is_news(code) for code in (0, 0, 1, 1, 0, 0)] == [True, False, True, True, True, False]
 
 
-def recreated(harness: Harness, *, again: bool = True) -> None:
+def recreate(harness: Harness, *, again: bool = True) -> None:
     """Delete the topic "t", and create another one with its name if `again`."""
     harness.delete("t")
     if again:
@@ -425,7 +425,7 @@ def test_an_id_that_nobody_has_is_told_so_and_does_not_end_the_wait(harness: Har
 def test_a_name_that_another_topic_has_now_is_not_the_one_that_a_session_has_known(harness: Harness) -> None:
     session = Session(harness, ("t", 0, 0))
     by_id = harness.fetch_version >= 13
-    recreated(harness)
+    recreate(harness)
     codes = [partition.error_code for topic in session.fetch().responses for partition in topic.partitions]
     # A session with names reads the new topic, which is as empty as the old one.
     assert codes == ([ErrorCode.INCONSISTENT_TOPIC_ID] if by_id else [])
@@ -433,7 +433,7 @@ def test_a_name_that_another_topic_has_now_is_not_the_one_that_a_session_has_kno
 
 def test_a_session_is_told_of_a_topic_that_is_gone(harness: Harness) -> None:
     session = Session(harness, ("t", 0, 0))
-    recreated(harness, again=False)
+    recreate(harness, again=False)
     (response,) = session.fetch().responses
     assert [partition.error_code for partition in response.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 

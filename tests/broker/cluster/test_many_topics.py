@@ -119,17 +119,17 @@ def test_a_file_in_the_place_of_a_directory_takes_all_back(harness: Harness) -> 
     answer = harness.ask(CreatePartitionsRequest(topics=growths, timeout_ms=20_000), 2)
     assert [result.error_code for result in answer.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert [(topic.name, len(topic.partitions)) for topic in harness.core.topics] == [("t", 1)]
-    assert noted(harness) == {"t"}
+    assert topics_in_file(harness) == {"t"}
 
 
-def noted(harness: Harness) -> set[str]:
+def topics_in_file(harness: Harness) -> set[str]:
     return set(json.loads(Path(harness.data_dir, FILE).read_text())["topics"])
 
 
 # A full disk.
 
 
-class Full:
+class FullDisk:
     """A disk without space for the topics file until a condition holds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, until_gone: Callable[[], bool]) -> None:
@@ -156,9 +156,9 @@ def test_a_full_disk_is_made_room_on_by_what_is_deleted(harness: Harness, monkey
         return not any(os.listdir(f"{harness.data_dir}/{name}") for name in names)
 
     with monkeypatch.context() as patched:
-        Full(patched, has_room)
+        FullDisk(patched, has_room)
         assert delete(harness, "large") == 0
-    assert noted(harness) == {"t"}
+    assert topics_in_file(harness) == {"t"}
     assert [name for name in os.listdir(harness.data_dir) if "large" in name or "delete" in name] == []
 
 
@@ -167,15 +167,15 @@ def test_a_deletion_that_cannot_be_written_at_all_counts_after_a_restart(
 ) -> None:
     harness.create("large", 2)
     with monkeypatch.context() as patched:
-        Full(patched, lambda: False)
+        FullDisk(patched, lambda: False)
         assert delete(harness, "large") == 0
         assert delete(harness, "large") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert noted(harness) == {"t", "large"}
+        assert topics_in_file(harness) == {"t", "large"}
         harness.crash()
         assert [topic.name for topic in harness.core.topics] == ["t"]
     harness.crash()
     assert [topic.name for topic in harness.core.topics] == ["t"]
-    assert noted(harness) == {"t"}
+    assert topics_in_file(harness) == {"t"}
     assert [name for name in os.listdir(harness.data_dir) if "delete" in name] == []
 
 
@@ -184,7 +184,7 @@ def test_a_deletion_that_could_not_be_written_is_with_the_next_change(
 ) -> None:
     harness.create("large")
     with monkeypatch.context() as patched:
-        Full(patched, lambda: False)
+        FullDisk(patched, lambda: False)
         assert delete(harness, "large") == 0
     harness.create("large")
     assert [name for name in os.listdir(harness.data_dir) if "delete" in name] == []
@@ -199,5 +199,5 @@ def test_a_topic_that_cannot_be_renamed_stays(harness: Harness, monkeypatch: pyt
     with monkeypatch.context() as patched:
         patched.setattr(os, "rename", rename)
         assert delete(harness, "t") == ErrorCode.KAFKA_STORAGE_ERROR
-    assert noted(harness) == {"t"}
+    assert topics_in_file(harness) == {"t"}
     assert delete(harness, "t") == 0

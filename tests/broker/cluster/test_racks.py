@@ -36,7 +36,7 @@ def cluster(tmp_path: Path) -> Iterator[Harness]:
         yield brokers
 
 
-def fetched(cluster: Harness, rack: str, *, offset: int = 0, version: int = 12, **fields: Any) -> PartitionData:
+def fetch_from_rack(cluster: Harness, rack: str, *, offset: int = 0, version: int = 12, **fields: Any) -> PartitionData:
     """Return the result of a fetch by a consumer in a rack."""
     response = cluster.ask(fetch_request(("t", 0, offset), max_wait_ms=0, rack_id=rack, **fields), version)
     return only_partition(response)
@@ -63,15 +63,15 @@ def test_a_broker_without_a_rack_of_its_own_has_the_one_that_is_configured_for_a
 
 def test_a_replica_that_is_down_is_not_preferred_until_it_is_back(cluster: Harness) -> None:
     cluster.core.cluster.stop_node(2)
-    assert fetched(at(cluster, 1), "b").records
+    assert fetch_from_rack(at(cluster, 1), "b").records
     cluster.core.cluster.start_node(2)
-    assert fetched(cluster, "b").preferred_read_replica == 2
+    assert fetch_from_rack(cluster, "b").preferred_read_replica == 2
 
 
 def test_of_several_replicas_in_the_rack_the_one_with_the_highest_id_is_preferred(tmp_path: Path) -> None:
     with closing(Harness(str(tmp_path), SELECTOR, brokers=4, racks=["b", "a", "b", "b"])) as cluster:
         create(cluster, by_hand=((2, 3, 1),))
-        assert fetched(at(cluster, 2), "b").preferred_read_replica == 3
+        assert fetch_from_rack(at(cluster, 2), "b").preferred_read_replica == 3
 
 
 def test_a_fetch_that_would_wait_is_told_of_the_replica_immediately(cluster: Harness) -> None:

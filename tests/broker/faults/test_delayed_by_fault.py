@@ -190,7 +190,7 @@ def test_requests_without_acks_are_lost_or_late_and_hold_nobody_up(tapped: Tappe
     assert late.events == ["release"]
 
 
-def topics_told(tapped: Tapped, *names: str, version: int = 12) -> dict[str, int]:
+def partition_counts(tapped: Tapped, *names: str, version: int = 12) -> dict[str, int]:
     topics = [MetadataRequestTopic(name=name) for name in names] if names else None
     response = tapped.ask(MetadataRequest(topics=topics), version)
     assert [broker.host for broker in response.brokers] == ["broker.test"]
@@ -199,17 +199,17 @@ def topics_told(tapped: Tapped, *names: str, version: int = 12) -> dict[str, int
 
 def test_stale_metadata_is_what_it_was_so_many_changes_ago(tapped: Tapped) -> None:
     fault = tapped.fault(api="Metadata", stale_metadata=2)
-    assert topics_told(tapped) == {"t": 1}
+    assert partition_counts(tapped) == {"t": 1}
     for number, name in enumerate(("a", "b", "c")):
         tapped.create(name)
-        assert len(topics_told(tapped)) == max(1, number)
+        assert len(partition_counts(tapped)) == max(1, number)
     unknown = -ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert topics_told(tapped, "a", "c", version=4) == {"a": 1, "c": unknown}
+    assert partition_counts(tapped, "a", "c", version=4) == {"a": 1, "c": unknown}
     tapped.faults.remove(fault)
-    assert topics_told(tapped) == {"t": 1, "a": 1, "b": 1, "c": 1}
+    assert partition_counts(tapped) == {"t": 1, "a": 1, "b": 1, "c": 1}
 
 
 def test_stale_metadata_creates_no_topics(tapped: Tapped) -> None:
     tapped.fault(api="Metadata", stale_metadata=1)
-    assert topics_told(tapped, "new") == {"new": -ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert partition_counts(tapped, "new") == {"new": -ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert tapped.core.topics.get("new") is None

@@ -11,22 +11,9 @@ from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.quotas.asking import alter_request
 from tests.broker.socket_client import SocketClient
-from tests.patience import PATIENCE_S
 
-SHORT_S = 0.2
 TOO_MUCH = produce_request(batch(b"x" * 20_000))
 METADATA = MetadataRequest(topics=None)
-
-
-def hears_nothing(client: SocketClient) -> bool:
-    client.socket.settimeout(SHORT_S)
-    try:
-        client.socket.recv(1)
-    except TimeoutError:
-        return True
-    finally:
-        client.socket.settimeout(PATIENCE_S)
-    return False
 
 
 def test_what_comes_during_the_wait_is_served_after_it() -> None:
@@ -36,7 +23,7 @@ def test_what_comes_during_the_wait_is_served_after_it() -> None:
         metadata_number = client.send(METADATA, 9)
         _, produced = client.receive()
         assert produced.throttle_time_ms > 10_000
-        assert hears_nothing(client)
+        assert client.is_silent()
         broker.clock.advance(11)
         number, _ = client.receive()
         assert number == metadata_number
@@ -48,7 +35,7 @@ def test_any_request_may_have_cost_too_much() -> None:
         first = client.send(METADATA, 9)
         second = client.send(METADATA, 9)
         assert client.receive()[0] == first
-        assert hears_nothing(client)
+        assert client.is_silent()
         broker.clock.advance(1)
         assert client.receive()[0] == second
 
@@ -59,11 +46,11 @@ def test_a_request_that_was_delayed_may_have_cost_too_much() -> None:
         client.ask(alter_request(({"client-id": "test"}, {"request_percentage": 0.000001})), 1)
         client.send(fetch_request(("t", 0, 0), max_wait_ms=5000), 12)
         metadata_number = client.send(METADATA, 9)
-        assert hears_nothing(client)
+        assert client.is_silent()
         broker.clock.advance(5)
         _, fetched = client.receive()
         assert fetched.throttle_time_ms == 1000
-        assert hears_nothing(client)
+        assert client.is_silent()
         broker.clock.advance(1)
         assert client.receive()[0] == metadata_number
 
@@ -86,7 +73,7 @@ def test_too_many_connections_from_an_address_are_closed_after_a_while() -> None
                 other.ask(METADATA, 9)
         with SocketClient(broker.address) as other:
             other.send(METADATA, 9)
-            assert hears_nothing(other)
+            assert other.is_silent()
             broker.clock.advance(2)
             with pytest.raises(ConnectionError):
                 other.receive()

@@ -48,7 +48,7 @@ def header(key: int, version: int, client_id: bytes = b"c") -> bytes:
     return struct.pack(">hhih", key, version, 1, len(client_id)) + client_id
 
 
-def handed_in(harness: Harness, frame: bytes) -> Answer | Waiting | None:
+def accept_frame(harness: Harness, frame: bytes) -> Answer | Waiting | None:
     return accept(memoryview(bytearray(frame)), harness.session())
 
 
@@ -114,14 +114,14 @@ def test_an_api_has_one_handler_in_the_module_of_its_name() -> None:
 @pytest.mark.parametrize("key", [-1, 52, 500, 32_767])
 def test_an_unknown_api_is_not_served(harness: Harness, key: int) -> None:
     with pytest.raises(UnservedRequestError, match=f"API key {key} is not served"):
-        handed_in(harness, header(key, 0))
+        accept_frame(harness, header(key, 0))
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.key is not ApiKey.API_VERSIONS], ids=ids)
 def test_a_version_outside_of_the_range_is_not_served(harness: Harness, route: Route) -> None:
     for version in {route.first - 1, route.last + 1, -1, 32_767}:
         with pytest.raises(UnservedRequestError, match=f"{route.key.name} v{version} is not served"):
-            handed_in(harness, header(route.key, version) + bytes(100))
+            accept_frame(harness, header(route.key, version) + bytes(100))
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=ids)
@@ -130,13 +130,13 @@ def test_a_request_without_a_body_is_no_request(harness: Harness, route: Route) 
         if route.key in {ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS} and version < 3:
             continue  # These versions have no body.
         with pytest.raises(DecodeError):
-            handed_in(harness, header(route.key, version))
+            accept_frame(harness, header(route.key, version))
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0", b"\0\x03\0\0\0\0\0\x01", b"\0\x03\0\0\0\0\0\x01\x7f\xff"])
 def test_a_frame_without_a_header_is_no_request(harness: Harness, frame: bytes) -> None:
     with pytest.raises(DecodeError):
-        handed_in(harness, frame)
+        accept_frame(harness, frame)
 
 
 def test_a_request_that_is_cut_anywhere_is_refused_and_changes_nothing(harness: Harness) -> None:
@@ -144,13 +144,13 @@ def test_a_request_that_is_cut_anywhere_is_refused_and_changes_nothing(harness: 
         frame = frame_of(produce_request(batch(b"a")), version)
         for cut in range(len(frame)):
             with pytest.raises(DecodeError):
-                handed_in(harness, frame[:cut])
+                accept_frame(harness, frame[:cut])
     assert harness.fetch_one().high_watermark == 0
 
 
 def test_bytes_behind_a_request_are_passed_over_as_in_kafka(harness: Harness) -> None:
     frame = frame_of(MetadataRequest(topics=[]), 4) + b"rest"
-    assert isinstance(handed_in(harness, frame), Answer)
+    assert isinstance(accept_frame(harness, frame), Answer)
 
 
 # Headers.
@@ -160,7 +160,7 @@ def test_bytes_behind_a_request_are_passed_over_as_in_kafka(harness: Harness) ->
 @pytest.mark.parametrize("version", [1, 12])
 def test_any_client_id_is_taken(harness: Harness, version: int, client_id: str | None) -> None:
     request = MetadataRequest(topics=[])
-    outcome = handed_in(harness, frame_of(request, version, client_id=client_id))
+    outcome = accept_frame(harness, frame_of(request, version, client_id=client_id))
     assert isinstance(outcome, Answer)
 
 
@@ -168,7 +168,7 @@ def test_tagged_fields_of_a_request_header_are_passed_over(harness: Harness) -> 
     frame = bytearray(frame_of(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12))
     assert frame[14] == 0
     frame[14:15] = b"\x02\x00\x03abc\x05\x00"
-    outcome = handed_in(harness, bytes(frame))
+    outcome = accept_frame(harness, bytes(frame))
     assert isinstance(outcome, Answer)
     assert outcome.response.topics[0].name == "t"
 
@@ -177,7 +177,7 @@ def test_tagged_fields_of_a_request_header_are_passed_over(harness: Harness) -> 
 @pytest.mark.parametrize("version", [0, 4, 9])
 def test_the_answer_has_the_correlation_id_of_the_request(harness: Harness, correlation_id: int, version: int) -> None:
     request = produce_request(batch(b"a"))
-    outcome = handed_in(harness, frame_of(request, version, correlation_id))
+    outcome = accept_frame(harness, frame_of(request, version, correlation_id))
     assert isinstance(outcome, Answer)
     response_of(request, version, bytes_of(outcome), correlation_id)
 
@@ -198,7 +198,7 @@ def test_answers_leave_in_one_piece_and_in_order(harness: Harness) -> None:
     requests = [(fetch_request(("t", 0, 0)), 12), (MetadataRequest(topics=[]), 4), (fetch_request(("t", 0, 0)), 4)]
     answers = []
     for number, (request, version) in enumerate(requests):
-        outcome = handed_in(harness, frame_of(request, version, number))
+        outcome = accept_frame(harness, frame_of(request, version, number))
         assert isinstance(outcome, Answer)
         answers.append(outcome)
     out, splices = encode_answers(answers)
@@ -231,7 +231,7 @@ def test_whatever_a_request_says_it_is_answered(harness: Harness, route: Route, 
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(harness: Harness) -> None:
-    outcome = handed_in(harness, header(ApiKey.API_VERSIONS, 99) + b"whatever")
+    outcome = accept_frame(harness, header(ApiKey.API_VERSIONS, 99) + b"whatever")
     assert isinstance(outcome, Answer)
     assert outcome.call.api_version == 0
     response_of(ApiVersionsRequest(), 0, bytes_of(outcome))

@@ -16,7 +16,7 @@ from tests.broker.harness import frame_of
 from tests.broker.socket_client import framed
 
 
-class Ends:
+class ExchangeLog:
     """Records the completed exchanges and the complaints."""
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class Ends:
 
 
 @pytest.fixture
-def ends() -> Ends:
-    return Ends()
+def ends() -> ExchangeLog:
+    return ExchangeLog()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def produce(acks: int, transactional_id: str | None = None) -> ProduceRequest:
     )
 
 
-def test_responses_are_matched_by_their_correlation_ids(conversation: Conversation, ends: Ends) -> None:
+def test_responses_are_matched_by_their_correlation_ids(conversation: Conversation, ends: ExchangeLog) -> None:
     for number in (5, 6, 7):
         ask(conversation, BEAT, 3, number)
     for number in (5, 7, 6, 9):
@@ -90,7 +90,7 @@ def test_responses_are_matched_by_their_correlation_ids(conversation: Conversati
     assert conversation.pending == 0
 
 
-def test_addresses_are_replaced_and_noted(conversation: Conversation, ends: Ends) -> None:
+def test_addresses_are_replaced_and_noted(conversation: Conversation, ends: ExchangeLog) -> None:
     ask(conversation, MetadataRequest(topics=None), 12, 1)
     passed = answer(conversation, metadata(1))
     assert struct.unpack(">ii", passed[:8]) == (len(passed) - 4, 1)
@@ -101,7 +101,7 @@ def test_addresses_are_replaced_and_noted(conversation: Conversation, ends: Ends
     assert exchange.response_frame == framed(metadata(1))
 
 
-def test_addresses_that_cannot_be_replaced_pass_with_a_complaint(conversation: Conversation, ends: Ends) -> None:
+def test_addresses_that_cannot_be_replaced_pass_with_a_complaint(conversation: Conversation, ends: ExchangeLog) -> None:
     header = struct.pack(">hhih", 3, 99, 1, -1)
     conversation.request(framed(header), 4 + len(header))
     assert answer(conversation, metadata(1)) == framed(metadata(1))
@@ -119,7 +119,7 @@ def test_addresses_that_cannot_be_replaced_pass_with_a_complaint(conversation: C
 @pytest.mark.parametrize("version", range(14))
 @pytest.mark.parametrize("transactional_id", [None, "id" * 50])
 def test_produce_without_acks_has_no_response(
-    conversation: Conversation, ends: Ends, version: int, transactional_id: str | None
+    conversation: Conversation, ends: ExchangeLog, version: int, transactional_id: str | None
 ) -> None:
     for number, acks in enumerate((0, 1, -1)):
         ask(conversation, produce(acks, transactional_id if version >= 3 else None), version, number)
@@ -129,7 +129,7 @@ def test_produce_without_acks_has_no_response(
 
 @pytest.mark.parametrize("version", [2, 8, 9, 12])
 def test_acks_are_those_of_each_request_however_often_it_comes(
-    conversation: Conversation, ends: Ends, version: int
+    conversation: Conversation, ends: ExchangeLog, version: int
 ) -> None:
     cases = [(acks, name) for acks in (0, 0, 1, 1, 0, -1) for name in (None, "t" if version >= 3 else None)]
     for number, (acks, name) in enumerate(cases):
@@ -139,7 +139,7 @@ def test_acks_are_those_of_each_request_however_often_it_comes(
     ]
 
 
-def test_tokens_without_a_header_are_told_from_requests(conversation: Conversation, ends: Ends) -> None:
+def test_tokens_without_a_header_are_told_from_requests(conversation: Conversation, ends: ExchangeLog) -> None:
     ask(conversation, SaslHandshakeRequest(mechanism="PLAIN"), 0, 1)
     answer(conversation, struct.pack(">ihi", 1, 0, 0))
     plain = framed(b"\0Admin\0secret")
@@ -151,7 +151,7 @@ def test_tokens_without_a_header_are_told_from_requests(conversation: Conversati
 
 
 def test_tokens_of_gssapi_may_come_first_and_the_last_one_without_an_answer(
-    conversation: Conversation, ends: Ends
+    conversation: Conversation, ends: ExchangeLog
 ) -> None:
     for token in (b"\x60\x82 first", b"", b"\x05\x04\x04\xff last"):
         conversation.request(framed(token), 4 + len(token))
@@ -167,13 +167,13 @@ def test_tokens_of_gssapi_may_come_first_and_the_last_one_without_an_answer(
     ]
 
 
-def test_frames_without_a_header_are_unreadable(conversation: Conversation, ends: Ends) -> None:
+def test_frames_without_a_header_are_unreadable(conversation: Conversation, ends: ExchangeLog) -> None:
     conversation.request(framed(b"\0\x01"), 6)
     assert [exchange.kind for exchange in ends.over] == [Kind.UNREADABLE]
     assert conversation.pending == 0
 
 
-def test_requests_that_wait_at_the_end_have_failed(conversation: Conversation, ends: Ends) -> None:
+def test_requests_that_wait_at_the_end_have_failed(conversation: Conversation, ends: ExchangeLog) -> None:
     ask(conversation, BEAT, 3, 1)
     conversation.close("the broker closed the connection")
     assert [exchange.failure for exchange in ends.over] == ["the broker closed the connection"]

@@ -39,7 +39,7 @@ from tests.sweeps import few_examples
 READ = [route for route in ROUTES if route.key != ApiKey.ENVELOPE]
 
 
-def made(api_key: int, version: int, request: bytes, response: bytes) -> Exchange:
+def exchange_of(api_key: int, version: int, request: bytes, response: bytes) -> Exchange:
     exchange = Exchange(Kind.REQUEST, Origin("127.0.0.1:50000", "127.0.0.1:9092"))
     exchange.header = api_key, version, 0
     exchange.request_frame, exchange.response_frame = framed(request), framed(response) if response else b""
@@ -60,7 +60,7 @@ def response_frame(response: Any, version: int) -> bytes:
     return bytes(out)
 
 
-@pytest.mark.parametrize("route", READ, ids=lambda each: each.message)
+@pytest.mark.parametrize("route", READ, ids=lambda route: route.message)
 def test_every_api_is_shown_as_the_journal_shows_it(route: Route) -> None:
     @given(st.data())
     @few_examples
@@ -72,7 +72,7 @@ def test_every_api_is_shown_as_the_journal_shows_it(route: Route) -> None:
         if route.key == ApiKey.API_VERSIONS:
             response.error_code = 0
         reading = read(
-            made(route.key, version, frame_of(request, version), response_frame(response, version)), known_topics
+            exchange_of(route.key, version, frame_of(request, version), response_frame(response, version)), known_topics
         )
         assert reading.api == route.message
         assert to_json(reading.request, version) == to_json(detach(request), version)
@@ -98,11 +98,11 @@ def test_topic_ids_are_named_by_what_responses_have_told() -> None:
             )
         ],
     )
-    ask = made(ApiKey.FETCH, 15, frame_of(fetched, 15), b"")
+    ask = exchange_of(ApiKey.FETCH, 15, frame_of(fetched, 15), b"")
     assert [target.topic for target in read(ask, known_topics).targets] == [None]
     topic = MetadataResponseTopic(error_code=0, name="orders", topic_id=topic_id, partitions=[])
     response = response_frame(MetadataResponse(brokers=[], topics=[topic]), 12)
-    read(made(ApiKey.METADATA, 12, raw(3, 12), response), known_topics)
+    read(exchange_of(ApiKey.METADATA, 12, raw(3, 12), response), known_topics)
     assert [(target.topic, target.partition) for target in read(ask, known_topics).targets] == [("orders", 3)]
     assert "orders-3" in line_of(read(ask, known_topics))
 
@@ -112,7 +112,7 @@ def test_topic_ids_are_named_by_what_responses_have_told() -> None:
 )
 def test_unknown_apis_and_versions_are_bytes(api_key: int, version: int, name: str) -> None:
     request, response = raw(api_key, version, b"\0\1" * MAX_SHOWN_BYTES), b"\0\0\0\1\xff\xfe"
-    document = json.loads(json_of(read(made(api_key, version, request, response), KnownTopics())))
+    document = json.loads(json_of(read(exchange_of(api_key, version, request, response), KnownTopics())))
     assert (document["api"], document["version"], document["clientId"], document["request"]) == (
         name,
         version,
@@ -125,7 +125,7 @@ def test_unknown_apis_and_versions_are_bytes(api_key: int, version: int, name: s
 
 def test_an_api_versions_that_the_broker_does_not_know_is_answered_in_version_0() -> None:
     response = struct.pack(">ihi", 1, 35, 1) + struct.pack(">hhh", 18, 0, 3)
-    document = json.loads(json_of(read(made(18, 4, raw(18, 4, b"\0\1\1\0"), response), KnownTopics())))
+    document = json.loads(json_of(read(exchange_of(18, 4, raw(18, 4, b"\0\1\1\0"), response), KnownTopics())))
     assert document["errors"] == ["UNSUPPORTED_VERSION"]
     assert document["response"]["apiKeys"] == [{"apiKey": 18, "minVersion": 0, "maxVersion": 3}]
 
@@ -202,14 +202,14 @@ SECRET = b"hunter2 is the secret"
 def test_secrets_are_masked(request_frame: bytes, response: bytes) -> None:
     key, version = struct.unpack_from(">hh", request_frame)
     assert SECRET in request_frame + response
-    reading = read(made(key, version, request_frame, response), KnownTopics())
+    reading = read(exchange_of(key, version, request_frame, response), KnownTopics())
     for text in (json_of(reading), line_of(reading)):
         assert SECRET.decode() not in text
         assert SECRET.hex() not in text
 
 
 def test_tokens_are_masked() -> None:
-    exchange = made(-1, -1, SECRET, SECRET)
+    exchange = exchange_of(-1, -1, SECRET, SECRET)
     exchange.kind = Kind.TOKEN
     document = json.loads(json_of(read(exchange, KnownTopics())))
     assert document["api"] == "SASL token"
@@ -218,14 +218,14 @@ def test_tokens_are_masked() -> None:
 
 def test_a_line_tells_what_when_and_how_long() -> None:
     beat = HeartbeatRequest(group_id="billing", generation_id=1, member_id="m")
-    exchange = made(ApiKey.HEARTBEAT, 3, frame_of(beat, 3), response_frame(HeartbeatResponse(error_code=25), 3))
+    exchange = exchange_of(ApiKey.HEARTBEAT, 3, frame_of(beat, 3), response_frame(HeartbeatResponse(error_code=25), 3))
     exchange.began, exchange.ended_ms = (0, 10.0), 12.25
     words = line_of(read(exchange, KnownTopics())).split()
     assert words[1:9] == ["test", "127.0.0.1:50000", "Heartbeat", "v3", "group", "billing", "UNKNOWN_MEMBER_ID", "2.2"]
     assert words[9:] == [f"{exchange.bytes_in}/{exchange.bytes_out}"]
 
 
-class _Full(io.StringIO):
+class _FullFile(io.StringIO):
     """A file on a full disk."""
 
     def write(self, text: str, /) -> int:
@@ -234,7 +234,7 @@ class _Full(io.StringIO):
 
 def test_an_output_that_fails_is_told_of_once() -> None:
     failures: list[OSError] = []
-    output = Output(_Full(), failures.append)
+    output = Output(_FullFile(), failures.append)
     assert output.write("one")
     assert output.write("two")
     output.close()

@@ -15,7 +15,7 @@ CUTS = st.lists(st.integers(1, 30), min_size=1, max_size=12)
 MAX_KEPT_BYTES = 20
 
 
-class Seen:
+class RecordingConversation:
     """A conversation that records its frames and holds those with an even length."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
 
 @given(FRAMES, CUTS)
 def test_requests_are_found_however_they_are_cut(frames: list[bytes], cuts: list[int]) -> None:
-    conversation: Any = Seen()
+    conversation: Any = RecordingConversation()
     stream = RequestStream(conversation, MAX_KEPT_BYTES)
     for piece in pieces(b"".join(map(with_length, frames)), cuts):
         stream.feed(piece)
@@ -56,7 +56,7 @@ def test_requests_are_found_however_they_are_cut(frames: list[bytes], cuts: list
 
 @given(FRAMES, CUTS)
 def test_responses_pass_in_order_and_held_ones_pass_changed(frames: list[bytes], cuts: list[int]) -> None:
-    conversation: Any = Seen()
+    conversation: Any = RecordingConversation()
     stream = ResponseStream(conversation, MAX_KEPT_BYTES)
     passed = b"".join(b"".join(stream.feed(piece)) for piece in pieces(b"".join(map(with_length, frames)), cuts))
     assert passed == b"".join(
@@ -74,7 +74,7 @@ def test_what_is_not_kafkas_protocol_passes_as_it_is(
 ) -> None:
     odd = [frame + b"x" * (len(frame) % 2 == 0) for frame in frames]
     data = b"".join(map(with_length, odd)) + struct.pack(">i", length) + rest
-    conversation: Any = Seen()
+    conversation: Any = RecordingConversation()
     requests, responses = RequestStream(conversation, MAX_KEPT_BYTES), ResponseStream(conversation, MAX_KEPT_BYTES)
     passed = b""
     for piece in pieces(data, cuts):
@@ -87,7 +87,7 @@ def test_what_is_not_kafkas_protocol_passes_as_it_is(
 
 
 def test_a_large_response_is_not_kept_back_and_a_large_request_not_kept() -> None:
-    conversation: Any = Seen()
+    conversation: Any = RecordingConversation()
     stream = ResponseStream(conversation, MAX_KEPT_BYTES)
     assert stream.feed(struct.pack(">ii", 1 << 30 | 1, 7)) == [struct.pack(">ii", 1 << 30 | 1, 7)]
     assert stream.feed(b"x" * 1000) == [b"x" * 1000]
