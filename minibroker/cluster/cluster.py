@@ -149,7 +149,8 @@ class Cluster:
         if leader in partition.replicas:
             partition.leader = self.nodes[leader]
         assert partition.leader is not None
-        previous_leader = self.first.id if replicas is None else leader  # It led alone if no replicas were saved.
+        # A partition without saved replicas had only one, on the first node.
+        previous_leader = self.first.id if replicas is None else leader
         partition.leader_epoch = max(self.first_epoch, epoch if partition.leader.id == previous_leader else epoch + 1)
 
     def raise_first_epoch(self) -> None:

@@ -208,7 +208,7 @@ class FetchSessionCache:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._sessions: dict[int, FetchSession] = {}  # least recently used first
+        self._sessions: dict[int, FetchSession] = {}  # The least recently used session is first.
 
     def __len__(self) -> int:
         return len(self._sessions)

@@ -43,7 +43,7 @@ class WriteGroup:
         self._staged: dict[Log, list[PartitionProduceResponse]] = {}
 
     def stage(self, log: Log, response: PartitionProduceResponse) -> None:
-        """Register the response for a staged batch. It claims success."""
+        """Register the response for a staged batch, which already reports success."""
         responses = self._staged.get(log)
         if responses is None:
             self._staged[log] = [response]
