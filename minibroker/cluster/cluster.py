@@ -289,7 +289,10 @@ class Cluster:
             self._choose_controller(node)
         for partition in self._partitions():
             if node_id in partition.replicas:
-                self._handle_replica_up(partition)
+                if partition.leader is None:
+                    self._set_leader(partition, self._next_leader(partition))
+                else:
+                    self._fill_isr(partition)
                 partition.topic.changed()
         self.save_leaders()
         self._notify_moved()
@@ -324,13 +327,6 @@ class Cluster:
             leader = candidates[0]
             partition.set_isr((leader.id,))
         return leader
-
-    def _handle_replica_up(self, partition: Partition) -> None:
-        """Return a restarted node to the ISR, and elect a leader if there is none."""
-        if partition.leader is None:
-            self._set_leader(partition, self._next_leader(partition))
-        else:
-            self._fill_isr(partition)
 
     def _fill_isr(self, partition: Partition) -> None:
         """Add all running replicas to the ISR of a partition with a leader, since they share its log."""

@@ -203,26 +203,17 @@ class Partition:
         # As in Kafka, no more replicas are required than exist (`Partition.effectiveMinIsr`).
         self.is_under_min_isr = len(self.isr) < min(self.topic.min_insync_replicas, len(self.replicas))
 
-    def epoch_error(self, epoch: int) -> ErrorCode:
-        """Return the error for a client's leader epoch (KIP-320). Without an epoch (-1) it is NONE."""
-        if epoch in (self.leader_epoch, -1):
-            return ErrorCode.NONE
-        return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
-
     def access_error(self, node: Node, epoch: int = -1, *, leader_only: bool = True) -> ErrorCode:
-        """Return the error for a client of `node` with this leader epoch (`Partition.getLocalLog`).
+        """Return the error for a client of `node` with this leader epoch (`Partition.getLocalLog`, KIP-320).
 
-        It is NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NONE. Without `leader_only` any
-        replica may serve the client.
+        It is NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NONE. An epoch of -1 is not checked.
+        Without `leader_only` any replica may serve the client.
         """
         if node.id not in self.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        error = self.epoch_error(epoch)
-        if error:
-            return error
-        if leader_only and self.leader is not node:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NONE
+        if epoch not in (self.leader_epoch, -1):
+            return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_only and self.leader is not node else ErrorCode.NONE
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest leader epoch up to `epoch`, and its end offset, or -1 for both if it is unknown."""

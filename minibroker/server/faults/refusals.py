@@ -44,7 +44,8 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
     if key is ApiKey.METADATA:
         return _refuse_metadata(fault, request, call)
     if key is ApiKey.FETCH and fault.is_partial:
-        return _refuse_fetched(fault, request, targets, call)
+        served = serve(replace(request, max_wait_ms=0), call)  # Like Kafka, answer immediately if there is an error.
+        return then(served, partial(_with_refused_partitions, fault, request, targets, call))
     make = partial_error_answer if fault.is_partial else error_answer
     refused_targets = [candidate for candidate in targets if fault.applies_to(candidate)]
     if len(refused_targets) == len(targets):
@@ -99,12 +100,6 @@ def _without_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool
                 for partition in topic.partitions
             ]
     return response, has_partition
-
-
-def _refuse_fetched(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) -> Any:
-    """Refuse partitions of a fetch. Like Kafka, answer immediately if there is an error."""
-    served = serve(replace(request, max_wait_ms=0), call)
-    return then(served, partial(_with_refused_partitions, fault, request, targets, call))
 
 
 def _with_refused_partitions(

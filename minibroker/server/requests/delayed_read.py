@@ -64,11 +64,8 @@ class DelayedRead(DelayedResponse):
 
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None
-        if timer is not None:
-            self._clean_up(timer)
-
-    def _clean_up(self, timer: Timer) -> None:
-        """Cancel the timer, which is already detached, and remove all listeners."""
+        if timer is None:
+            return
         timer.cancel()
         # A log may have thousands of delayed fetches, and a stale listener would be called forever.
         for log in self._logs:
