@@ -343,6 +343,12 @@ class Harness:
         return only_partition(self.fetch((topic, partition, offset), **fields))
 
 
+def create_request(*names: str, partitions: int = 1) -> CreateTopicsRequest:
+    """Return a request to create topics."""
+    topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=topics)
+
+
 def produce_request(
     records: bytes | bytearray | None, topic: str = "t", partition: int = 0, *, acks: int = -1
 ) -> ProduceRequest:

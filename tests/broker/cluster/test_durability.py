@@ -13,11 +13,10 @@ from minibroker.cluster.durability import Durability
 from minibroker.cluster.metadata_file import MetadataFile
 from minibroker_protocol.messages.acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.transactions import InitProducerIdRequest
 from minibroker_storage.data_directory.names import TopicsFileError
 from tests.broker.cluster.sick_disk import SickDisk
-from tests.broker.harness import Harness, Pending, batch
+from tests.broker.harness import Harness, Pending, batch, create_request
 
 STORAGE_ERROR, TOPIC_ALREADY_EXISTS = 56, 36
 TOPICS, CLUSTER = "minibroker-topics.json", "minibroker-cluster.json"
@@ -61,16 +60,12 @@ def threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Threads:
     return Threads(harness, monkeypatch)
 
 
-def creation(name: str) -> CreateTopicsRequest:
-    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
-
-
 def test_topics_acls_and_producer_ids_are_forced_to_disk_with_their_directory(
     tmp_path: Path, synced: list[str]
 ) -> None:
     harness = Harness(str(tmp_path / "data"), ACLS)
     synced.clear()
-    harness.ask(creation("a"), 7)
+    harness.ask(create_request("a"), 7)
     assert synced == [TOPICS, "data"]
     rule = AclCreation(
         resource_type=2, resource_name="a", resource_pattern_type=3, principal="User:m", host="*", operation=2,
@@ -92,7 +87,7 @@ def test_nothing_is_forced_to_disk_for_a_temporary_directory(synced: list[str]) 
     directory = temporary.make()
     try:
         harness = Harness(directory)
-        harness.ask(creation("a"), 7)
+        harness.ask(create_request("a"), 7)
         harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4)
         harness.services.close(keep=False)
         assert synced == []
@@ -102,10 +97,10 @@ def test_nothing_is_forced_to_disk_for_a_temporary_directory(synced: list[str]) 
 
 
 def test_an_answer_waits_for_the_disk_and_others_share_the_next_round(harness: Harness, threads: Threads) -> None:
-    first = harness.send(creation("a"), 7)
+    first = harness.send(create_request("a"), 7)
     assert isinstance(first, Pending)
     assert not first.is_answered
-    second, third = harness.send(creation("b"), 7), harness.send(creation("c"), 7)
+    second, third = harness.send(create_request("b"), 7), harness.send(create_request("c"), 7)
     assert harness.ask(MetadataRequest(topics=None), 9).topics  # Reads do not wait.
     threads.run()
     assert (first.is_answered, second.is_answered, third.is_answered) == (True, False, False)
@@ -116,7 +111,7 @@ def test_an_answer_waits_for_the_disk_and_others_share_the_next_round(harness: H
 
 
 def test_the_answer_to_a_client_that_has_gone_is_forgotten(harness: Harness, threads: Threads) -> None:
-    pending = harness.send(creation("a"), 7)
+    pending = harness.send(create_request("a"), 7)
     pending.cancel()
     threads.run()
     assert not pending.is_answered
@@ -126,7 +121,7 @@ def test_a_change_whose_fsync_fails_is_refused_and_the_next_one_is_on_disk_with_
     harness: Harness, threads: Threads, sick: SickDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = os.path.join(harness.data_dir, TOPICS)
-    first, second = harness.send(creation("a"), 7), harness.send(creation("b"), 7)
+    first, second = harness.send(create_request("a"), 7), harness.send(create_request("b"), 7)
     sick.is_sick = True
     threads.run()
     assert [topic.error_code for topic in first.response.topics] == [STORAGE_ERROR]
@@ -138,7 +133,9 @@ def test_a_change_whose_fsync_fails_is_refused_and_the_next_one_is_on_disk_with_
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert line.startswith(f"{path} cannot be forced to disk: [Errno 5] Input/output error")
     sick.is_sick = False
-    third = harness.send(creation("a"), 7)  # This changes nothing, but must not report a topic that is not on disk.
+    third = harness.send(
+        create_request("a"), 7
+    )  # This changes nothing, but must not report a topic that is not on disk.
     assert not third.is_answered
     threads.run()
     assert [topic.error_code for topic in third.response.topics] == [TOPIC_ALREADY_EXISTS]
@@ -150,7 +147,7 @@ def test_a_change_whose_fsync_fails_is_refused_and_the_next_one_is_on_disk_with_
 
 def test_a_stop_writes_a_new_file_where_an_fsync_has_failed(harness: Harness, sick: SickDisk) -> None:
     sick.is_sick = True
-    pending = harness.send(creation("a"), 7)
+    pending = harness.send(create_request("a"), 7)
     assert pending.response.topics[0].error_code == STORAGE_ERROR
     sick.is_sick = False
     harness.close()
@@ -291,7 +288,7 @@ def test_an_empty_directory_that_a_crash_has_left_does_not_take_a_topics_name(ha
     harness.create("a")
     Path(harness.data_dir, "b-0").mkdir()
     Path(harness.data_dir, "b-0", "notes").touch()
-    (refused,) = harness.ask(creation("b"), 7).topics
+    (refused,) = harness.ask(create_request("b"), 7).topics
     assert refused.error_code == 56
     assert os.listdir(Path(harness.data_dir, "b-0")) == ["notes"]
 

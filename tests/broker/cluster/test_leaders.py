@@ -10,11 +10,6 @@ from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import metadata as api
-from minibroker_protocol.messages.configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementallyAlteredConfig,
-    IncrementallyAlteredResource,
-)
 from minibroker_protocol.messages.describe_transactions import DescribeProducersRequest, TopicRequest
 from minibroker_protocol.messages.log_offsets import (
     DeleteRecordsPartition,
@@ -29,6 +24,7 @@ from minibroker_protocol.messages.transactions import WritableTxnMarker, Writabl
 from minibroker_protocol.records.header import read_header
 from tests.broker.cluster.conftest import MakeCluster
 from tests.broker.cluster.nodes import NODES, at, create, described, leader, metadata, others, partition, stop
+from tests.broker.config.configs import OK, put
 from tests.broker.harness import (
     ADVERTISED,
     Harness,
@@ -240,10 +236,7 @@ def test_a_partition_without_a_leader_gets_one_when_unclean_elections_are_allowe
     stop(cluster, 1, 2, 3)
     cluster.core.cluster.start_node(1)
     assert leader(cluster) == -1
-    value = IncrementallyAlteredConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
-    resource = IncrementallyAlteredResource(resource_type=kind, resource_name=name, configs=[value])
-    response = at(cluster, 1).ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
-    assert response.responses[0].error_code == 0
+    assert put(at(cluster, 1), kind, name, "unclean.leader.election.enable", "true") == OK
     assert (leader(cluster), partition(cluster).isr) == (1, (1,))
 
 

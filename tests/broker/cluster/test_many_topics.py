@@ -15,16 +15,14 @@ from minibroker.config import BrokerConfig, TopicConfig
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from minibroker_protocol.messages.topics import (
-    CreatableTopic,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
-    CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
 )
 from minibroker_storage.data_directory.names import topics_file_line
 from tests.broker.config.configs import TOPIC
-from tests.broker.harness import Harness
+from tests.broker.harness import Harness, create_request
 
 FILE = "minibroker-topics.json"
 NAMES = [f"n-{number}" for number in range(20)]
@@ -45,8 +43,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def create(harness: Harness, partitions: int = 1) -> None:
-    topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in NAMES]
-    answer = harness.ask(CreateTopicsRequest(topics=topics), 7)
+    answer = harness.ask(create_request(*NAMES, partitions=partitions), 7)
     assert [topic.error_code for topic in answer.topics] == [0] * len(NAMES)
 
 
@@ -112,8 +109,7 @@ def test_a_file_in_the_place_of_a_directory_takes_all_back(harness: Harness) -> 
     os.mkdir(f"{harness.data_dir}/t-1")
     os.mkdir(f"{harness.data_dir}/t-2")
     Path(harness.data_dir, "t-2", "file").write_text("in the way")
-    topics = [CreatableTopic(name=name, num_partitions=3, replication_factor=1) for name in ("newer", "new")]
-    answer = harness.ask(CreateTopicsRequest(topics=topics), 7)
+    answer = harness.ask(create_request("newer", "new", partitions=3), 7)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     growths = [CreatePartitionsTopic(name="t", count=3, assignments=None)]
     answer = harness.ask(CreatePartitionsRequest(topics=growths, timeout_ms=20_000), 2)

@@ -13,13 +13,11 @@ from minibroker_protocol.messages.log_dirs import DescribeLogDirsRequest
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.topics import (
-    CreatableTopic,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
-    CreateTopicsRequest,
 )
 from minibroker_storage.layout import LOG_SUFFIX, PARTITION_METADATA, file_name
-from tests.broker.harness import Harness, batch, values_in
+from tests.broker.harness import Harness, batch, create_request, values_in
 
 LOG = file_name(0, LOG_SUFFIX)
 
@@ -185,8 +183,7 @@ def test_something_in_the_place_of_a_directory_refuses_records(new: Harness) -> 
 def test_something_in_the_place_of_a_directory_refuses_the_topic(harness: Harness) -> None:
     Path(harness.data_dir, "new-1").mkdir()
     Path(harness.data_dir, "new-1", "README").write_text("mine")
-    request = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=3, replication_factor=1)])
-    assert harness.ask(request, 7).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert harness.ask(create_request("new", partitions=3), 7).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert Path(harness.data_dir, "new-1", "README").read_text() == "mine"
     harness.restart()
     assert harness.core.topics.get("new") is None

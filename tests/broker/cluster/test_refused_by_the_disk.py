@@ -19,9 +19,6 @@ from minibroker_protocol.messages.cluster import FeatureUpdateKey, UpdateFeature
 from minibroker_protocol.messages.configs import AlterableConfig as OldConfig
 from minibroker_protocol.messages.configs import (
     AlterConfigsRequest,
-    IncrementalAlterConfigsRequest,
-    IncrementallyAlteredConfig,
-    IncrementallyAlteredResource,
 )
 from minibroker_protocol.messages.configs import AlterConfigsResource as OldResource
 from minibroker_protocol.messages.delegation_tokens import (
@@ -38,16 +35,15 @@ from minibroker_protocol.messages.reassignments import (
 )
 from minibroker_protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from minibroker_protocol.messages.topics import (
-    CreatableTopic,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
-    CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
 )
 from tests.broker.cluster.nodes import create as create_topic
 from tests.broker.cluster.sick_disk import SickDisk
-from tests.broker.harness import Harness, Pending
+from tests.broker.config.configs import SET, TOPIC, change_request
+from tests.broker.harness import Harness, Pending, create_request
 from tests.broker.quotas.asking import alter_request
 from tests.broker.security.tokens import SECRET, call_of, create
 
@@ -67,25 +63,13 @@ _ACLS: Final = DeleteAclsFilter(
 )  # fmt: skip
 _FEATURE: Final = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=2)
 CHANGES: Final[list[tuple[Any, int]]] = [
-    (CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]), 7),
+    (create_request("new"), 7),
     (
         CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=20_000),
         3,
     ),
     (DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=20_000), 6),
-    (
-        IncrementalAlterConfigsRequest(
-            resources=[
-                IncrementallyAlteredResource(
-                    resource_type=2,
-                    resource_name="t",
-                    configs=[IncrementallyAlteredConfig(name="retention.ms", config_operation=0, value="1")],
-                )
-            ],
-            validate_only=False,
-        ),
-        1,
-    ),
+    (change_request(TOPIC, "t", (SET, "retention.ms", "1")), 1),
     (
         AlterConfigsRequest(
             resources=[
@@ -109,10 +93,7 @@ CHANGES: Final[list[tuple[Any, int]]] = [
         ),
         0,
     ),
-    (
-        UpdateFeaturesRequest(feature_updates=[_FEATURE]),
-        2,
-    ),
+    (UpdateFeaturesRequest(feature_updates=[_FEATURE]), 2),
     (ElectLeadersRequest(election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=[0])]), 2),
     (
         AlterPartitionReassignmentsRequest(
@@ -156,8 +137,7 @@ def test_a_change_whose_fsync_fails_is_answered_storage_error(
     assert isinstance(pending, Pending)
     assert codes(pending.response) == {CODE}
     sick.is_sick = False
-    following = CreateTopicsRequest(topics=[CreatableTopic(name="u", num_partitions=1, replication_factor=1)])
-    assert codes(harness.ask(following, 7)) == {0}
+    assert codes(harness.ask(create_request("u"), 7)) == {0}
     assert not harness.core.durability.is_behind
 
 

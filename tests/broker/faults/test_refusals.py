@@ -28,14 +28,12 @@ from minibroker_protocol.messages.offsets import (
 )
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
 )
 from minibroker_protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from tests.broker.faults.tapped import Tapped
-from tests.broker.harness import batch, fetch_request, produce_request
+from tests.broker.harness import batch, create_request, fetch_request, produce_request
 from tests.protocol.message_strategies import message_class, messages
 from tests.sweeps import few_examples
 
@@ -233,8 +231,7 @@ def test_one_group_of_several_fails(tapped: Tapped) -> None:
 
 def test_one_topic_of_several_is_not_created(tapped: Tapped) -> None:
     tapped.fault(api="CreateTopics", topic="b", error="POLICY_VIOLATION")
-    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abc"]
-    response = tapped.ask(CreateTopicsRequest(topics=topics), 7)
+    response = tapped.ask(create_request("a", "b", "c"), 7)
     assert {topic.name: topic.error_code for topic in response.topics} == {
         "a": 0,
         "b": ErrorCode.POLICY_VIOLATION,

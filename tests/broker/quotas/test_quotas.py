@@ -12,14 +12,13 @@ from minibroker.server.quotas.rates import Rate, TokenBucket
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.topics import (
-    CreatableTopic,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
 from tests.broker.coordinators.share_partitions.members import ACCEPT, ShareMember, acquired, begin
-from tests.broker.harness import Harness, batch, fetch_request, produce_request
+from tests.broker.harness import Harness, batch, create_request, fetch_request, produce_request
 from tests.broker.quotas.asking import Metered, set_quota
 
 RECORDS = batch(b"x" * 20_000)
@@ -148,8 +147,7 @@ def test_a_client_that_makes_too_many_partitions_is_refused(harness: Harness) ->
     client = Metered(harness)
 
     def create(name: str, version: int) -> tuple[int, int, int]:
-        topic = CreatableTopic(name=name, num_partitions=12, replication_factor=1, assignments=[], configs=[])
-        response, muted = client.ask(CreateTopicsRequest(topics=[topic]), version)
+        response, muted = client.ask(create_request(name, partitions=12), version)
         return response.topics[0].error_code, response.throttle_time_ms, muted
 
     assert create("one", 7) == (ErrorCode.NONE, 0, 0)

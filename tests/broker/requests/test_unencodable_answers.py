@@ -10,26 +10,15 @@ from minibroker import Broker
 from minibroker.cluster.routing.outcomes import Answer
 from minibroker.server.requests.dispatch import UnencodableAnswerError, call_of, encode_answers
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementallyAlteredConfig,
-    IncrementallyAlteredResource,
-)
 from minibroker_protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from minibroker_protocol.messages.metadata import MetadataRequest
-from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.broker.harness import Harness, frame_of, response_of
+from tests.broker.config.configs import APPEND, TOPIC, change_request, describe_request
+from tests.broker.harness import Harness, create_request, frame_of, response_of
 from tests.broker.socket_client import SocketClient, framed
 
 PING = MetadataRequest(topics=[])
 KEY = "leader.replication.throttled.replicas"
-TOPIC = 2
-APPEND = 2
-DESCRIBE = DescribeConfigsRequest(
-    resources=[DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=[KEY])]
-)
+DESCRIBE = describe_request(TOPIC, "t", KEY)
 LONGEST = 32_767
 
 
@@ -43,12 +32,7 @@ def grow_a_value_beyond_what_text_can_be(client: SocketClient) -> None:
     """Append to a list until it exceeds the protocol's text limit, with requests that are below the limit."""
     for first in (10_000, 20_000):
         value = ",".join(f"{number}:0" for number in range(first, first + 3000))
-        resource = IncrementallyAlteredResource(
-            resource_type=TOPIC,
-            resource_name="t",
-            configs=[IncrementallyAlteredConfig(name=KEY, config_operation=APPEND, value=value)],
-        )
-        answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        answer = client.ask(change_request(TOPIC, "t", (APPEND, KEY, value)), 1)
         assert answer.responses[0].error_code == 0
 
 
@@ -91,11 +75,8 @@ def test_an_answer_that_a_fault_holds_costs_its_connection_too(damage: Any, capl
 @pytest.mark.parametrize("version", [4, 7])
 @pytest.mark.parametrize("name", ["x" * (LONGEST - 7), "\N{EURO SIGN}" * 10_920])
 def test_an_error_message_that_repeats_a_long_name_is_cut(served: Broker, version: int, name: str) -> None:
-    request = CreateTopicsRequest(
-        topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=1000
-    )
     with SocketClient(served.address) as client:
-        (topic,) = client.ask(request, version).topics
+        (topic,) = client.ask(create_request(name), version).topics
         assert (topic.name, topic.error_code) == (name, ErrorCode.INVALID_TOPIC_EXCEPTION)
         assert LONGEST - 3 <= len(topic.error_message.encode()) <= LONGEST
         assert topic.error_message.endswith("...")

@@ -12,8 +12,7 @@ from minibroker import Broker
 from minibroker.cluster.routing.slices import Slices, Steps, Work, drain
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.broker.harness import Harness, Pending, batch, fetch_request, produce_request, values_in
+from tests.broker.harness import Harness, Pending, batch, create_request, fetch_request, produce_request, values_in
 from tests.broker.socket_client import SocketClient
 
 MANY = 2500
@@ -204,15 +203,14 @@ def test_others_are_served_while_a_large_request_is(served: Broker) -> None:
 
 
 def test_a_client_that_goes_while_its_request_is_served_leaves_nothing_undone(served: Broker) -> None:
-    topics = [CreatableTopic(name=f"made-{number}", num_partitions=1, replication_factor=1) for number in range(50)]
+    created = {f"made-{number}" for number in range(50)}
     with SocketClient(served.address) as leaving:
-        leaving.send(CreateTopicsRequest(topics=topics), 7)
+        leaving.send(create_request(*created), 7)
     with SocketClient(served.address) as client:
         # Requests that change the cluster are served in order.
-        last = CreatableTopic(name="last", num_partitions=1, replication_factor=1)
-        assert client.ask(CreateTopicsRequest(topics=[last]), 7).topics[0].error_code == 0
+        assert client.ask(create_request("last"), 7).topics[0].error_code == 0
         names = {topic.name for topic in client.ask(MetadataRequest(topics=None), 12).topics}
-    assert {"last", *(topic.name for topic in topics)} <= names
+    assert {"last", *created} <= names
 
 
 def test_a_request_of_too_many_elements_closes_its_connection(caplog: pytest.LogCaptureFixture) -> None:

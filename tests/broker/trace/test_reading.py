@@ -19,11 +19,6 @@ from minibroker_lab.trace.lines import MAX_WAITING, LineWriter, Output, json_of,
 from minibroker_lab.trace.reading import MAX_SHOWN_BYTES, KnownTopics, read
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
-from minibroker_protocol.messages.configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementallyAlteredConfig,
-    IncrementallyAlteredResource,
-)
 from minibroker_protocol.messages.delegation_tokens import CreateDelegationTokenResponse
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
@@ -31,6 +26,7 @@ from minibroker_protocol.messages.metadata import MetadataResponse, MetadataResp
 from minibroker_protocol.messages.sasl import SaslAuthenticateRequest
 from minibroker_protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from minibroker_protocol.schema import schema_of
+from tests.broker.config.configs import BROKER, SET, change_request
 from tests.broker.harness import frame_of
 from tests.broker.socket_client import framed
 from tests.protocol.message_strategies import message_class, messages
@@ -155,24 +151,7 @@ SECRET = b"hunter2 is the secret"
             b"",
         ),
         *(
-            (
-                frame_of(
-                    IncrementalAlterConfigsRequest(
-                        resources=[
-                            IncrementallyAlteredResource(
-                                resource_type=4,
-                                resource_name="",
-                                configs=[
-                                    IncrementallyAlteredConfig(name=key, config_operation=0, value=SECRET.decode())
-                                ],
-                            )
-                        ],
-                        validate_only=False,
-                    ),
-                    1,
-                ),
-                b"",
-            )
+            (frame_of(change_request(BROKER, "", (SET, key, SECRET.decode())), 1), b"")
             for key in (
                 "listener.name.internal.ssl.keystore.password",
                 "listener.name.a.scram-sha-256.sasl.jaas.config",
