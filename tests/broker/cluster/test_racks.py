@@ -9,7 +9,6 @@ import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.cluster import DescribeClusterRequest
-from minibroker_protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from minibroker_protocol.messages.fetch import PartitionData
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.reassignments import (
@@ -19,11 +18,11 @@ from minibroker_protocol.messages.reassignments import (
 )
 from minibroker_protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from tests.broker.cluster.nodes import at, coordinator, create, described, metadata, partition
+from tests.broker.config.configs import BROKER, value
 from tests.broker.coordinators.groups.consumers import Consumers
 from tests.broker.harness import Harness, Pending, batch, fetch_request, only_partition
 
 SELECTOR = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
-BROKER = 4
 
 
 @pytest.fixture
@@ -47,11 +46,7 @@ def test_clients_see_the_rack_of_each_broker(cluster: Harness) -> None:
     described_cluster = cluster.ask(DescribeClusterRequest(include_cluster_authorized_operations=False), 1)
     assert [node.rack for node in described_cluster.brokers] == ["a", "b", "c"]
     for node_id, rack in enumerate("abc", 1):
-        resource = DescribeConfigsResource(
-            resource_type=BROKER, resource_name=str(node_id), configuration_keys=["broker.rack"]
-        )
-        (result,) = at(cluster, node_id).ask(DescribeConfigsRequest(resources=[resource]), 4).results
-        assert [row.value for row in result.configs] == [rack]
+        assert value(at(cluster, node_id), BROKER, str(node_id), "broker.rack") == rack
 
 
 def test_a_broker_without_a_rack_of_its_own_has_the_one_that_is_configured_for_all(tmp_path: Path) -> None:
