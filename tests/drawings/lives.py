@@ -102,12 +102,12 @@ class _Classic:
 
     def say(self, who: str, words: str, answer: Any) -> Any:
         code = ErrorCode(answer.error_code).name
-        known = [code] if answer.error_code else []
+        outcome = [code] if answer.error_code else []
         if words == "JoinGroup" and not answer.error_code:
-            known = [f"generation {answer.generation_id}" + (", you lead" if answer.members else "")]
+            outcome = [f"generation {answer.generation_id}" + (", you lead" if answer.members else "")]
         if words == "SyncGroup" and not answer.error_code:
-            known = [f"assignment {bytes(answer.assignment).decode()}"]
-        self.lanes.step(_COORDINATOR, who, ", ".join(known) or code, refused=bool(answer.error_code))
+            outcome = [f"assignment {bytes(answer.assignment).decode()}"]
+        self.lanes.step(_COORDINATOR, who, ", ".join(outcome) or code, refused=bool(answer.error_code))
         return answer
 
     def state(self) -> str:
@@ -159,8 +159,10 @@ def consumer_rebalance() -> Drawing:
             state = f"{described.group_state}, epoch {described.group_epoch}"
             lanes.step(who, _COORDINATOR, words, state)
             epochs[who] = answer.member_epoch
-            given = group.given(answer)
-            words = f"epoch {answer.member_epoch}" + ("" if given is None else f", assignment {_indexes(given)}")
+            assignment = group.given(answer)
+            words = f"epoch {answer.member_epoch}" + (
+                "" if assignment is None else f", assignment {_indexes(assignment)}"
+            )
             lanes.step(_COORDINATOR, who, words)
 
         beat(_FIRST)

@@ -29,7 +29,7 @@ def rows() -> list[Row]:
 
     The table has the label, the unit, the figures of minibroker, Kafka and kfake, and whether more or less is better.
     """
-    found: list[Row] = []
+    figures: list[Row] = []
     for line in (ROOT / _PAGE).read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) != 6 or cells[5] not in {"less", "more"}:
@@ -38,8 +38,8 @@ def rows() -> list[Row]:
         assert ours is not None, line
         sign = 1 if cells[5] == "more" else -1
         ahead = tuple(None if other is None else (ours / other) ** sign for other in others)
-        found.append(Row(f"{cells[0]}, {cells[1]}", ahead))
-    return found
+        figures.append(Row(f"{cells[0]}, {cells[1]}", ahead))
+    return figures
 
 
 def _at(factor: float) -> float:

@@ -44,8 +44,8 @@ def _log(harness: Harness) -> str:
 def _meet(lanes: Lanes, client: str, harness: Harness, api: ApiKey) -> None:
     """Draw the two requests that each client sends first."""
     lanes.step(client, _BROKER, "ApiVersions")
-    (known,) = [api_key for api_key in harness.ask(ApiVersionsRequest(), 0).api_keys if api_key.api_key == api]
-    lanes.step(_BROKER, client, f"{api.name.capitalize()} v{known.min_version} to v{known.max_version}, ...")
+    (versions,) = [api_key for api_key in harness.ask(ApiVersionsRequest(), 0).api_keys if api_key.api_key == api]
+    lanes.step(_BROKER, client, f"{api.name.capitalize()} v{versions.min_version} to v{versions.max_version}, ...")
     lanes.step(client, _BROKER, f"Metadata, topic {_TOPIC}")
     answer = harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name=_TOPIC)]), 12)
     (node,), (topic,) = answer.brokers, answer.topics
@@ -92,12 +92,12 @@ def fetch() -> Drawing:
         _meet(lanes, _CONSUMER, harness, ApiKey.FETCH)
         lanes.step(_CONSUMER, _BROKER, "ListOffsets, earliest", _log(harness))
         partition = ListOffsetsPartition(partition_index=0, timestamp=_EARLIEST)
-        asked = ListOffsetsRequest(topics=[ListOffsetsTopic(name=_TOPIC, partitions=[partition])])
-        (found,) = harness.ask(asked, 6).topics[0].partitions
-        lanes.step(_BROKER, _CONSUMER, f"offset {found.offset}")
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=_TOPIC, partitions=[partition])])
+        (earliest,) = harness.ask(request, 6).topics[0].partitions
+        lanes.step(_BROKER, _CONSUMER, f"offset {earliest.offset}")
 
-        lanes.step(_CONSUMER, _BROKER, f"Fetch from offset {found.offset}, a new session")
-        answer = harness.fetch((_TOPIC, 0, found.offset), session_epoch=0)
+        lanes.step(_CONSUMER, _BROKER, f"Fetch from offset {earliest.offset}, a new session")
+        answer = harness.fetch((_TOPIC, 0, earliest.offset), session_epoch=0)
         session, epoch = answer.session_id, 1
         assert session
         position = _received(lanes, answer)
@@ -128,8 +128,10 @@ def fetch() -> Drawing:
         lanes.step(_CONSUMER, _BROKER, f"OffsetCommit, group billing, offset {position}")
         committed = OffsetCommitRequestPartition(partition_index=0, committed_offset=position, committed_metadata="")
         topic = OffsetCommitRequestTopic(name=_TOPIC, partitions=[committed])
-        (done,) = harness.ask(OffsetCommitRequest(group_id="billing", topics=[topic]), 8).topics[0].partitions
-        lanes.step(_BROKER, _CONSUMER, ErrorCode(done.error_code).name)
+        (committed_partition,) = (
+            harness.ask(OffsetCommitRequest(group_id="billing", topics=[topic]), 8).topics[0].partitions
+        )
+        lanes.step(_BROKER, _CONSUMER, ErrorCode(committed_partition.error_code).name)
     return lanes.drawing()
 
 

@@ -55,9 +55,9 @@ def test_faults_of_python_have_ids_too_and_ids_are_not_given_twice(control: Cont
 
 def test_requests_are_told_filtered_and_waited_for(control: Control, broker: Broker) -> None:
     send(broker)
-    found = control.post("/requests/wait", {"api": "Produce", "client_id": "wr*", "timeout": PATIENCE_S})["requests"]
+    requests = control.post("/requests/wait", {"api": "Produce", "client_id": "wr*", "timeout": PATIENCE_S})["requests"]
     (only,) = control.get("/requests?api=produce&topic=given&client_id=writer")["requests"]
-    assert [only] == found
+    assert [only] == requests
     assert only["request"]["topicData"][0]["name"] == "given"
     assert only["response"]["responses"][0]["partitionResponses"][0]["errorCode"] == 0
     assert only["duration_ms"] is not None

@@ -114,15 +114,15 @@ def test_a_reset_leaves_the_topics_of_the_start(control: Control, broker: Broker
 
 def test_a_snapshot_brings_records_back_until_it_is_deleted(control: Control, broker: Broker) -> None:
     broker.produce("given", b"kept")
-    taken = control.post("/snapshots", {"name": "seeded"}, 201)
-    assert Path(taken["directory"]).is_dir()
+    snapshot_json = control.post("/snapshots", {"name": "seeded"}, 201)
+    assert Path(snapshot_json["directory"]).is_dir()
     assert control.ask("POST", "/snapshots", {"name": "seeded"}).problem[:2] == (409, "conflict")
     control.post("/reset", status=204)
     control.post("/snapshots/seeded/restore", status=204)
     assert [record.value for record in broker.records("given")] == [b"kept"]
     assert [snapshot["name"] for snapshot in control.get("/snapshots")["snapshots"]] == ["seeded"]
     control.delete("/snapshots/seeded")
-    assert not Path(taken["directory"]).exists()
+    assert not Path(snapshot_json["directory"]).exists()
     gone = control.ask("POST", "/snapshots/seeded/restore")
     assert gone.problem == (404, "not_found", "there is no snapshot 'seeded'; snapshots: none")
 
@@ -164,9 +164,9 @@ def test_what_a_share_group_has_in_flight_is_told_and_measured() -> None:
         from_the_start(broker)
         broker.produce("jobs", b"one")
         (record,) = polled(consumer, 1)
-        (taken,) = control.get("/groups/g/share-partitions")["partitions"]
-        (in_flight,) = taken.pop("in_flight")
-        assert taken == {"topic": "jobs", "partition": 0, "start_offset": 0, "lag": 1, "acquired": 1}
+        (share_partition,) = control.get("/groups/g/share-partitions")["partitions"]
+        (in_flight,) = share_partition.pop("in_flight")
+        assert share_partition == {"topic": "jobs", "partition": 0, "start_offset": 0, "lag": 1, "acquired": 1}
         assert (in_flight["first_offset"], in_flight["state"], in_flight["delivery_count"]) == (0, "ACQUIRED", 1)
         metrics = control.get("/metrics").splitlines()
         for line in (

@@ -16,8 +16,8 @@ def samples(control: Control) -> dict[tuple[str, frozenset[tuple[str, str]]], fl
     }
 
 
-def of(found: dict[tuple[str, frozenset[tuple[str, str]]], float], name: str, **labels: str) -> float:
-    return found[name, frozenset(labels.items())]
+def of(numbers: dict[tuple[str, frozenset[tuple[str, str]]], float], name: str, **labels: str) -> float:
+    return numbers[name, frozenset(labels.items())]
 
 
 def test_it_tells_what_it_is_and_where_clients_connect(control: Control, broker: Broker) -> None:
@@ -42,15 +42,15 @@ def test_records_bytes_and_logs_are_counted_by_topic(control: Control, broker: B
     assert ("kafka_server_brokertopicmetrics_messagesin_total", frozenset({("topic", "given")})) not in before
     broker.produce("given", *[b"x" * 100] * 10, partition=0)
     broker.produce("given", b"x", partition=1)
-    found = samples(control)
-    assert of(found, "kafka_server_brokertopicmetrics_messagesin_total", topic="given") == 11
-    size = of(found, "kafka_log_log_size", topic="given", partition="0")
+    numbers = samples(control)
+    assert of(numbers, "kafka_server_brokertopicmetrics_messagesin_total", topic="given") == 11
+    size = of(numbers, "kafka_log_log_size", topic="given", partition="0")
     assert size > 1000
-    other = of(found, "kafka_log_log_size", topic="given", partition="1")
-    assert of(found, "kafka_server_brokertopicmetrics_bytesin_total", topic="given") == size + other
-    assert of(found, "kafka_log_log_logendoffset", topic="given", partition="0") == 10
-    assert of(found, "kafka_log_log_logstartoffset", topic="given", partition="0") == 0
-    assert of(found, "kafka_log_log_numlogsegments", topic="given", partition="0") == 1
+    second_size = of(numbers, "kafka_log_log_size", topic="given", partition="1")
+    assert of(numbers, "kafka_server_brokertopicmetrics_bytesin_total", topic="given") == size + second_size
+    assert of(numbers, "kafka_log_log_logendoffset", topic="given", partition="0") == 10
+    assert of(numbers, "kafka_log_log_logstartoffset", topic="given", partition="0") == 0
+    assert of(numbers, "kafka_log_log_numlogsegments", topic="given", partition="0") == 1
 
 
 def test_what_was_there_before_the_start_is_not_counted_as_appended() -> None:
@@ -60,24 +60,25 @@ def test_what_was_there_before_the_start_is_not_counted_as_appended() -> None:
         broker.reset()
         broker.restore(snapshot)
         broker.produce("orders", b"3")
-        found = samples(Control(broker.control_url))
-        assert of(found, "kafka_server_brokertopicmetrics_messagesin_total", topic="orders") == 1
-        assert of(found, "kafka_log_log_logendoffset", topic="orders", partition="0") == 3
+        numbers = samples(Control(broker.control_url))
+        assert of(numbers, "kafka_server_brokertopicmetrics_messagesin_total", topic="orders") == 1
+        assert of(numbers, "kafka_log_log_logendoffset", topic="orders", partition="0") == 3
 
 
 def test_brokers_groups_faults_and_requests_are_counted(control: Control, broker: Broker) -> None:
-    found = samples(control)
-    assert of(found, "kafka_controller_kafkacontroller_activebrokercount") == 2
-    assert of(found, "kafka_controller_kafkacontroller_globaltopiccount") == 1
-    assert of(found, "kafka_controller_kafkacontroller_globalpartitioncount") == 2
+    numbers = samples(control)
+    assert of(numbers, "kafka_controller_kafkacontroller_activebrokercount") == 2
+    assert of(numbers, "kafka_controller_kafkacontroller_globaltopiccount") == 1
+    assert of(numbers, "kafka_controller_kafkacontroller_globalpartitioncount") == 2
     for node_id in broker.brokers:
-        assert of(found, "kafka_server_replicamanager_leadercount", broker=str(node_id)) == 1
+        assert of(numbers, "kafka_server_replicamanager_leadercount", broker=str(node_id)) == 1
     controllers = [
-        of(found, "kafka_controller_kafkacontroller_activecontrollercount", broker=str(each)) for each in broker.brokers
+        of(numbers, "kafka_controller_kafkacontroller_activecontrollercount", broker=str(each))
+        for each in broker.brokers
     ]
     assert sorted(controllers) == [0, 1]
-    assert of(found, "kafka_coordinator_group_groupmetadatamanager_numgroups") == 0
-    assert ("minibroker_journal_requests_total", frozenset[tuple[str, str]]()) in found
+    assert of(numbers, "kafka_coordinator_group_groupmetadatamanager_numgroups") == 0
+    assert ("minibroker_journal_requests_total", frozenset[tuple[str, str]]()) in numbers
     broker.faults.add(api="Fetch", delay_ms=1)
     assert of(samples(control), "minibroker_faults_fired_total", api="Fetch", action="delay") == 0
 

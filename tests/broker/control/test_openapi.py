@@ -35,14 +35,14 @@ WITHOUT_A_ROUTE = {
 
 def operations() -> set[str]:
     """Return every public method of `AsyncOperations` and its handles under the name used by routes."""
-    found: set[str] = set()
+    methods: set[str] = set()
     for module in (asynchronous, asynchronous_handles):
         for name, each in inspect.getmembers(module, inspect.isclass):
             if each.__module__ != module.__name__ or name in WITHOUT_METHODS:
                 continue
             prefix = "" if name == "AsyncOperations" else f"{HANDLES[name]}."
-            found |= {f"{prefix}{method}" for method in vars(each) if not method.startswith("_")}
-    return found
+            methods |= {f"{prefix}{method}" for method in vars(each) if not method.startswith("_")}
+    return methods
 
 
 def documented() -> dict[str, Any]:
@@ -61,12 +61,13 @@ def test_everything_that_python_offers_can_be_asked_for() -> None:
 
 
 def test_every_route_is_documented_and_has_an_id_of_its_own() -> None:
-    found = [operation for item in documented()["paths"].values() for operation in item.values()]
-    assert [operation["operationId"] for operation in found if not operation.get("description")] == []
-    ids = [operation["operationId"] for operation in found]
+    documented_operations = [operation for item in documented()["paths"].values() for operation in item.values()]
+    assert [operation["operationId"] for operation in documented_operations if not operation.get("description")] == []
+    ids = [operation["operationId"] for operation in documented_operations]
     assert len(ids) == len(set(ids)) > 35
     assert all(
-        {"4XX", "5XX"} <= operation["responses"].keys() and "422" not in operation["responses"] for operation in found
+        {"4XX", "5XX"} <= operation["responses"].keys() and "422" not in operation["responses"]
+        for operation in documented_operations
     )
 
 

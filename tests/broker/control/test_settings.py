@@ -56,9 +56,9 @@ def guarded() -> Iterator[Control]:
 
 def test_rights_are_given_told_and_forgotten(guarded: Control) -> None:
     rule = {"permission": "deny", "principal": "alice", "operations": ["read"], "topic": "orders", "prefixed": True}
-    made = guarded.post("/acls", rule, 201)
-    assert made == guarded.get("/acls")
-    assert made["acls"] == [
+    rules = guarded.post("/acls", rule, 201)
+    assert rules == guarded.get("/acls")
+    assert rules["acls"] == [
         {
             "resource_type": "TOPIC",
             "resource_name": "orders",
@@ -88,6 +88,6 @@ def test_nobody_has_sent_metrics(control: Control) -> None:
 def test_the_control_plane_has_warnings_in_its_answers(
     control: Control, method: str, path: str, body: Any, warning: str
 ) -> None:
-    (given,) = control.ask(method, path, body).body["warnings"]
-    assert warning in given
+    (message,) = control.ask(method, path, body).body["warnings"]
+    assert warning in message
     assert "warnings" not in control.ask("POST", "/topics/t/records", {"records": [{"value": "x"}]}).body

@@ -22,15 +22,15 @@ def test_topics_are_made_listed_and_deleted(control: Control) -> None:
 def test_topics_are_listed_in_pages_by_name(control: Control) -> None:
     for name in ("c", "a", "b"):
         control.post("/topics", {"name": name}, 201)
-    seen: list[list[str]] = []
+    pages: list[list[str]] = []
     query = "limit=2"
     while True:
         page = control.get(f"/topics?{query}")
-        seen.append([topic["name"] for topic in page["topics"]])
+        pages.append([topic["name"] for topic in page["topics"]])
         if page["next_after"] is None:
             break
         query = f"limit=2&after={page['next_after']}"
-    assert seen == [["a", "b"], ["c", "given"]]
+    assert pages == [["a", "b"], ["c", "given"]]
     assert control.get("/topics?after=b&limit=1")["next_after"] == "c"
     assert control.get("/topics?after=zzz") == {"topics": [], "next_after": None}
     for limit in (0, 1001):
@@ -49,24 +49,24 @@ def test_records_come_in_parts_and_each_of_them_once(control: Control, limit: in
     control.post("/topics/given/records", {"records": sent})
     everything = control.get("/topics/given/records")
     assert everything["next_offsets"] == {}
-    part = control.get(f"/topics/given/records?limit={limit}")
-    found = part["records"]
-    left = dict(part["next_offsets"])
-    while left:
-        partition, start = left.popitem()
-        part = control.get(f"/topics/given/records?partition={partition}&start={start}&limit={limit}")
-        assert 0 < len(part["records"]) <= limit
-        found += part["records"]
-        left |= part["next_offsets"]
-    assert sorted(found, key=lambda each: (each["partition"], each["offset"])) == everything["records"]
+    page = control.get(f"/topics/given/records?limit={limit}")
+    records = page["records"]
+    next_offsets = dict(page["next_offsets"])
+    while next_offsets:
+        partition, start = next_offsets.popitem()
+        page = control.get(f"/topics/given/records?partition={partition}&start={start}&limit={limit}")
+        assert 0 < len(page["records"]) <= limit
+        records += page["records"]
+        next_offsets |= page["next_offsets"]
+    assert sorted(records, key=lambda each: (each["partition"], each["offset"])) == everything["records"]
 
 
 @pytest.mark.slow
 def test_large_records_come_in_smaller_parts(control: Control, broker: Broker) -> None:
     broker.produce("given", *(bytes(900_000) for _ in range(40)), partition=0)
-    part = control.get("/topics/given/records")
-    assert [record["offset"] for record in part["records"]] == list(range(19))
-    assert part["next_offsets"] == {"0": 19}
+    page = control.get("/topics/given/records")
+    assert [record["offset"] for record in page["records"]] == list(range(19))
+    assert page["next_offsets"] == {"0": 19}
 
 
 def test_records_keep_their_bytes_whatever_they_are(control: Control, broker: Broker) -> None:
@@ -118,25 +118,25 @@ def test_headers_keys_and_times_are_as_they_were_sent(control: Control) -> None:
         "partition": 1,
     }
     control.post("/topics/given/records", {"records": [record], "codec": "gzip"})
-    (found,) = control.get("/topics/given/records?partition=1")["records"]
-    assert found["headers"] == [
+    (stored,) = control.get("/topics/given/records?partition=1")["records"]
+    assert stored["headers"] == [
         {"name": "h", "value": "1"},
         {"name": "h", "value": {"base64": "/w=="}},
         {"name": "n", "value": None},
     ]
-    assert (found["key"], found["value"], found["timestamp"], found["codec"]) == ("a", None, 5, "gzip")
+    assert (stored["key"], stored["value"], stored["timestamp"], stored["codec"]) == ("a", None, 5, "gzip")
 
 
 def test_records_of_old_formats_are_written_and_told(control: Control) -> None:
     control.post("/topics/given/records", {"records": [{"value": "old"}], "message_format": "v0"})
-    (found,) = control.get("/topics/given/records")["records"]
-    assert (found["message_format"], found["timestamp"], found["timestamp_type"]) == (0, -1, "NoTimestampType")
+    (record,) = control.get("/topics/given/records")["records"]
+    assert (record["message_format"], record["timestamp"], record["timestamp_type"]) == (0, -1, "NoTimestampType")
 
 
 def test_waiting_ends_when_the_record_comes(control: Control, broker: Broker) -> None:
-    found: list[Any] = []
+    responses: list[Any] = []
     waiting = threading.Thread(
-        target=lambda: found.append(
+        target=lambda: responses.append(
             control.post(
                 "/topics/orders/records/wait?format=json",
                 {
@@ -152,7 +152,7 @@ def test_waiting_ends_when_the_record_comes(control: Control, broker: Broker) ->
     broker.produce("orders", {"state": "new", "id": 3}, headers={"h": "2"})
     broker.produce("orders", {"state": "new", "id": 4}, headers={"h": "1"})
     waiting.join()
-    assert [record["value"]["id"] for record in found[0]["records"]] == [1, 4]
+    assert [record["value"]["id"] for record in responses[0]["records"]] == [1, 4]
 
 
 def test_a_record_that_does_not_come_is_a_conflict_that_compares(control: Control, broker: Broker) -> None:

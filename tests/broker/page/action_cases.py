@@ -53,8 +53,8 @@ def _words(_: Broker, output: str, __: Path) -> list[bool]:
 
 
 def _topic(broker: Broker, *_: object) -> tuple[int, dict[str, str]]:
-    found = broker.topics()["made"]
-    return found.partitions, dict(found.configs)
+    topic = broker.topics()["made"]
+    return topic.partitions, dict(topic.configs)
 
 
 def _faults(broker: Broker, *_: object) -> list[dict[str, Any]]:

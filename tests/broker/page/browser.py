@@ -92,9 +92,11 @@ class Window:
         Raises:
             AssertionError: axe-core has found a problem.
         """
-        found = Axe().run(self.page).response["violations"]
+        violations = Axe().run(self.page).response["violations"]
         lines = [
-            f"{each['id']}: {node['html'][:200]} {node['failureSummary']}" for each in found for node in each["nodes"]
+            f"{each['id']}: {node['html'][:200]} {node['failureSummary']}"
+            for each in violations
+            for node in each["nodes"]
         ]
         assert not lines, "\n".join(lines)
 

@@ -13,7 +13,7 @@ from tests.broker.page.lesson_answers import lab_for
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[Broker]:
+def page_broker() -> Iterator[Broker]:
     with Broker(page=True, topics=["orders:2"]) as broker:
         yield broker
 
@@ -40,13 +40,13 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(shown: Broker) -> Control:
+def page(page_broker: Broker) -> Control:
     """Return a client of the page's server."""
-    return Control(shown.page_url)
+    return Control(page_broker.page_url)
 
 
 @pytest.fixture
 def free_address() -> str:
     """Return an address whose port is currently free."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return f"127.0.0.1:{found.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"

@@ -70,10 +70,10 @@ def so_far(lesson: Lesson, broker: Broker) -> dict[str, str]:
 
 
 def _sentences(lesson: Lesson, broker: Broker) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = Control(broker.page_url).get(f"/data/lessons/{lesson.number}/reached")
-    assert not found["reached"].keys() & found["so_far"].keys()
-    assert {*found["reached"], *found["so_far"]} == {goal.name for goal in lesson.goals}
-    return found
+    sentences: dict[str, dict[str, str]] = Control(broker.page_url).get(f"/data/lessons/{lesson.number}/reached")
+    assert not sentences["reached"].keys() & sentences["so_far"].keys()
+    assert {*sentences["reached"], *sentences["so_far"]} == {goal.name for goal in lesson.goals}
+    return sentences
 
 
 def with_lab(lesson: Lesson) -> pytest.MarkDecorator:

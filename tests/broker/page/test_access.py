@@ -66,11 +66,11 @@ def test_a_name_that_someone_else_gives_this_machine_is_refused(page: Control, h
     assert page.ask("GET", "/", headers={"Host": host}).problem[:2] == (403, "forbidden")
 
 
-def test_other_pages_can_do_nothing(page: Control, shown: Broker) -> None:
-    shown.produce("orders", b"1")
+def test_other_pages_can_do_nothing(page: Control, page_broker: Broker) -> None:
+    page_broker.produce("orders", b"1")
     answer = page.ask("POST", "/control/reset", headers={"Origin": "http://evil.example"})
     assert answer.problem[:2] == (403, "forbidden")
-    assert shown.records("orders")
+    assert page_broker.records("orders")
 
 
 def test_a_misspelt_parameter_is_refused(page: Control) -> None:

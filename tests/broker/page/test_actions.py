@@ -87,20 +87,20 @@ def test_each_line_does_the_same(
     cleared(cluster)
     case.before(cluster)
     fields = case.filled(tmp_path / "snapshot")
-    found = prepared(page, case.name, fields)
-    assert (found["lines"]["tool"] is not None) is case.has_tool
+    action = prepared(page, case.name, fields)
+    assert (action["lines"]["tool"] is not None) is case.has_tool
     if way == "request":
-        request = found["request"]
+        request = action["request"]
         answer = page.ask(request["method"], f"/control{request['path']}", request["body"])
         assert answer.status < 300, answer
         output = str(answer.body)
     elif way == "python":
-        output = repr(eval(found["lines"]["python"], {"broker": cluster}))
-    elif found["lines"][way] is None:
-        assert found["no_tool"].endswith(".")
+        output = repr(eval(action["lines"]["python"], {"broker": cluster}))
+    elif action["lines"][way] is None:
+        assert action["no_tool"].endswith(".")
         return
     else:
-        output = run(found["lines"][way], tools)
+        output = run(action["lines"][way], tools)
         assert '"message":' not in output
     assert case.after(cluster, output, tmp_path / "snapshot") == case.expected
 
@@ -193,11 +193,11 @@ def test_records_that_a_line_of_the_console_producer_cannot_hold_have_none(page:
         assert prepared(page, "produce", {"topic": "orders", **fields})["lines"]["tool"] is None, fields
 
 
-def test_a_header_that_comes_twice_is_sent_twice(shown: Broker, page: Control) -> None:
-    found = prepared(page, "produce", {"topic": "orders", "value": "1", "headers": "a=1\na=2"})
-    page.post(f"/control{found['request']['path']}", found["request"]["body"])
-    eval(found["lines"]["python"], {"broker": shown})
-    assert [record.headers for record in shown.records("orders")] == [(("a", b"1"), ("a", b"2"))] * 2
+def test_a_header_that_comes_twice_is_sent_twice(page_broker: Broker, page: Control) -> None:
+    action = prepared(page, "produce", {"topic": "orders", "value": "1", "headers": "a=1\na=2"})
+    page.post(f"/control{action['request']['path']}", action["request"]["body"])
+    eval(action["lines"]["python"], {"broker": page_broker})
+    assert [record.headers for record in page_broker.records("orders")] == [(("a", b"1"), ("a", b"2"))] * 2
 
 
 def test_with_a_token_the_line_of_curl_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,10 +214,10 @@ def test_forms_offer_what_the_broker_has(cluster: Broker) -> None:
     cleared(cluster)
     cluster.faults.add(api="Fetch", delay_ms=1)
     cluster.brokers[3].stop()
-    found = Control(cluster.page_url).get("/data/choices")
-    assert found["topics"] == ["orders"]
-    assert found["brokers"][2] == {"node_id": 3, "is_up": False}
-    assert found["faults"] == [{"fired": 0, "fault": {"api": "Fetch", "delay_ms": 1}}]
-    assert "Produce" in found["apis"]
-    assert "NOT_LEADER_OR_FOLLOWER" in found["errors"]
+    choices = Control(cluster.page_url).get("/data/choices")
+    assert choices["topics"] == ["orders"]
+    assert choices["brokers"][2] == {"node_id": 3, "is_up": False}
+    assert choices["faults"] == [{"fired": 0, "fault": {"api": "Fetch", "delay_ms": 1}}]
+    assert "Produce" in choices["apis"]
+    assert "NOT_LEADER_OR_FOLLOWER" in choices["errors"]
     cleared(cluster)

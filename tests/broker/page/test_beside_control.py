@@ -52,8 +52,8 @@ def test_both_share_snapshots_and_faults(both: Broker) -> None:
 
 
 def test_lines_name_the_address_that_was_asked(both: Broker) -> None:
-    found = Control(both.control_url).post("/lab/data/actions/reset", {"fields": {}})
-    assert f"{both.control_url}/lab/control/reset" in found["lines"]["curl"]
+    action = Control(both.control_url).post("/lab/data/actions/reset", {"fields": {}})
+    assert f"{both.control_url}/lab/control/reset" in action["lines"]["curl"]
 
 
 def test_all_views_work_there(browser: Browser, both: Broker) -> None:
@@ -79,14 +79,14 @@ def test_all_views_work_there(browser: Browser, both: Broker) -> None:
 @pytest.mark.torture
 def test_links_in_lessons_stay_there(browser: Browser, both: Broker) -> None:
     window = Window(browser, f"{both.control_url}/lab")
-    seen = 0
+    link_count = 0
     for number in range(1, 11):
         page = window.open(f"/lessons/{number}")
         page.get_by_role("link", name="All lessons").wait_for()
         links = page.locator("a[href^='/']").evaluate_all("all => all.map((each) => each.getAttribute('href'))")
         assert all(link.startswith("/lab/") for link in links), links
-        seen += len(links)
-    assert seen > 100
+        link_count += len(links)
+    assert link_count > 100
     window.close()
 
 

@@ -43,25 +43,25 @@ def sizes(page: Control) -> tuple[int, int]:
 
 @pytest.mark.parametrize("version", [7, 12, 13, 18])
 def test_a_session_saves_what_full_fetches_would_have_taken(client: tuple[SocketClient, Control], version: int) -> None:
-    ours, page = client
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
+    socket_client, page = client
+    metadata_request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
     topic: dict[str, Any] = {"topic": "orders"}
     if version >= 13:
-        topic = {"topic_id": bytes(ours.ask(asked, 12).topics[0].topic_id)}
+        topic = {"topic_id": bytes(socket_client.ask(metadata_request, 12).topics[0].topic_id)}
     everything = dict.fromkeys(range(PARTITIONS), 0)
-    session = ours.ask(fetched(topic, everything, epoch=0), version).session_id
-    known = {each["id"]: each["savings"] for each in page.get("/data/state")["sessions"]}
-    assert known[session] == {"fetches": 0, "full_bytes": 0, "saved_bytes": 0}
+    session = socket_client.ask(fetched(topic, everything, epoch=0), version).session_id
+    savings = {each["id"]: each["savings"] for each in page.get("/data/state")["sessions"]}
+    assert savings[session] == {"fetches": 0, "full_bytes": 0, "saved_bytes": 0}
     saved = 0
     for epoch, changed in enumerate(({}, {OF_A_SESSION: 99}, {}, {5: 0, OF_A_SESSION: 0}), start=1):
-        answer = ours.ask(fetched(topic, changed, session, epoch), version)
+        answer = socket_client.ask(fetched(topic, changed, session, epoch), version)
         # An offset out of range is the only thing that every response repeats.
         assert [part.partition_index for topic_response in answer.responses for part in topic_response.partitions] == (
             [OF_A_SESSION] if epoch in {2, 3} else [] if epoch == 1 else [OF_A_SESSION]
         )
         incremental = sizes(page)
-        ours.ask(fetched(topic, everything), version)
+        socket_client.ask(fetched(topic, everything), version)
         saved += sum(sizes(page)) - sum(incremental)
-    found = {each["id"]: each["savings"] for each in page.get("/data/state")["sessions"]}[session]
-    assert (found["fetches"], found["saved_bytes"]) == (4, saved)
-    assert saved > found["full_bytes"] / 2
+    last_savings = {each["id"]: each["savings"] for each in page.get("/data/state")["sessions"]}[session]
+    assert (last_savings["fetches"], last_savings["saved_bytes"]) == (4, saved)
+    assert saved > last_savings["full_bytes"] / 2

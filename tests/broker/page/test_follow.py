@@ -29,9 +29,9 @@ def broker() -> Iterator[Broker]:
 
 
 def story(broker: Broker, topic: str, offset: int, partition: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = Control(broker.page_url).get(f"/data/follow/{topic}/{partition}/{offset}")
-    found["stages"] = {stage["id"]: stage for stage in found["stages"]}
-    return found
+    life: dict[str, Any] = Control(broker.page_url).get(f"/data/follow/{topic}/{partition}/{offset}")
+    life["stages"] = {stage["id"]: stage for stage in life["stages"]}
+    return life
 
 
 def part_of(broker: Broker, link: str, direction: str) -> bytes:
@@ -72,9 +72,9 @@ def read_by(broker: Broker, topic: str, group: str, count: int, **options: Any) 
 def test_a_plain_record_is_followed_from_its_request_to_the_committed_offset(broker: Broker) -> None:
     sent(broker, "plain", [b"order %d" % number for number in range(10)], **{"linger.ms": 60_000})
     read_by(broker, "plain", "billing", 10)
-    found = story(broker, "plain", 7)
-    assert found["record"]["value"]["text"] == "order 7"
-    stages = found["stages"]
+    life = story(broker, "plain", 7)
+    assert life["record"]["value"]["text"] == "order 7"
+    stages = life["stages"]
     assert [stages[name]["state"] for name in ("produced", "stored", "read", "committed", "removed")] == [
         "done",
         "done",
@@ -82,11 +82,11 @@ def test_a_plain_record_is_followed_from_its_request_to_the_committed_offset(bro
         "done",
         "none",
     ]
-    (brought,) = stages["produced"]["items"]
-    assert b"order 7" in part_of(broker, brought["link"], "request")
-    assert b"order 6" not in part_of(broker, brought["link"], "request")
-    carried = stages["read"]["items"][0]
-    assert part_of(broker, carried["link"], "response") == part_of(broker, brought["link"], "request")
+    (produce_item,) = stages["produced"]["items"]
+    assert b"order 7" in part_of(broker, produce_item["link"], "request")
+    assert b"order 6" not in part_of(broker, produce_item["link"], "request")
+    fetch_item = stages["read"]["items"][0]
+    assert part_of(broker, fetch_item["link"], "response") == part_of(broker, produce_item["link"], "request")
     commit, record = stages["committed"]["items"]
     assert "OffsetCommit" in commit["text"]
     assert "billing" in commit["text"]
@@ -123,13 +123,13 @@ def test_a_compressed_record_is_followed(broker: Broker) -> None:
         **{"compression.type": "gzip", "linger.ms": 60_000},
     )
     read_by(broker, "packed", "zipped", 40)
-    found = story(broker, "packed", 33)
-    assert found["record"]["value"]["text"] == "a line of a log, number 33"
-    stages = found["stages"]
+    life = story(broker, "packed", 33)
+    assert life["record"]["value"]["text"] == "a line of a log, number 33"
+    stages = life["stages"]
     assert "under gzip" in stages["produced"]["text"]
-    (brought,) = stages["produced"]["items"]
-    assert "&inside=" in brought["link"]
-    assert len(part_of(broker, brought["link"], "request")) < 40 * 26
+    (produce_item,) = stages["produced"]["items"]
+    assert "&inside=" in produce_item["link"]
+    assert len(part_of(broker, produce_item["link"], "request")) < 40 * 26
     assert "compressed" in stages["stored"]["items"][0]["text"]
     assert "&inside=" in stages["read"]["items"][0]["link"]
 
@@ -176,14 +176,14 @@ def test_a_compacted_record_is_followed_to_the_one_that_replaced_it(broker: Brok
         sent(broker, "latest", [b"price %d" % number * 10])
     assert "offset 11 has the same key" in story(broker, "latest", 3)["stages"]["removed"]["text"]
     broker.compact()
-    found = story(broker, "latest", 3)
-    assert found["record"]["value"]["text"].startswith("price 3")
-    assert found["record"]["source"].startswith("request ")
-    removed = found["stages"]["removed"]
+    life = story(broker, "latest", 3)
+    assert life["record"]["value"]["text"].startswith("price 3")
+    assert life["record"]["source"].startswith("request ")
+    removed = life["stages"]["removed"]
     assert removed["state"] == "bad"
     assert "compacted latest-0" in removed["items"][0]["text"]
     assert removed["items"][1]["link"] == "/follow/latest/0/11"
-    assert found["stages"]["stored"]["state"] == "none"
+    assert life["stages"]["stored"]["state"] == "none"
 
 
 def test_retention_and_delete_records_are_told(broker: Broker) -> None:
@@ -220,9 +220,9 @@ def test_a_duplicate_and_a_refused_batch_are_told(broker: Broker) -> None:
 
 
 def test_a_topic_that_is_gone_is_told(broker: Broker) -> None:
-    found = story(broker, "none", 3)
-    assert found["log"] is None
-    assert found["stages"]["stored"]["state"] == "bad"
+    life = story(broker, "none", 3)
+    assert life["log"] is None
+    assert life["stages"]["stored"]["state"] == "bad"
     assert Control(broker.page_url).ask("GET", "/data/follow/plain/0/x").problem[0] == 400
 
 
@@ -231,13 +231,13 @@ def test_a_request_that_is_no_longer_kept_is_not_guessed(monkeypatch: pytest.Mon
     with Broker(page=True, topics=["plain"]) as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         producer.send("plain", b"first").get(PATIENCE_S)
-        kept = story(broker, "plain", 0)["stages"]["produced"]
-        assert kept["state"] == "done"
+        produced = story(broker, "plain", 0)["stages"]["produced"]
+        assert produced["state"] == "done"
         for _ in range(15):
             producer.send("plain", b"more").get(PATIENCE_S)
         producer.close()
         # A search that started in time still has the request, and a new search does not.
-        assert story(broker, "plain", 0)["stages"]["produced"] == kept
+        assert story(broker, "plain", 0)["stages"]["produced"] == produced
         lost = story(broker, "plain", 1)["stages"]["produced"]
         assert lost["state"] == "unknown"
         assert "are no longer kept" in lost["text"]

@@ -92,9 +92,9 @@ def test_consumers_that_never_commit_get_the_same_records(lab: Broker) -> None:
     read(lab, 10, auto_commit=False)
     assert reached(OFFSETS, lab) == {}
     read(lab, 10, auto_commit=False)
-    found = reached(OFFSETS, lab)
-    assert list(found) == ["repeated"]
-    assert "begin with offset 0, which no member of 'shop' had committed" in found["repeated"]
+    sentences = reached(OFFSETS, lab)
+    assert list(sentences) == ["repeated"]
+    assert "begin with offset 0, which no member of 'shop' had committed" in sentences["repeated"]
 
 
 @with_lab(IDEMPOTENCE)

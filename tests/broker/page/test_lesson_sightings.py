@@ -54,10 +54,10 @@ def test_of_batches(lab: Broker) -> None:
         for _ in range(records):
             producer.produce("orders", b"an order" * 100)
         assert producer.flush(PATIENCE_S) == 0
-    seen = so_far(PRODUCING, lab)
-    assert seen["lingered"] == "The largest batch in `orders` has 3 records."
-    assert seen["compressed"] == "Compressed batches in `orders`: 2 of 3; the last one has 3 records with gzip."
-    assert plain(seen["unacknowledged"]) == "Request, the last Produce, has acks=-1."
+    sentences = so_far(PRODUCING, lab)
+    assert sentences["lingered"] == "The largest batch in `orders` has 3 records."
+    assert sentences["compressed"] == "Compressed batches in `orders`: 2 of 3; the last one has 3 records with gzip."
+    assert plain(sentences["unacknowledged"]) == "Request, the last Produce, has acks=-1."
 
 
 @with_lab(FINDING)
@@ -73,10 +73,10 @@ def test_of_places_in_a_log(lab: Broker) -> None:
     consumer.assign([TopicPartition("orders", 0, 0)])
     assert consumer.consume(1, PATIENCE_S)
     consumer.close()
-    seen = so_far(FINDING, lab)
-    assert seen["segments"] == "`orders` has 1 segment."
-    assert plain(seen["by-time"]) == "Request, the last ListOffsets, asks for a time after the last record."
-    assert plain(seen["inside"]).startswith("Request asked for offset ")
+    sentences = so_far(FINDING, lab)
+    assert sentences["segments"] == "`orders` has 1 segment."
+    assert plain(sentences["by-time"]) == "Request, the last ListOffsets, asks for a time after the last record."
+    assert plain(sentences["inside"]).startswith("Request asked for offset ")
     write(lab, "orders", (None, "x" * 20_000))
     assert plain(so_far(FINDING, lab)["segments"]) == "Request, the last Produce, got RECORD_LIST_TOO_LARGE."
 
@@ -93,11 +93,11 @@ def test_of_fetches(lab: Broker) -> None:
     assert so_far(FETCHING, lab)["waited"] == "No Fetch has been answered."
     write(lab, "orders", (None, "an order"))
     read(lab, 1, auto_commit=False)
-    seen = so_far(FETCHING, lab)
-    assert seen["waited"].startswith("The longest Fetch took ")
-    assert plain(seen["session"]) == "Request, the last Fetch, is that of 'rdkafka' and wants no session."
-    assert plain(seen["woken"]).startswith("Request, the last Fetch, was answered after ")
-    assert " of 100 ms with" in seen["woken"]
+    sentences = so_far(FETCHING, lab)
+    assert sentences["waited"].startswith("The longest Fetch took ")
+    assert plain(sentences["session"]) == "Request, the last Fetch, is that of 'rdkafka' and wants no session."
+    assert plain(sentences["woken"]).startswith("Request, the last Fetch, was answered after ")
+    assert " of 100 ms with" in sentences["woken"]
 
 
 @with_lab(GROUPS)
@@ -105,10 +105,13 @@ def test_of_members(lab: Broker) -> None:
     assert so_far(GROUPS, lab)["shared"] == "No JoinGroup has been answered."
     write(lab, "orders", (None, "an order"))
     read(lab, 1, auto_commit=False)
-    seen = so_far(GROUPS, lab)
-    assert plain(seen["shared"]) == "Request: group 'shop' has 1 member in generation 1."
-    assert seen["interrupted"].startswith("No Heartbeat has come.") or "no REBALANCE_IN_PROGRESS" in seen["interrupted"]
-    assert seen["new-protocol"] == "No ConsumerGroupHeartbeat has come."
+    sentences = so_far(GROUPS, lab)
+    assert plain(sentences["shared"]) == "Request: group 'shop' has 1 member in generation 1."
+    assert (
+        sentences["interrupted"].startswith("No Heartbeat has come.")
+        or "no REBALANCE_IN_PROGRESS" in sentences["interrupted"]
+    )
+    assert sentences["new-protocol"] == "No ConsumerGroupHeartbeat has come."
 
 
 @with_lab(OFFSETS)
@@ -116,10 +119,12 @@ def test_of_commits(lab: Broker) -> None:
     assert so_far(OFFSETS, lab)["repeated"] == "No consumer of a group has got records."
     write(lab, "orders", (None, "an order"))
     read(lab, 1, auto_commit=False)
-    seen = so_far(OFFSETS, lab)
-    assert seen["stored"] == "No OffsetCommit has come."
-    assert plain(seen["resumed"]).endswith("found no committed offset, and no Fetch has gone on from a committed one.")
-    assert seen["repeated"] == (
+    sentences = so_far(OFFSETS, lab)
+    assert sentences["stored"] == "No OffsetCommit has come."
+    assert plain(sentences["resumed"]).endswith(
+        "found no committed offset, and no Fetch has gone on from a committed one."
+    )
+    assert sentences["repeated"] == (
         "1 consumer of a group got records, beginning at 0: none came twice without a commit in between."
     )
 
@@ -154,8 +159,8 @@ def test_of_transactions(lab: Broker) -> None:
     consumer.assign([TopicPartition("orders", 0, 0)])
     assert len(consumer.consume(2, PATIENCE_S)) == 2
     consumer.close()
-    seen = {name: plain(sentence) for name, sentence in so_far(TRANSACTIONS, lab).items()}
-    assert seen == {
+    sentences = {name: plain(sentence) for name, sentence in so_far(TRANSACTIONS, lab).items()}
+    assert sentences == {
         "committed": "Request of 'shop', the last EndTxn, aborted.",
         "skipped": "`orders` has 1 abort marker, and all consumers have read uncommitted records, too.",
         "fenced": "Request gave 'shop' the epoch 0, and no producer of an older epoch has gone on.",
@@ -167,8 +172,8 @@ def test_of_tombstones(lab: Broker) -> None:
     assert so_far(RETENTION, lab)["tombstone"] == "No tombstone has come to `prices`."
     write(lab, "orders", (None, "an order"))
     write(lab, "prices", ("tea", None), ("tea", "3"))
-    seen = {name: plain(sentence) for name, sentence in so_far(RETENTION, lab).items()}
-    assert seen == {
+    sentences = {name: plain(sentence) for name, sentence in so_far(RETENTION, lab).items()}
+    assert sentences == {
         "expired": "Retention has deleted nothing of orders-0: it has the offsets 0 to 0.",
         "compacted": "prices-0 has 2 records at 2 offsets: all are left.",
         "tombstone": "The tombstone at offset 0 has the key 'tea', which had no value before.",
@@ -183,8 +188,8 @@ def test_of_tombstones(lab: Broker) -> None:
 def test_of_leaders(lab: Broker) -> None:
     assert so_far(FAILURE, lab)["moved"] == "`orders` has no record yet."
     write(lab, "orders", (None, "an order"))
-    seen = {name: plain(sentence) for name, sentence in so_far(FAILURE, lab).items()}
-    assert seen == {
+    sentences = {name: plain(sentence) for name, sentence in so_far(FAILURE, lab).items()}
+    assert sentences == {
         "moved": "orders-0 has records, and is still in leader epoch 0.",
         "refused": "1 Produce or Fetch request, and none to a broker that is not the leader.",
         "went-on": "orders-0 has records of leader epoch 0 alone, and is in 0.",

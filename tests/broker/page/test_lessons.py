@@ -37,10 +37,10 @@ each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.slug for le
 
 def run(program: str, broker: Broker) -> None:
     program = program.replace(SERVER, server_of(broker)).replace(PAGE, broker.page_url)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_the_answer_reaches_all_goals(lesson: Lesson, lab: Broker) -> None:
     run(answer_to(lesson, "python"), lab)
     sentences = reached(lesson, lab)
     assert set(sentences) == {goal.name for goal in lesson.goals} - WITHOUT_CLIENT
-    kept = json.loads((Path(lab.data_dir) / LESSONS_FILE).read_text())
-    assert kept["reached"] == {f"{lesson.number}/{name}": plain(sentence) for name, sentence in sentences.items()}
+    progress = json.loads((Path(lab.data_dir) / LESSONS_FILE).read_text())
+    assert progress["reached"] == {f"{lesson.number}/{name}": plain(sentence) for name, sentence in sentences.items()}
     page = Control(lab.page_url)
     page.delete(f"/data/lessons/{lesson.number}/reached")
     assert reached(lesson, lab) == {}, "what came before counts again"
@@ -96,8 +96,8 @@ def test_the_lines_of_curl_are_accepted(lesson: Lesson, lab: Broker) -> None:
     assert bool(lines) == (lesson.number in {7, 9, 10})
     for line in lines:
         command = [*shlex.split(line.replace(PAGE, lab.page_url)), "--fail-with-body"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_a_topic_that_differs_from_its_option_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -151,10 +151,10 @@ def _lab_killed(directory: Path, program: str = "") -> dict[str, str]:
                     timeout=PATIENCE_S,
                     check=True,
                 )
-            found: dict[str, str] = Control(words["page"]).get("/data/lessons/10/reached")["reached"]
+            sentences: dict[str, str] = Control(words["page"]).get("/data/lessons/10/reached")["reached"]
         finally:
             lab.kill()
-    return found
+    return sentences
 
 
 def test_an_answer_comes_to_those_alone_who_ask_for_it(page: Control) -> None:

@@ -15,7 +15,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 
 
 @pytest.fixture(scope="module")
-def filled() -> Iterator[Broker]:
+def log_broker() -> Iterator[Broker]:
     topics = ["orders:1:segment.bytes=20000,index.interval.bytes=1000", "payments"]
     with Broker(page=True, topics=topics) as broker:
         for number in range(120):
@@ -31,18 +31,18 @@ def filled() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def window(browser: Browser, filled: Broker) -> Iterator[Window]:
-    opened = Window(browser, filled.page_url)
+def window(browser: Browser, log_broker: Broker) -> Iterator[Window]:
+    opened = Window(browser, log_broker.page_url)
     yield opened
     opened.close()
 
 
-def test_marks_move_while_a_client_writes(window: Window, filled: Broker) -> None:
+def test_marks_move_while_a_client_writes(window: Window, log_broker: Broker) -> None:
     page = window.open("/logs")
     page.get_by_role("link", name="orders-0").click()
     end = page.locator(".marks > div").filter(has_text="The offset of the next record.").locator("dd").first
     expect(end).to_have_text("120")
-    producer = KafkaProducer(bootstrap_servers=filled.bootstrap_servers)
+    producer = KafkaProducer(bootstrap_servers=log_broker.bootstrap_servers)
     producer.send("orders", b"one more")
     producer.close()
     expect(end).to_have_text("121")
@@ -93,12 +93,12 @@ def test_transactions_are_seen_in_the_log(window: Window) -> None:
 
 
 @in_each_layout(390, "light")
-def test_everybody_can_use_the_views_of_logs(browser: Browser, filled: Broker, scheme: str, width: int) -> None:
-    window = Window(browser, filled.page_url, scheme=scheme, width=width)
+def test_everybody_can_use_the_views_of_logs(browser: Browser, log_broker: Broker, scheme: str, width: int) -> None:
+    window = Window(browser, log_broker.page_url, scheme=scheme, width=width)
     page = window.open("/logs")
     page.get_by_role("link", name="orders-0").wait_for()
     window.check_accessibility()
-    page.goto(f"{filled.page_url}/logs/orders/0?offset=42")
+    page.goto(f"{log_broker.page_url}/logs/orders/0?offset=42")
     page.get_by_role("tree").wait_for()
     page.get_by_role("button", name="Show the steps").click()
     page.locator(".walk li").first.wait_for()
@@ -108,6 +108,6 @@ def test_everybody_can_use_the_views_of_logs(browser: Browser, filled: Broker, s
     window.close()
 
 
-def test_a_log_that_is_not_there_is_told(browser: Browser, filled: Broker) -> None:
-    page = Window(browser, filled.page_url).open("/logs/none/0")
+def test_a_log_that_is_not_there_is_told(browser: Browser, log_broker: Broker) -> None:
+    page = Window(browser, log_broker.page_url).open("/logs/none/0")
     expect(page.get_by_role("alert")).to_contain_text("there is no 'none'")

@@ -26,9 +26,9 @@ from tests.patience import PATIENCE_S
 
 @pytest.fixture
 def tapped(tmp_path: Path) -> Iterator[Tapped]:
-    made = Tapped(str(tmp_path / "data"))
-    yield made
-    made.close()
+    broker = Tapped(str(tmp_path / "data"))
+    yield broker
+    broker.close()
 
 
 def framed(content: bytes) -> bytes:
@@ -126,8 +126,8 @@ def test_no_token_of_a_login_is_recorded(version: int) -> None:
     assert [exchange.kind for exchange in exchanges] == [Kind.REQUEST, login, Kind.UNREADABLE, Kind.REQUEST]
     assert [request.api for request in requests if request.failure] == ["", "SaslAuthenticate"]
     assert all(exchange.bytes_in > len(token) for exchange in exchanges)
-    for held in (exchanges, requests):
-        assert "S3C" not in str([vars(exchange) for exchange in held])
+    for recorded in (exchanges, requests):
+        assert "S3C" not in str([vars(exchange) for exchange in recorded])
 
 
 def test_no_token_that_passes_the_proxy_is_recorded() -> None:

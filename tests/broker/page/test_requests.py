@@ -47,19 +47,19 @@ def last_rows(page: Control, count: int) -> list[Any]:
     return rows
 
 
-def test_each_request_has_its_bytes_and_those_of_its_own_response(shown: Broker, page: Control) -> None:
+def test_each_request_has_its_bytes_and_those_of_its_own_response(page_broker: Broker, page: Control) -> None:
     frames = [api_versions(7), api_versions(8), api_versions(9)]
-    answers = exchange(shown, *frames)
+    answers = exchange(page_broker, *frames)
     rows = last_rows(page, 3)
     assert [row["api"] for row in rows] == ["ApiVersions"] * 3
     assert [row["client_id"] for row in rows] == ["raw"] * 3
     for row, frame, answer in zip(rows, frames, answers, strict=True):
-        found = page.get(f"/data/requests/{row['number']}")
-        assert bytes.fromhex(found["request"]["hex"]) == frame
-        assert bytes.fromhex(found["response"]["hex"]) == answer
-        assert (found["bytes_in"], found["bytes_out"]) == (len(frame), len(answer))
-        assert (found["state"], found["outcome"]) == ("ok", "ok")
-        assert found["duration_ms"] >= 0
+        detail = page.get(f"/data/requests/{row['number']}")
+        assert bytes.fromhex(detail["request"]["hex"]) == frame
+        assert bytes.fromhex(detail["response"]["hex"]) == answer
+        assert (detail["bytes_in"], detail["bytes_out"]) == (len(frame), len(answer))
+        assert (detail["state"], detail["outcome"]) == ("ok", "ok")
+        assert detail["duration_ms"] >= 0
 
 
 def field(tree: Any, *names: str) -> Any:
@@ -68,8 +68,8 @@ def field(tree: Any, *names: str) -> Any:
     return tree
 
 
-def test_fields_tell_where_their_bytes_are(shown: Broker, page: Control) -> None:
-    exchange(shown, api_versions(1234, b"a client"))
+def test_fields_tell_where_their_bytes_are(page_broker: Broker, page: Control) -> None:
+    exchange(page_broker, api_versions(1234, b"a client"))
     (row,) = last_rows(page, 1)
     part = page.get(f"/data/requests/{row['number']}")["request"]
     data = bytes.fromhex(part["hex"])
@@ -80,34 +80,36 @@ def test_fields_tell_where_their_bytes_are(shown: Broker, page: Control) -> None
 
 
 @pytest.mark.parametrize("codec", [None, "gzip"])
-def test_records_of_a_real_client_are_opened(shown: Broker, page: Control, codec: str | None) -> None:
-    producer = kafka.KafkaProducer(bootstrap_servers=shown.bootstrap_servers, compression_type=codec)
+def test_records_of_a_real_client_are_opened(page_broker: Broker, page: Control, codec: str | None) -> None:
+    producer = kafka.KafkaProducer(bootstrap_servers=page_broker.bootstrap_servers, compression_type=codec)
     producer.send("orders", b"<script>alert(1)</script>" * 9, partition=0).get(PATIENCE_S)
     producer.close()
     numbers = page.get("/data/requests?api=Produce")["numbers"]
-    found = page.get(f"/data/requests/{numbers[-1]}")
-    assert found["about"].startswith("orders-0 (1 record, ")
-    batch = field(found["request"]["tree"], "body", "topicData", "[0]", "partitionData", "[0]", "records", "[0]")
+    detail = page.get(f"/data/requests/{numbers[-1]}")
+    assert detail["about"].startswith("orders-0 (1 record, ")
+    batch = field(detail["request"]["tree"], "body", "topicData", "[0]", "partitionData", "[0]", "records", "[0]")
     holder = field(batch, "records")["inside"] if codec else batch
     assert field(holder, "[0]", "value")["value"] == "<script>alert(1)</script>" * 9
 
 
-def test_a_fetch_shows_the_bytes_of_the_file(shown: Broker, page: Control) -> None:
-    shown.produce("orders", b"of the file", partition=1)
-    consumer = kafka.KafkaConsumer(bootstrap_servers=shown.bootstrap_servers, consumer_timeout_ms=PATIENCE_S * 1000)
+def test_a_fetch_shows_the_bytes_of_the_file(page_broker: Broker, page: Control) -> None:
+    page_broker.produce("orders", b"of the file", partition=1)
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=page_broker.bootstrap_servers, consumer_timeout_ms=PATIENCE_S * 1000
+    )
     consumer.assign([kafka.TopicPartition("orders", 1)])
     consumer.seek_to_beginning()
     assert next(consumer).value == b"of the file"
     consumer.close()
     numbers = page.get("/data/requests?api=Fetch&q=1+record")["numbers"]
-    found = page.get(f"/data/requests/{numbers[0]}")
-    data = bytes.fromhex(found["response"]["hex"])
-    assert len(data) == found["bytes_out"]
+    detail = page.get(f"/data/requests/{numbers[0]}")
+    data = bytes.fromhex(detail["response"]["hex"])
+    assert len(data) == detail["bytes_out"]
     assert b"of the file" in data
 
 
-def test_a_record_of_many_bytes_is_cut_and_that_is_said(shown: Broker, page: Control) -> None:
-    producer = kafka.KafkaProducer(bootstrap_servers=shown.bootstrap_servers, max_request_size=1 << 23)
+def test_a_record_of_many_bytes_is_cut_and_that_is_said(page_broker: Broker, page: Control) -> None:
+    producer = kafka.KafkaProducer(bootstrap_servers=page_broker.bootstrap_servers, max_request_size=1 << 23)
     with pytest.raises(kafka.kafka_errors.MessageSizeTooLargeError):
         producer.send("orders", bytes(3 << 20), partition=0).get(PATIENCE_S)
     producer.close()
@@ -118,10 +120,10 @@ def test_a_record_of_many_bytes_is_cut_and_that_is_said(shown: Broker, page: Con
     assert len(part["hex"]) == 2 * part["kept"]
 
 
-def test_filters_choose_by_api_words_and_errors(shown: Broker, page: Control) -> None:
-    exchange(shown, api_versions(1, b"first one"), api_versions(2, b"second"))
-    with shown.fault(api="ApiVersions", error="UNKNOWN_SERVER_ERROR", client_id="third"):
-        exchange(shown, api_versions(3, b"third"))
+def test_filters_choose_by_api_words_and_errors(page_broker: Broker, page: Control) -> None:
+    exchange(page_broker, api_versions(1, b"first one"), api_versions(2, b"second"))
+    with page_broker.fault(api="ApiVersions", error="UNKNOWN_SERVER_ERROR", client_id="third"):
+        exchange(page_broker, api_versions(3, b"third"))
     first, second, third = (row["number"] for row in last_rows(page, 3))
 
     def numbers(query: str) -> set[int]:
@@ -135,9 +137,9 @@ def test_filters_choose_by_api_words_and_errors(shown: Broker, page: Control) ->
     assert "ApiVersions" in page.get("/data/requests/apis")["apis"]
 
 
-def test_a_request_without_a_response_waits_then_says_why(shown: Broker, page: Control) -> None:
-    with shown.fault(api="ApiVersions", black_hole=True, client_id="lost"), events(page, "?q=lost") as stream:
-        with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
+def test_a_request_without_a_response_waits_then_says_why(page_broker: Broker, page: Control) -> None:
+    with page_broker.fault(api="ApiVersions", black_hole=True, client_id="lost"), events(page, "?q=lost") as stream:
+        with socket.create_connection(page_broker.address, timeout=PATIENCE_S) as client:
             client.sendall(api_versions(5, b"lost"))
             row = next(stream)
             assert (row["state"], row["outcome"], row["duration_ms"]) == ("waiting", "waiting", None)
@@ -148,18 +150,18 @@ def test_a_request_without_a_response_waits_then_says_why(shown: Broker, page: C
     assert (detail["response"], detail["fault"]) == (None, fault)
 
 
-def test_a_fault_is_named_where_its_request_is_shown(shown: Broker, page: Control) -> None:
-    with shown.fault(api="ApiVersions", disconnect="after", times=1):
-        with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
+def test_a_fault_is_named_where_its_request_is_shown(page_broker: Broker, page: Control) -> None:
+    with page_broker.fault(api="ApiVersions", disconnect="after", times=1):
+        with socket.create_connection(page_broker.address, timeout=PATIENCE_S) as client:
             client.sendall(api_versions(6))
             assert client.recv(1) == b""
-        exchange(shown, api_versions(6), api_versions(7))
+        exchange(page_broker, api_versions(6), api_versions(7))
     lost, *answered = last_rows(page, 3)
     fault = "api=ApiVersions, times=1, disconnect=after"
     assert lost["outcome"] == "disconnect=after of a fault: the connection closed"
     assert [page.get(f"/data/requests/{row['number']}")["fault"] for row in (lost, *answered)] == [fault, None, None]
-    with shown.fault(api="ApiVersions", error="UNKNOWN_SERVER_ERROR"):
-        exchange(shown, api_versions(8))
+    with page_broker.fault(api="ApiVersions", error="UNKNOWN_SERVER_ERROR"):
+        exchange(page_broker, api_versions(8))
     (row,) = last_rows(page, 1)
     assert row["outcome"] == "UNKNOWN_SERVER_ERROR"
     assert page.get(f"/data/requests/{row['number']}")["fault"] == "api=ApiVersions, error=UNKNOWN_SERVER_ERROR"
@@ -186,16 +188,16 @@ def events(page: Control, query: str = "") -> Generator[Iterator[Any]]:
         connection.close()
 
 
-def test_the_stream_tells_each_request_that_comes(shown: Broker, page: Control) -> None:
+def test_the_stream_tells_each_request_that_comes(page_broker: Broker, page: Control) -> None:
     with events(page, "?api=ApiVersions&q=live") as stream:
-        exchange(shown, *(api_versions(number, b"live") for number in range(1000)))
-        seen: dict[int, Any] = {}
+        exchange(page_broker, *(api_versions(number, b"live") for number in range(1000)))
+        rows: dict[int, Any] = {}
         for row in stream:
             if row["state"] == "ok":
-                seen[row["number"]] = row
-            if len(seen) == 1000:
+                rows[row["number"]] = row
+            if len(rows) == 1000:
                 break
-    numbers = sorted(seen)
+    numbers = sorted(rows)
     assert numbers == list(range(numbers[0], numbers[0] + 1000))
 
 
@@ -203,13 +205,13 @@ async def streamed(recorder: Recorder, *steps: Callable[[], None]) -> list[list[
     """Return the numbers of the rows in each event of an unfiltered stream after each step."""
     stream = aiter((await live(recorder)).body_iterator)
     await anext(stream)
-    found: list[list[int]] = []
+    numbers: list[list[int]] = []
     for step in steps:
         step()
         recorder.catch_up()
         event = str(await anext(stream))
-        found.append([row["number"] for row in json.loads(event.removeprefix("data: "))["rows"]])
-    return found
+        numbers.append([row["number"] for row in json.loads(event.removeprefix("data: "))["rows"]])
+    return numbers
 
 
 def test_of_a_flood_the_newest_rows_are_sent_and_those_that_have_waited() -> None:
@@ -239,8 +241,8 @@ def test_numbers_that_no_request_has_are_refused(page: Control, path: str, statu
     assert page.ask("GET", f"/data/requests/{path}").problem[0] == status
 
 
-def test_bytes_that_are_no_request_are_shown(shown: Broker, page: Control) -> None:
-    with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
+def test_bytes_that_are_no_request_are_shown(page_broker: Broker, page: Control) -> None:
+    with socket.create_connection(page_broker.address, timeout=PATIENCE_S) as client:
         client.sendall(b"\x00\x00\x00\x06nobody")
         assert client.recv(1) == b""
     (row,) = last_rows(page, 1)
@@ -248,10 +250,12 @@ def test_bytes_that_are_no_request_are_shown(shown: Broker, page: Control) -> No
     assert bytes.fromhex(page.get(f"/data/requests/{row['number']}")["request"]["hex"]) == b"\x00\x00\x00\x06nobody"
 
 
-def test_a_token_is_not_shown_of_a_client_that_asks_for_sasl_where_there_is_none(shown: Broker, page: Control) -> None:
+def test_a_token_is_not_shown_of_a_client_that_asks_for_sasl_where_there_is_none(
+    page_broker: Broker, page: Control
+) -> None:
     handshake = struct.pack(">hhi", 17, 0, 1) + b"\x00\x01c\x00\x05PLAIN"
     token = b"\x00alice\x00secret"
-    with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
+    with socket.create_connection(page_broker.address, timeout=PATIENCE_S) as client:
         client.sendall(framed(handshake))
         assert client.recv(4)
         client.sendall(framed(token))
@@ -267,20 +271,20 @@ def test_passwords_are_not_shown() -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **security.librdkafka("alice")})
         producer.list_topics(timeout=PATIENCE_S)
         page = Control(broker.page_url)
-        found = [page.get(f"/data/requests/{number}") for number in page.get("/data/requests?q=sasl")["numbers"]]
-    texts = json.dumps(found)
-    logins = [row for row in found if row["api"] == "SaslAuthenticate"]
+        details = [page.get(f"/data/requests/{number}") for number in page.get("/data/requests?q=sasl")["numbers"]]
+    texts = json.dumps(details)
+    logins = [row for row in details if row["api"] == "SaslAuthenticate"]
     assert logins
     assert all(login["request"]["masked"] for login in logins)
     assert b"a password".hex() not in texts
     assert "a password" not in texts
 
 
-def test_a_request_is_shown_in_another_version(shown: Broker, page: Control) -> None:
-    exchange(shown, api_versions(77, b"a client"))
+def test_a_request_is_shown_in_another_version(page_broker: Broker, page: Control) -> None:
+    exchange(page_broker, api_versions(77, b"a client"))
     (row,) = last_rows(page, 1)
-    found = page.get(f"/data/requests/{row['number']}")
-    assert {0, 3, 4} <= set(found["versions"])
+    detail = page.get(f"/data/requests/{row['number']}")
+    assert {0, 3, 4} <= set(detail["versions"])
     parts = page.get(f"/data/requests/{row['number']}/versions/3")["parts"]
     assert field(parts["request"]["tree"], "header", "requestApiVersion")["value"] == 3
     assert field(parts["request"]["tree"], "header", "clientId")["value"] == "a client"

@@ -19,20 +19,20 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 
 
 @pytest.fixture(scope="module")
-def busy(shown: Broker) -> Broker:
+def busy(page_broker: Broker) -> Broker:
     """Return a broker after some requests of two kinds of clients."""
-    producer = KafkaProducer(bootstrap_servers=shown.bootstrap_servers, client_id="shop", compression_type="gzip")
+    producer = KafkaProducer(bootstrap_servers=page_broker.bootstrap_servers, client_id="shop", compression_type="gzip")
     for number in range(20):
         producer.send(
             "orders", key=b"customer-%d" % (number % 3), value=f"order {number} {SCRIPT * 9}".encode(), partition=0
         )
     producer.close()
-    librdkafka = Producer({"bootstrap.servers": shown.bootstrap_servers, "client.id": "bank"})
+    librdkafka = Producer({"bootstrap.servers": page_broker.bootstrap_servers, "client.id": "bank"})
     librdkafka.produce("orders", b"paid", partition=1)
     assert librdkafka.flush(PATIENCE_S) == 0
     consumer = KafkaConsumer(
         "orders",
-        bootstrap_servers=shown.bootstrap_servers,
+        bootstrap_servers=page_broker.bootstrap_servers,
         client_id="billing-1",
         group_id="billing",
         auto_offset_reset="earliest",
@@ -40,7 +40,7 @@ def busy(shown: Broker) -> Broker:
     )
     assert len([next(consumer) for _ in range(21)]) == 21
     consumer.close()
-    return shown
+    return page_broker
 
 
 @pytest.fixture

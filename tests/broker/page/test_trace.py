@@ -75,9 +75,9 @@ def test_the_page_has_what_the_lines_have(traced: TraceProcess) -> None:
     eventually(lambda: traced.lines.read_text().count("\n") >= last)  # A thread writes the lines.
     rows = page.get(f"/data/requests/rows?first=1&last={last}")["rows"]
     for row, entry in zip(rows, sorted(traced.entries(), key=lambda each: each["number"]), strict=True):
-        found = (row["number"], row["api"], row["version"], row["client_id"], row["bytes_in"], row["bytes_out"])
+        row_values = (row["number"], row["api"], row["version"], row["client_id"], row["bytes_in"], row["bytes_out"])
         names = ("number", "api", "version", "clientId", "bytesIn", "bytesOut")
-        assert found == tuple(entry[name] for name in names)
+        assert row_values == tuple(entry[name] for name in names)
         assert row["state"] == ("error" if entry["errors"] else "ok")
 
 
@@ -123,21 +123,21 @@ def test_views_that_need_a_broker_are_absent_and_said_so(browser: Browser, trace
 def test_the_time_line_tells_of_groups_and_logs_what_the_broker_tells(traced: TraceProcess) -> None:
     """The proxy sees only requests, while the lab of the broker reads the records of `__consumer_offsets`."""
     proxy, lab = Control(traced.words["page"]), Control(traced.words["lab"])
-    passed, own = (page.get(f"/data/timeline/{last_of(page, 'OffsetCommit')}") for page in (proxy, lab))
-    assert passed["groups"] == own["groups"]
-    (group,) = passed["groups"]
+    proxy_moment, lab_moment = (page.get(f"/data/timeline/{last_of(page, 'OffsetCommit')}") for page in (proxy, lab))
+    assert proxy_moment["groups"] == lab_moment["groups"]
+    (group,) = proxy_moment["groups"]
     assert group["offsets"] == [
         {"topic": "orders", "partition": 0, "offset": 5},
         {"topic": "orders", "partition": 1, "offset": 0},
     ]
-    (log,) = [each for each in passed["logs"] if each["partition"] == 0]
+    (log,) = [each for each in proxy_moment["logs"] if each["partition"] == 0]
     assert (log["end"], log["high_watermark"], log["end_now"]) == (5, 5, None)
     line = proxy.get("/data/timeline")
     assert not line["sees_broker"]
     rebalances = [event["text"] for event in line["events"] if event["kind"] == "rebalance"]
     assert rebalances[0] == "Group billing has come to generation 1."
-    left = proxy.get(f"/data/timeline/{last_of(proxy, 'LeaveGroup')}")
-    assert [each["members"] for each in left["groups"]] == [[]]
+    moment_after = proxy.get(f"/data/timeline/{last_of(proxy, 'LeaveGroup')}")
+    assert [each["members"] for each in moment_after["groups"]] == [[]]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -158,12 +158,12 @@ def test_offsets_of_transactions_count_once_they_are_committed(traced: TraceProc
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), PATIENCE_S)
         ends(PATIENCE_S)
         number = last_of(proxy, "EndTxn"), last_of(lab, "EndTxn")
-        passed, own = (
-            [group for group in page.get(f"/data/timeline/{at}")["groups"] if group["group_id"] == group_id]
-            for page, at in zip((proxy, lab), number, strict=True)
+        proxy_groups, lab_groups = (
+            [group for group in page.get(f"/data/timeline/{number_there}")["groups"] if group["group_id"] == group_id]
+            for page, number_there in zip((proxy, lab), number, strict=True)
         )
-        assert passed == own
-        assert [each["offset"] for each in own[0]["offsets"]] == ([2] if offset == 2 else [])
+        assert proxy_groups == lab_groups
+        assert [each["offset"] for each in lab_groups[0]["offsets"]] == ([2] if offset == 2 else [])
     consumer.close()
     admin = AdminClient({"bootstrap.servers": traced.bootstrap})
     admin.delete_consumer_groups([group_id])[group_id].result(PATIENCE_S)

@@ -66,14 +66,14 @@ async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
 
 def rows_of(pilot: Pilot[None], name: str) -> list[list[str]]:
     """Return the texts in the rows of a table, or no rows before the table exists."""
-    found = pilot.app.screen.query(f"#{name}")
-    table: DataTable[Any] | None = found.first(DataTable) if found else None
+    tables = pilot.app.screen.query(f"#{name}")
+    table: DataTable[Any] | None = tables.first(DataTable) if tables else None
     return [] if table is None else [[str(cell) for cell in table.get_row(row.key)] for row in table.ordered_rows]
 
 
 def text_of(pilot: Pilot[None], query: str) -> str:
-    found = pilot.app.screen.query(query)
-    return str(found.first(Static).render()) if found else ""
+    widgets = pilot.app.screen.query(query)
+    return str(widgets.first(Static).render()) if widgets else ""
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
@@ -99,12 +99,14 @@ async def test_requests_are_listed_and_follow(busy: Broker) -> None:
         await until(pilot, lambda: len(rows_of(pilot, "rows")) > before)
         await press(pilot, "p")
         await until(pilot, lambda: True)
-        shown = rows_of(pilot, "rows")
+        paused_rows = rows_of(pilot, "rows")
         KafkaProducer(bootstrap_servers=busy.bootstrap_servers, client_id="later").close()
         await pilot.app.workers.wait_for_complete()
-        assert rows_of(pilot, "rows") == shown
+        assert rows_of(pilot, "rows") == paused_rows
         await press(pilot, "p")
-        await until(pilot, lambda: any("later" in row[8] or row[0] > shown[-1][0] for row in rows_of(pilot, "rows")))
+        await until(
+            pilot, lambda: any("later" in row[8] or row[0] > paused_rows[-1][0] for row in rows_of(pilot, "rows"))
+        )
 
 
 @pytest.mark.slow

@@ -58,17 +58,17 @@ async def client(broker: AsyncBroker, request: pytest.FixtureRequest) -> AsyncIt
 async def test_redpandas_health_names_brokers_that_are_down_and_partitions_without_a_leader(
     broker: AsyncBroker, client: Client
 ) -> None:
-    status, found = await client.ask("GET", "/v1/cluster/health_overview")
-    assert (status, found["is_healthy"], found["all_nodes"], found["nodes_down"]) == (200, True, [1, 2], [])
-    assert found["controller_id"] == 1
+    status, health = await client.ask("GET", "/v1/cluster/health_overview")
+    assert (status, health["is_healthy"], health["all_nodes"], health["nodes_down"]) == (200, True, [1, 2], [])
+    assert health["controller_id"] == 1
     assert await client.ask("GET", "/v1/status/ready?verbose=1") == (200, {"status": "ready"})
     await broker.brokers[2].stop()
-    _, found = await client.ask("GET", "/v1/cluster/health_overview")
-    assert (found["is_healthy"], found["nodes_down"]) == (False, [2])
-    assert found["leaderless_partitions"] == ["kafka/orders/1"]
-    assert found["unhealthy_reasons"] == ["nodes_down", "leaderless_partitions"]
+    _, health = await client.ask("GET", "/v1/cluster/health_overview")
+    assert (health["is_healthy"], health["nodes_down"]) == (False, [2])
+    assert health["leaderless_partitions"] == ["kafka/orders/1"]
+    assert health["unhealthy_reasons"] == ["nodes_down", "leaderless_partitions"]
     brokers = (await client.ask("GET", "/v1/brokers"))[1]
-    assert [(each["node_id"], each["is_alive"]) for each in brokers] == [(1, True), (2, False)]
+    assert [(described["node_id"], described["is_alive"]) for described in brokers] == [(1, True), (2, False)]
     assert (await client.ask("GET", "/v1/brokers/2"))[1] == brokers[1]
     assert (await client.ask("GET", "/v1/cluster/uuid"))[1] == {"cluster_uuid": broker.services.core.cluster.cluster_id}
 
@@ -110,12 +110,15 @@ async def test_a_user_that_cannot_be_is_refused_with_the_reason(client: Client, 
 
 @pytest.mark.parametrize("client", ["confluent"], indirect=True)
 async def test_confluents_server_tells_the_id_of_its_cluster(broker: AsyncBroker, client: Client) -> None:
-    known = broker.services.core.cluster.cluster_id
-    assert (await client.ask("GET", "/v1/metadata/id"))[1]["id"] == known
+    cluster_id = broker.services.core.cluster.cluster_id
+    assert (await client.ask("GET", "/v1/metadata/id"))[1]["id"] == cluster_id
     assert await client.ask("HEAD", "/v1/metadata/id") == (200, None)
-    _, listed = await client.ask("GET", "/kafka/v3/clusters/")
-    assert (listed["kind"], [each["cluster_id"] for each in listed["data"]]) == ("KafkaClusterList", [known])
-    assert (await client.ask("GET", f"/kafka/v3/clusters/{known}"))[1] == listed["data"][0]
+    _, clusters = await client.ask("GET", "/kafka/v3/clusters/")
+    assert (clusters["kind"], [cluster["cluster_id"] for cluster in clusters["data"]]) == (
+        "KafkaClusterList",
+        [cluster_id],
+    )
+    assert (await client.ask("GET", f"/kafka/v3/clusters/{cluster_id}"))[1] == clusters["data"][0]
     for method, path in (("GET", "/kafka/v3/clusters/other"), ("POST", "/kafka/v3/clusters")):
         status, content = await client.ask(method, path)
         assert (status, content["message"]) == (404, f"{method} {path} is not served by minibroker")
