@@ -60,8 +60,10 @@ class Durability:
     def wait(self, then: Callable[[IsDurable], None]) -> IsDurable:
         """Call `then` on the event loop after a round of fsyncs that covers all changes made so far.
 
-        `then` is passed whether all these changes are on disk. The same is returned for now, since the thread may be
-        quick.
+        `then` gets True if all these changes are on disk, else False.
+
+        Returns:
+            Whether all changes are already on disk, since the thread can finish before this method returns.
         """
         self._waiting.append(then)
         self._begin()

@@ -86,7 +86,7 @@ BLOCKED_LOOP: Final = (
 
 
 def callers_line() -> tuple[str, int]:
-    """Return file and line of the nearest caller outside minibroker.
+    """Return the file and the line of the nearest caller outside minibroker.
 
     On the broker's thread this is the line that requested the current work.
     """

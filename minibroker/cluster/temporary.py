@@ -38,7 +38,8 @@ def make(kind: str = "") -> str:
         threading.Thread(target=_remove_abandoned, args=(folder,), daemon=True).start()
     path = tempfile.mkdtemp(prefix=_PREFIX + kind)
     _mark(path)
-    atexit.unregister(_remove_remaining)  # Register once per process. A child of multiprocessing starts with none.
+    # Keep exactly one registration per process. A child of multiprocessing starts without any.
+    atexit.unregister(_remove_remaining)
     atexit.register(_remove_remaining)
     _owners[path] = os.getpid()
     return path

@@ -286,7 +286,10 @@ class _Move:
         return {key for key in keys if self._log.name != SHARE_GROUP_STATE or key.startswith(_SNAPSHOT_KEY)}
 
     def _end_superseded(self, superseded: Transaction | None, current: Transaction | None) -> None:
-        """End an open transaction if its transactional id has another producer id in the other partition."""
+        """Write end markers for a superseded open transaction, unless `current` has the same producer id.
+
+        The markers commit the transaction if a commit was already prepared, and abort it otherwise.
+        """
         if superseded is None or superseded.state not in _OPEN:
             return
         if current is not None and current.producer_id == superseded.producer_id:

@@ -169,7 +169,8 @@ class PartitionLoader(Generic[R]):
         if loading is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if loading.size < limit:
-            for _ in loading.steps:  # `load_all` may have begun these steps.
+            # Run the remaining steps. `load_all` may already have run some of them.
+            for _ in loading.steps:
                 pass
             self._on_replayed(partition, loading)
         if partition in self._loading:

@@ -57,7 +57,7 @@ class AsyncOperations:
         raise NotImplementedError
 
     def make_topics(self) -> None:
-        """Create the topics of the options that do not exist, and write their seed records."""
+        """Create the configured topics that do not exist yet, and write their seed records."""
         raise NotImplementedError
 
     @property
@@ -118,7 +118,7 @@ class AsyncOperations:
         work.settings.configure_topic(self.services, name, configs)
 
     async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
-        """Change configuration keys of the broker that Kafka can change at run time. None restores the default."""
+        """Change broker configuration keys that Kafka can change at run time. None restores the default."""
         work.settings.configure(self.services, configs)
 
     async def telemetry(self) -> "list[TelemetryPush]":

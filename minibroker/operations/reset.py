@@ -90,10 +90,10 @@ _STATE_FILES = (*METADATA_FILES, *(name + BACKUP_SUFFIX for name in METADATA_FIL
 
 @contextlib.contextmanager
 def staging(core: Core) -> Generator[str]:
-    """Create a directory for a new state, which the block fills and passes to `replace`.
+    """Create a directory in which the `with` block builds a new state to pass to `replace`.
 
-    It contains the files of a data directory, except those of the running broker. It is removed unless `replace` is
-    called.
+    The block writes the files of a data directory, but none that belong to the running broker's process. The
+    directory is removed unless `replace` is called.
 
     Raises:
         OSError: the directory cannot be created.

@@ -22,7 +22,7 @@ _PAUSE_BETWEEN_APPENDS_S: Final = 0.25
 
 
 class _AppendEvent:
-    """An event that is set when one of several logs gets an append or is closed."""
+    """An event that is set when any of the watched logs is appended to or closed."""
 
     def __init__(self) -> None:
         self._happened = asyncio.Event()

@@ -328,8 +328,8 @@ class Connection(asyncio.BufferedProtocol):
                         self._mute()
                     elif not reader.pending:
                         break
-                    # A client that pipelines thousands of requests must not hold the loop. Other connections come first
-                    # now.
+                    # A client that pipelines thousands of requests must not block the loop. Let other connections run
+                    # first.
                     elif perf_counter() > until:
                         self._yield_turn()
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker

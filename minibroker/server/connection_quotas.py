@@ -295,7 +295,7 @@ class ConnectionQuotas:
         limits = self._limits
         if self._of_listener[listener] >= limits.most_of[listener]:
             full, limit = f"The listener {listener}", limits.most_of[listener]
-        # KIP-402: the listener between brokers can exceed the limit, and another connection is closed instead.
+        # KIP-402: the inter-broker listener can exceed the limit. A connection of another listener is then closed.
         elif listener != limits.protected and len(self._permits) >= limits.most:
             full, limit = "The broker", limits.most
         else:

@@ -67,7 +67,7 @@ class Reader:
         self._leaders = find_leaders(self._cluster, self.positions) if self.positions else {}
 
     def poll(self, seconds: float = _POLL_S) -> list[Received]:
-        """Return the records that arrive within `seconds`, waiting at most half a second."""
+        """Return the records that arrive within `seconds`, which is capped at half a second."""
         seconds = max(min(seconds, _POLL_S), 0.0)
         if not self.positions:
             time.sleep(seconds)

@@ -244,7 +244,7 @@ def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[
         ValueError: fsspec does not support the address.
         FileSystemError: the store fails or refuses.
     """
-    if path.startswith(_LOCAL):  # Spark prints a path as file:/a, and file:///a is usual too.
+    if path.startswith(_LOCAL):  # Spark prints a path as file:/a, but file:///a is also common.
         path = path.removeprefix(_LOCAL).removeprefix("//")
     if _SCHEME not in path:
         return LocalFileSystem(), os.path.abspath(path)

@@ -87,8 +87,7 @@ def _read_json(schema: str, *, is_permissive: bool) -> "Column":
 
 
 def _read_avro(schema: str, *, is_permissive: bool) -> "Column":
-    # An Avro record has no bytes besides its fields, so the datum can be wrapped in a record. Spark returns a record
-    # of nulls for unparsable bytes, which could also be a real datum. In the wrapper, only unparsable bytes give a
-    # null.
+    # For unparsable bytes, Spark returns a record of nulls, which could also be a real datum. If the datum is wrapped
+    # in a record, only unparsable bytes yield null. The wrapper adds no bytes, since an Avro record is just its fields.
     record = {"type": "record", "name": "minibroker_datum", "fields": [{"name": DATA, "type": json.loads(schema)}]}
     return from_avro(f.col("value"), json.dumps(record), {"mode": "PERMISSIVE" if is_permissive else "FAILFAST"})[DATA]

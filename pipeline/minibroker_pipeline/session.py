@@ -20,7 +20,7 @@ with lazy:
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",  # Otherwise days and printed timestamps depend on the machine.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",  # Filters reach the data source for log directories.
+    "spark.sql.python.filterPushdown.enabled": "true",  # Push filters down to the data source for log directories.
     "spark.ui.showConsoleProgress": "false",  # Spark's progress bar and our progress lines would overwrite each other.
 }
 _LOOPBACK: Final = "127.0.0.1"

@@ -53,7 +53,7 @@ class LogFlush:
         for path in self._paths:
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            # Retention or a cleaning may remove the file while the flush runs.
+            # Retention or cleaning may remove the file while the flush runs.
             except FileNotFoundError:
                 continue
             try:

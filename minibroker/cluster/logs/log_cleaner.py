@@ -169,7 +169,8 @@ class LogCleaner:
                 end = self._run_cleaning(plan, partial(self._end, partition, log))
                 self._current = _Cleaning(partition, end)
                 return
-        except (OSError, ImportError) as error:  # A file or a module of the cleaner is unreadable.
+        # A file cannot be read, or a module of the cleaner cannot be imported.
+        except (OSError, ImportError) as error:
             self._skip(partition, error)
         except (ValueError, StorageError, DecodeError) as error:
             self._give_up(partition, error)

@@ -147,7 +147,7 @@ class InFlightBatch:
         return next((records for records in self.ranges if records.last >= offset), self.ranges[-1])
 
     def join(self) -> None:
-        """Merge neighboring ranges that are equal."""
+        """Merge neighboring ranges that differ only in their offsets."""
         merged = self.ranges[:1]
         for records in self.ranges[1:]:
             if merged[-1].is_like(records):

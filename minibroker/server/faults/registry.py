@@ -171,7 +171,7 @@ class FaultRegistry:
     def _respond(
         self, fault: Fault | None, request: Any, targets: tuple[Target, ...], call: Call, entry: RecordedRequest
     ) -> Any:
-        """Return the response of the handler or of a fault that replaces it, or work that produces it."""
+        """Return the response of the handler, or of the fault that replaces the handler, or work that produces it."""
         if fault is None or fault.action not in {"error", "stale_metadata"}:
             return serve(request, call)
         if fault.action == "stale_metadata":

@@ -240,7 +240,8 @@ def _checked_level(update: FeatureUpdateKey, features: Features, controller: str
     """
     name, requested = update.feature, update.max_version_level
     current = features.level(name)
-    kind = update.upgrade_type  # Version 0 only upgrades: Kafka ignores `allow_downgrade` now.
+    # In version 0, every update is an upgrade, because Kafka now ignores `allow_downgrade`.
+    kind = update.upgrade_type
     supported = features.supported.get(name)
     if kind not in {_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE}:
         raise _refused(name, requested, "The controller does not support the given upgrade type.")

@@ -57,7 +57,8 @@ def describe_user_scram_credentials(
     """DescribeUserScramCredentials: return the SCRAM mechanisms and iterations of users (KIP-554).
 
     Version 0 is served. A null or empty list selects all users with credentials. Users from a `sasl.jaas.config` are
-    not returned. A user without credentials is RESOURCE_NOT_FOUND, a repeated one DUPLICATE_RESOURCE.
+    not returned. A user without credentials gets RESOURCE_NOT_FOUND, and a repeated user gets
+    DUPLICATE_RESOURCE.
     """
     stored = call.services.security.scram
     counts = Counter(requested.name for requested in request.users or ()) or dict.fromkeys(stored.users(), 1)

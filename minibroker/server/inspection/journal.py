@@ -238,7 +238,7 @@ class Journal:
 
     @property
     def count(self) -> int:
-        """The number of the newest request, which also counts dropped entries."""
+        """The number of the newest request. Dropped requests are counted, too."""
         return self._ring.last
 
     @property

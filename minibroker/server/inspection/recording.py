@@ -214,7 +214,7 @@ class RecordedRequest(Entry):
             self.waited_ms = self._recording.monotonic_ms() - self.waits_since_ms
 
     def sent(self, data: bytes | bytearray) -> None:
-        """Record bytes that are sent instead of a regular response."""
+        """Note that raw bytes were sent instead of a regular response, and end the entry."""
         if self._recording.shows(self):
             self._recording.grow(self, self._keep_response_frame(bytes(data[: MAX_KEPT + _LENGTH.size])))
         self.ended_ms = self._recording.monotonic_ms()

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | None = None) -> _T | DelayedResponse:
-    """Hold a response until all metadata changes are on disk. Return the response itself if they are.
+    """Return the response if all metadata changes are on disk, or else a delayed response that waits for them.
 
     Args:
         response: The response.

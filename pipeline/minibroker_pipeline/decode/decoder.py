@@ -162,7 +162,8 @@ class _Decoding:
                 self._refuse,
                 group_bytes=self._chunk_bytes,
                 max_size=self._request.max_decompressed_size,
-                gives_rest=is_failfast,  # The rows before a damaged entry precede the error.
+                # Yield the rows before a damaged entry before raising its error.
+                gives_rest=is_failfast,
             ):
                 yield from self._walk(data, blocks, headers)
         if first_wrong is not None and self._request.mode == "failfast":

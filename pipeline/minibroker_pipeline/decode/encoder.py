@@ -62,9 +62,9 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
 ) -> EncodedBatches:
     """Encode the rows of `batch` as log entries.
 
-    Its columns are key, value, timestamp and headers, all of them optional. A v2 batch ends before its records exceed
-    `batch_bytes` uncompressed, but has at least one record. In the formats v0 and v1, each row is an entry, unless a
-    codec puts rows into wrappers of the same size as batches. Text is encoded as UTF-8.
+    `batch` can have the columns key, value, timestamp and headers, all of them optional. A v2 batch ends before its
+    records exceed `batch_bytes` uncompressed, but has at least one record. In the formats v0 and v1, each row is an
+    entry, unless a codec puts rows into wrappers of the same size as batches. Text is encoded as UTF-8.
 
     Args:
         batch: the rows.

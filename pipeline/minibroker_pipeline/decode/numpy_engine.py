@@ -324,7 +324,10 @@ def _read_records(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, row
 def _read_remaining(
     data: _Bytes, blocks: _Ints, lines: _Ints, lanes: Lanes, first_rows: _Ints, step: int, columns: _Columns
 ) -> None:
-    """Read the remaining records of a few batches, one batch at a time, with a lane per record from `step` on."""
+    """Read the remaining records of a few batches, starting at record `step`.
+
+    Batches are read one at a time, each with its records in parallel lanes.
+    """
     for lane, (line, first_row) in enumerate(zip(lines.tolist(), first_rows.tolist(), strict=True)):
         if lanes.bad[lane]:
             continue

@@ -131,8 +131,9 @@ class Tally(Sums):
     bytes_after: int = 0
     records_before: int = 0
     records_after: int = 0
-    #: The removed records without a key, and all records of aborted transactions.
+    #: Removed records that have no key.
     without_key: int = 0
+    #: Records of aborted transactions, which are all removed.
     aborted: int = 0
     tombstones_after: int = 0
 

@@ -26,7 +26,7 @@ class Sums:
 
 
 def as_json(line: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass by their names in JSON. The fields of nested `Sums` are included directly."""
+    """Return the fields of a dataclass, keyed by their JSON names. The fields of nested `Sums` are merged in."""
     members: dict[str, Any] = {}
     for field in fields(line):
         value = getattr(line, field.name)

@@ -167,7 +167,7 @@ class TaskWriter:
     def _by_partition(
         self, chunk: pa.RecordBatch, partitioners: dict[str, Partitioner]
     ) -> list[tuple[TopicPartition, pa.RecordBatch]]:
-        """Return the rows of each partition in their order."""
+        """Group the rows of a chunk by partition, keeping their order."""
         topics, codes = self._topics(chunk)
         partitions = self._partitions(chunk, topics, codes, partitioners)
         names = [name for name in _WRITTEN_COLUMNS if name in chunk.schema.names]
@@ -257,6 +257,6 @@ def _keys_of(chunk: pa.RecordBatch) -> Any:
 
 
 def _sizes_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
-    """Return the approximate number of bytes of each row's value."""
+    """Return the approximate size of each row in bytes: its value and a fixed overhead."""
     value = binary_of(column_of(chunk, "value"), chunk.num_rows, "value")
     return np.maximum(value.size, 0).astype(np.int64) + _ROW_BYTES

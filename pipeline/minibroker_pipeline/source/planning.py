@@ -101,8 +101,9 @@ class OffsetInterval:
 class _SegmentPart(NamedTuple):
     position: int
     end_position: int
-    #: The offsets that the entries can have.
+    #: A lower bound of the entries' offsets.
     low: int
+    #: An upper bound of the entries' offsets.
     high: int
 
 

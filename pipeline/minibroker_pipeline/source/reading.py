@@ -179,9 +179,9 @@ class _RangeReading:
             self._refuse(position + int(headers["position"][line]), 0, message)
 
     def _contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
-        """Return a fault of the transaction index shown by these entries, or an empty string.
+        """Return how the transaction index contradicts the log within these entries, or an empty string.
 
-        After a fault, the aborted transactions found in the log are used in addition.
+        After a contradiction, the reader also applies the aborted transactions that it finds in the log.
         """
         log_range = self._log_range
         if self._options.isolation != "read_committed" or self._is_corrected:

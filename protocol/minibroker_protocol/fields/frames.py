@@ -107,7 +107,7 @@ def _add_length(cursor: Cursor, root: Node) -> None:
 
 
 def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Messages | None]:
-    """Add the fields of a request header, and return the API key, the version and the messages."""
+    """Add the fields of a request header. Return the API key, the version, and the declared messages of the API."""
     key = header.add(cursor.number("request_api_key", INT16, "RequestHeader.request_api_key", _api_name))
     version = header.add(cursor.number("request_api_version", INT16, "RequestHeader.request_api_version"))
     header.add(cursor.number("correlation_id", INT32, "RequestHeader.correlation_id"))

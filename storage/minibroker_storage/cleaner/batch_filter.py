@@ -147,8 +147,7 @@ class BatchFilter:
         if self._transactions.on_batch(header):
             return None
         count = header.record_count
-        # An earlier pass emptied this batch to keep its sequence numbers. `filter` decides whether they are still
-        # needed.
+        # An earlier pass kept this empty batch for its sequence numbers. `filter` decides whether they are needed.
         if not count:
             return None
         self.messages_read += count

@@ -222,7 +222,7 @@ class _Join:
         self.reply = _JoinReply(groups.core, client.version)
 
     def run(self) -> None:
-        """Answer `reply`, or store it in the group to be answered later."""
+        """Process the request: answer through `reply` now, or store `reply` in the group to answer later."""
         request, config, store = self._request, self._groups.core.config, self._groups.store
         code = self._groups.status(request.group_id, self._client.node)
         if code:

@@ -210,7 +210,7 @@ class Rebalances:
         self._early_joiners.add(joiner)
 
     def expect_join(self, group_id: str) -> None:
-        """Expect for a short time that a client that has looked up a group will join it."""
+        """Note that a client looked up a group, so it will probably join within a short time."""
         timer = self._clock.call_later(_EXPECTED_JOIN_MS, partial(self.end_expected_join, group_id))
         self._expected_joins.setdefault(group_id, []).append(timer)
 

@@ -60,7 +60,7 @@ def compress_in_chunks(data: bytes | bytearray | memoryview, level: int) -> Iter
     """Yield one frame with its content size in chunks."""
     if len(data) <= CHUNK_SIZE:
         return iter([_contexts.compressor(level).compress(data)])
-    # The thread's own compressor is used by other callers between two chunks.
+    # Other callers may use the thread's shared compressor between two chunks, so create a new one.
     return compress_chunks(_zstandard.ZstdCompressor(level).compressobj(size=len(data)), data)
 
 
