@@ -126,13 +126,8 @@ class Work(Generic[T]):
 
     def run(self, slices: "Slices") -> bool:
         """Run steps for one slice, or until they can only wait. Return whether steps are left."""
-        begin = now = time.perf_counter()
-        until = begin + slices.slice_s
-        slices.is_waiting = False
         try:
-            while now <= until and not slices.is_waiting:
-                next(self.steps)
-                now = time.perf_counter()
+            self.spent_s += slices.advance(self.steps)
         except StopIteration as end:
             if self._done is not None:
                 self._done(end.value)
@@ -141,7 +136,6 @@ class Work(Generic[T]):
             if self._failed is not None:
                 self._failed(error)
             return False
-        self.spent_s += now - begin
         return True
 
 
@@ -175,22 +169,29 @@ class Slices:
         """
         if not is_work(result):
             return result
-        steps = steps_of(result) if isinstance(result, ForEach) else result
-        now = time.perf_counter()
-        until = now + self.slice_s
-        self.is_waiting = False
-        while now <= until and not self.is_waiting:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value
-            now = time.perf_counter()
-        work = Work(steps)
-        work.spent_s = self.slice_s
+        work = Work(steps_of(result) if isinstance(result, ForEach) else result)
+        try:
+            work.spent_s = self.advance(work.steps)
+        except StopIteration as end:
+            return end.value
         self._ready.append(work)
         if len(self._ready) == 1:
             self._call_soon(self._turn)
         return work
+
+    def advance(self, steps: Steps[Any]) -> float:
+        """Run steps for one slice, or until they can only wait. Return the time that they have taken, in seconds.
+
+        Raises:
+            StopIteration: The steps have ended.
+        """
+        begin = now = time.perf_counter()
+        until = begin + self.slice_s
+        self.is_waiting = False
+        while now <= until and not self.is_waiting:
+            next(steps)
+            now = time.perf_counter()
+        return now - begin
 
     def run(self, result: Any, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
         """Run work, and call `done` with its result, now or later, or `failed` with its error."""
