@@ -128,36 +128,6 @@ class GroupConfig(ConfigValues):
             )
         return self if texts == self.overrides else GroupConfig(self.broker, texts)
 
-    @property
-    def heartbeat_interval_ms(self) -> int:
-        """The time between two heartbeats of a member, in milliseconds."""
-        return self.integer(_HEARTBEAT)
-
-    @property
-    def session_timeout_ms(self) -> int:
-        """How long a member can be silent before it is removed, in milliseconds."""
-        return self.integer(_SESSION)
-
-    @property
-    def assignment_interval_ms(self) -> int:
-        """The minimum time between two assignments, in milliseconds."""
-        return self.integer(_ASSIGNMENT)
-
-    @property
-    def share_heartbeat_interval_ms(self) -> int:
-        """The time between two heartbeats of a share group's member, in milliseconds."""
-        return self.integer(_SHARE_HEARTBEAT)
-
-    @property
-    def share_session_timeout_ms(self) -> int:
-        """How long a share group's member can be silent before it is removed, in milliseconds."""
-        return self.integer(_SHARE_SESSION)
-
-    @property
-    def share_assignment_interval_ms(self) -> int:
-        """The minimum time between two assignments of a share group, in milliseconds."""
-        return self.integer(_SHARE_ASSIGNMENT)
-
     def check_limits(self) -> None:
         """Check that the set values are within the broker's limits.
 

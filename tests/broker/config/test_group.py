@@ -11,9 +11,9 @@ BROKER = BrokerConfig.from_properties({"group.share.heartbeat.interval.ms": "600
 def test_a_key_that_is_not_set_is_the_brokers_or_the_default() -> None:
     group = GroupConfig(BROKER, {"share.session.timeout.ms": "50000", "share.auto.offset.reset": "earliest"})
     other = GroupConfig(BROKER, {})
-    assert (group.share_session_timeout_ms, other.share_session_timeout_ms) == (50_000, 45_000)
+    assert [config.integer("share.session.timeout.ms") for config in (group, other)] == [50_000, 45_000]
     assert (group.text("share.auto.offset.reset"), other.text("share.auto.offset.reset")) == ("earliest", "latest")
-    assert (group.share_heartbeat_interval_ms, group.share_assignment_interval_ms) == (6_000, 1_000)
+    assert [group.integer(f"share.{name}.interval.ms") for name in ("heartbeat", "assignment")] == [6_000, 1_000]
     assert other.boolean("share.renew.acknowledge.enable")
 
 
@@ -59,7 +59,10 @@ def test_a_value_counts_as_far_as_the_broker_allows_it_now() -> None:
     limits = {"group.share.max.session.timeout.ms": "50000", "group.streams.max.standby.replicas": "1"}
     as_set = GroupConfig(BrokerConfig.from_properties(limits), texts)
     counting = as_set.within_limits()
-    assert (counting.share_session_timeout_ms, counting.integer("streams.num.standby.replicas")) == (50_000, 1)
+    assert (counting.integer("share.session.timeout.ms"), counting.integer("streams.num.standby.replicas")) == (
+        50_000,
+        1,
+    )
     assert as_set.value_text("share.session.timeout.ms") == "60000"
     assert GroupConfig(BROKER, texts).within_limits().overrides == texts
 

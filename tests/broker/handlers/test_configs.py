@@ -495,7 +495,7 @@ def test_groups_and_subscriptions_that_cannot_count_any_more_are_said_and_left_o
     harness.core.metadata.write("configs", saved)
     harness.restart()
     assert "What was altered for g does not count: Unknown group config name: nonsense" in caplog.text
-    assert harness.core.configs.group("g").session_timeout_ms == 45_000
+    assert harness.core.configs.group("g").integer("consumer.session.timeout.ms") == 45_000
     assert list(harness.core.configs.all_of(ConfigResourceType.CLIENT_METRICS)) == ["n"]
 
 
@@ -517,8 +517,8 @@ def test_a_reset_gives_back_what_there_was_at_the_start(harness: Harness) -> Non
 
 def test_a_groups_key_counts_when_it_is_next_asked_for(harness: Harness) -> None:
     assert put(harness, GROUP, "g", "consumer.heartbeat.interval.ms", "7000") == OK
-    assert harness.core.configs.group("g").heartbeat_interval_ms == 7_000
-    assert harness.core.configs.group("other").heartbeat_interval_ms == 5_000
+    assert harness.core.configs.group("g").integer("consumer.heartbeat.interval.ms") == 7_000
+    assert harness.core.configs.group("other").integer("consumer.heartbeat.interval.ms") == 5_000
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         `is_short_at_first`, the interval is therefore half the time since the last change of the group, at least 100
         ms.
         """
-        interval_ms = self.core.configs.group(group_id).heartbeat_interval_ms
+        interval_ms = self.core.configs.group(group_id).integer("consumer.heartbeat.interval.ms")
         group = self.store.get_consumer(group_id)
         if group is None or not self._works_around_clients:
             return interval_ms
@@ -272,7 +272,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         member = group.members[member_id]
         if member.classic is not None:
             return member.classic.session_timeout_ms
-        return self.core.configs.group(group.group_id).session_timeout_ms
+        return self.core.configs.group(group.group_id).integer("consumer.session.timeout.ms")
 
 
 def _check_regex(regex: str) -> None:

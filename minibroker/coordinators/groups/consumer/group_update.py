@@ -127,7 +127,7 @@ class GroupUpdate:
         if self.downgrades:
             return False
         group = self._group
-        interval_ms = self._core.configs.group(group.group_id).assignment_interval_ms
+        interval_ms = self._core.configs.group(group.group_id).integer("consumer.assignment.interval.ms")
         return not self._rules.since_4_3 or group.may_assign_again(interval_ms, self._core.clock.now_ms())
 
     def _has_new_assignor(self, member: ConsumerMember, updated: ConsumerMember) -> bool:

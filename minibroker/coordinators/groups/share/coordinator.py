@@ -77,7 +77,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """Return the interval of a member's heartbeats, in milliseconds."""
-        return self.core.configs.group(group_id).share_heartbeat_interval_ms
+        return self.core.configs.group(group_id).integer("share.heartbeat.interval.ms")
 
     def new_group(self, group_id: str, offsets: GroupOffsets | None = None) -> ShareGroup:
         """See `ModernGroups`."""
@@ -178,7 +178,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     def _may_assign(self, group: ShareGroup) -> bool:
         """Return whether the last assignment is older than the assignment interval. Always true before Kafka 4.3."""
-        interval_ms = self.core.configs.group(group.group_id).share_assignment_interval_ms
+        interval_ms = self.core.configs.group(group.group_id).integer("share.assignment.interval.ms")
         return not self._has_intervals or group.may_assign_again(interval_ms, self.store.now_ms())
 
     # Departures
@@ -190,7 +190,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     def _session_timeout_ms(self, group: ShareGroup, member_id: str) -> int:
         del member_id
-        return self.core.configs.group(group.group_id).share_session_timeout_ms
+        return self.core.configs.group(group.group_id).integer("share.session.timeout.ms")
 
     # States of partitions
 
