@@ -47,11 +47,7 @@ def check_free(host: str, port: int) -> None:
         raise cannot_listen(host, port, error) from None
     try:
         for family, kind, protocol, _, address in addresses:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                probe.bind(address)
+            _bound_socket(family, kind, protocol, address).close()
     except OSError as error:
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:  # asyncio skips addresses of families that fail otherwise.
             raise cannot_listen(host, port, error) from None
@@ -62,15 +58,6 @@ class Kind(NamedTuple):
 
     name: str
     tls: Callable[[], ssl.SSLContext] | None = None
-
-
-class _OpenListener(NamedTuple):
-    kind: Kind
-    acceptor: Acceptor
-
-    @property
-    def sockets(self) -> list[socket.socket]:
-        return self.acceptor.sockets
 
 
 class NodeListener:
@@ -102,7 +89,7 @@ class NodeListener:
         self._make = make
         self._advised = advised
         self._loop = asyncio.get_running_loop()
-        self._servers: list[_OpenListener] = []
+        self._acceptors: list[tuple[Kind, Acceptor]] = []
         self._held: list[tuple[Kind, socket.socket]] = []
         self._changes: asyncio.Task[None] | None = None
 
@@ -115,7 +102,7 @@ class NodeListener:
     def addresses(self) -> dict[str, tuple[str, int]]:
         """(host, port) by listener. A listener with several sockets has the address of the first one."""
         addresses: dict[str, tuple[str, int]] = {}
-        listening = [(opened.kind, bound) for opened in self._servers for bound in opened.sockets]
+        listening = [(kind, bound) for kind, acceptor in self._acceptors for bound in acceptor.sockets]
         for kind, bound in listening or self._held:
             host, port = bound.getsockname()[:2]
             addresses.setdefault(kind.name, (host, port))
@@ -123,7 +110,7 @@ class NodeListener:
 
     def descriptors(self) -> list[int]:
         """Return the descriptors of all open sockets, both listening and connected ones."""
-        listening = [source.fileno() for opened in self._servers for source in opened.sockets]
+        listening = [source.fileno() for _, acceptor in self._acceptors for source in acceptor.sockets]
         connected = [source.fileno() for source in tuple(self.connections)]
         return [source for source in listening + connected if source >= 0]
 
@@ -134,22 +121,20 @@ class NodeListener:
             OSError: The address cannot be bound.
         """
         try:
-            opened = await self._serve(kind, host, port)
+            acceptor = await self._serve(kind, host, port)
         except OSError as error:
             raise cannot_listen(host, port, error) from None
-        self._servers.append(opened)
-        number: int = opened.sockets[0].getsockname()[1]
+        self._acceptors.append((kind, acceptor))
+        number: int = acceptor.sockets[0].getsockname()[1]
         return number
 
-    async def _serve(
-        self, kind: Kind, host: str = "", port: int = 0, held: socket.socket | None = None
-    ) -> _OpenListener:
+    async def _serve(self, kind: Kind, host: str = "", port: int = 0, held: socket.socket | None = None) -> Acceptor:
         bound = [held] if held is not None else await self._bind(host, port)
         make = partial(self._make, self.connections, kind.name)
         others = bound, kind.name, make, self.quotas, self._clock, _BACKLOG
         if kind.tls is None:
-            return _OpenListener(kind, Acceptor(*others))
-        return _OpenListener(kind, tls_server.TlsAcceptor(kind.tls, self._advised, *others))
+            return Acceptor(*others)
+        return tls_server.TlsAcceptor(kind.tls, self._advised, *others)
 
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         """Return sockets bound to all addresses of a host.
@@ -213,15 +198,15 @@ class NodeListener:
 
     async def _close(self) -> None:
         addresses = [
-            (opened.kind, listening.family, listening.getsockname())
-            for opened in self._servers
-            for listening in opened.sockets
+            (kind, listening.family, listening.getsockname())
+            for kind, acceptor in self._acceptors
+            for listening in acceptor.sockets
         ]
         await self._accept_no_more()
         self._abort()  # connections accepted before, which have opened since
         for kind, family, address in addresses:
             try:
-                bound = _bind_again(family, address)
+                bound = _bound_socket(family, socket.SOCK_STREAM, 0, address)
             except OSError as error:
                 _logger.error("%s:%d cannot be kept: %s", *address[:2], error)  # noqa: TRY400 - it says all
             else:
@@ -230,19 +215,19 @@ class NodeListener:
     async def _open(self) -> None:
         bound_sockets, self._held = self._held, []
         for kind, bound in bound_sockets:
-            self._servers.append(await self._serve(kind, held=bound))
+            self._acceptors.append((kind, await self._serve(kind, held=bound)))
 
     async def _accept_no_more(self) -> None:
         """Close the listening sockets, and wait until accepted connections are set up."""
-        for opened in self._servers:
-            opened.acceptor.close()
-        for opened in self._servers:
-            await opened.acceptor.wait_closed()
-        self._servers.clear()
+        for _, acceptor in self._acceptors:
+            acceptor.close()
+        for _, acceptor in self._acceptors:
+            await acceptor.wait_closed()
+        self._acceptors.clear()
 
     def _stop_accepting(self) -> None:
-        for opened in self._servers:
-            opened.acceptor.stop()
+        for _, acceptor in self._acceptors:
+            acceptor.stop()
 
     def _abort(self) -> None:
         for connection in tuple(self.connections):
@@ -255,13 +240,13 @@ class NodeListener:
         self._held.clear()
 
 
-def _bind_again(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """Return a socket bound to an address that was just closed.
+def _bound_socket(family: int, kind: int, protocol: int, address: tuple[Any, ...]) -> socket.socket:
+    """Return a socket bound to an address, even if it was just closed.
 
     Raises:
         OSError: The address cannot be bound.
     """
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
