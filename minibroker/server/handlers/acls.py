@@ -45,12 +45,7 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
     closes the connection, because Kafka cannot read that request either. Other unknown enum values match nothing.
     ACLs are grouped by resource, in the order of their creation.
     """
-    if 0 in {
-        request.resource_type_filter,
-        request.pattern_type_filter,
-        request.operation,
-        request.permission_type,
-    }:
+    if 0 in _enums_of_filter(request):
         raise UnservedRequestError("DescribeAcls: a filter for what is not known")
     authorizer = call.services.authorizer
     if authorizer is None:
@@ -59,17 +54,8 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
             error_message="No Authorizer is configured on the broker",
             resources=[],
         )
-    acl_filter = AclFilter(
-        ResourceType(request.resource_type_filter),
-        request.resource_name_filter,
-        PatternType(request.pattern_type_filter),
-        request.principal_filter,
-        request.host_filter,
-        Operation(request.operation),
-        PermissionType(request.permission_type),
-    )
     descriptions: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
-    for acl in authorizer.find(acl_filter):
+    for acl in authorizer.find(_filter_of(request)):
         descriptions.setdefault(acl[:3], []).append(
             AclDescription(
                 principal=acl.principal,
@@ -201,11 +187,11 @@ def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResp
     return ForEach(request.filters, find, remove)
 
 
-def _enums_of_filter(requested: DeleteAclsFilter) -> tuple[int, ...]:
+def _enums_of_filter(requested: DescribeAclsRequest | DeleteAclsFilter) -> tuple[int, ...]:
     return requested.resource_type_filter, requested.pattern_type_filter, requested.operation, requested.permission_type
 
 
-def _filter_of(requested: DeleteAclsFilter) -> AclFilter:
+def _filter_of(requested: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     return AclFilter(
         ResourceType(requested.resource_type_filter),
         requested.resource_name_filter,

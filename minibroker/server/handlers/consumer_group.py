@@ -15,8 +15,8 @@ from minibroker.coordinators.java_order import timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at, handles
-from minibroker.server.requests.elements import described_groups
-from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe, on_each
+from minibroker.server.requests.elements import check_describable, described_groups
+from minibroker.server.requests.requirements import TO_SUBSCRIBE, asked_by_handler, on_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group import (
@@ -36,15 +36,7 @@ _FIRST_WITH_OWN_MEMBER_IDS: Final = 1
 _NOT_SET: Final = -1
 
 
-def _authorization_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCode:
-    """Return the error of a missing right. Subscribing to a topic takes the right to describe it."""
-    return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
-
-
-@handles(
-    ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    needs=checked(_authorization_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
-)
+@handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, needs=TO_SUBSCRIBE)
 def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
     """ConsumerGroupHeartbeat: join, stay in or leave a group of the consumer protocol (KIP-848).
 
@@ -194,11 +186,7 @@ def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
     for each in ordered:
         owned = (each.assigned,) if is_before_4_3 else (each.assigned, each.revoking)
         member = _member(each, owned, group.target.get(each.member_id, NOTHING), call.core.topics)
-        if not _may_describe_topics(member, call):
-            raise GroupRefusedError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                "Members of the group read topics that the client may not describe.",
-            )
+        check_describable(call, member.assignment, member.target_assignment)
         members.append(member)
     default = next(iter(call.services.groups.consumers.assignors))
     return DescribedGroup(
@@ -209,15 +197,6 @@ def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor(ordered, default),
         members=members,
-    )
-
-
-def _may_describe_topics(member: Member, call: Call) -> bool:
-    """Return whether the client may describe every topic in a member's current and target assignment."""
-    return all(
-        call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name)
-        for assignment in (member.assignment, member.target_assignment)
-        for topic in assignment.topic_partitions
     )
 
 

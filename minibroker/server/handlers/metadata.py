@@ -9,7 +9,7 @@ from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.slices import Steps
 from minibroker.cluster.topic_admin import TopicError, TopicPlan, create_topics, plan_topic, refuse_too_large
 from minibroker.cluster.topics import Topic, topic_name_error
-from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, Target, handles, topics_at
 from minibroker.server.requests.held_for_metadata import hold
@@ -17,6 +17,7 @@ from minibroker.server.requests.requirements import (
     asked_by_handler,
     authorized_cluster_operations,
     authorized_operations,
+    may_create_topic,
 )
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -164,7 +165,7 @@ def _refused(
 
 def _check_creation(name: str, request: MetadataRequest, call: Call, *, creates: bool) -> ErrorCode | str:
     """Return the name of an unknown topic if it can be created, or an error."""
-    if creates and not _may_create(name, call):
+    if creates and not may_create_topic(call, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic_name_error(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -214,12 +215,6 @@ def _creation_error(error: TopicError) -> ErrorCode:
 
 def _may_describe(name: str, call: Call) -> bool:
     return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
-
-
-def _may_create(name: str, call: Call) -> bool:
-    return call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or call.allows(
-        Operation.CREATE, ResourceType.TOPIC, name
-    )
 
 
 def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
@@ -274,14 +269,15 @@ def _error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> Me
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
 
 
+def _refused_topic(name: str | None, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
+
+
 def _refuse_describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, _version: int, code: ErrorCode
 ) -> DescribeTopicPartitionsResponse:
     """Refuse a request with an error for each topic."""
-    topics = [
-        DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name, topic_id=ZERO_UUID, partitions=[])
-        for topic in request.topics
-    ]
+    topics = [_refused_topic(topic.name, code) for topic in request.topics]
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
@@ -329,7 +325,9 @@ def describe_topic_partitions(
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
         remaining -= max(end - first, 0)
-    response.topics += [_unauthorized(name) for name in names if not _may_describe(name, call)]
+    response.topics += [
+        _refused_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in names if not _may_describe(name, call)
+    ]
     return response
 
 
@@ -368,24 +366,9 @@ def _topic_page(topic: Topic, first: int, end: int, call: Call) -> DescribeTopic
     )
 
 
-def _unauthorized(name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Return the error for a topic that the client may not describe, whether it exists or not."""
-    return DescribeTopicPartitionsResponseTopic(
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        name=name,
-        topic_id=ZERO_UUID,
-        is_internal=False,
-        partitions=[],
-    )
-
-
 def _unknown(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DescribeTopicPartitionsResponseTopic(
-        error_code=code,
-        name=name,
-        topic_id=ZERO_UUID,
-        is_internal=name in INTERNAL_TOPICS,
-        partitions=[],
-        topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, name),
-    )
+    topic = _refused_topic(name, code)
+    topic.is_internal = name in INTERNAL_TOPICS
+    topic.topic_authorized_operations = authorized_operations(call, ResourceType.TOPIC, name)
+    return topic

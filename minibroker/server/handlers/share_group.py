@@ -15,8 +15,8 @@ from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, groups_at, handles, topics_at
-from minibroker.server.requests.elements import described_groups, for_each_partition
-from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe, on_each, on_group
+from minibroker.server.requests.elements import check_describable, described_groups, for_each_partition
+from minibroker.server.requests.requirements import TO_SUBSCRIBE, asked_by_handler, on_each, on_group
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.share_group import (
@@ -49,15 +49,7 @@ from minibroker_protocol.messages.share_group import (
 _MAX_MEMBER_ID_LENGTH: Final = 36
 
 
-def _authorization_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
-    """Return the error of a missing right. Subscribing to a topic takes the right to describe it."""
-    return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
-
-
-@handles(
-    ApiKey.SHARE_GROUP_HEARTBEAT,
-    needs=checked(_authorization_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
-)
+@handles(ApiKey.SHARE_GROUP_HEARTBEAT, needs=TO_SUBSCRIBE)
 def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
     """ShareGroupHeartbeat: join, stay in or leave a share group (KIP-932).
 
@@ -162,12 +154,7 @@ def _describe(group: ShareGroup, call: Call) -> DescribedGroup:
     )
     for each in timeline_order(group.members):
         member = _member(each, call.core.topics)
-        topics = member.assignment.topic_partitions
-        if not all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name) for topic in topics):
-            raise GroupRefusedError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                "Members of the group read topics that the client may not describe.",
-            )
+        check_describable(call, member.assignment)
         described.members.append(member)
     return described
 

@@ -102,8 +102,8 @@ def _topology(group: StreamsGroup) -> Topology | None:
                 subtopology_id=name,
                 source_topics=sorted(set(subtopology.external_sources)),
                 repartition_sink_topics=sorted(set(subtopology.sinks)),
-                state_changelog_topics=_internal(subtopology.changelogs),
-                repartition_source_topics=_internal(subtopology.repartition),
+                state_changelog_topics=_topic_infos(subtopology.changelogs),
+                repartition_source_topics=_topic_infos(subtopology.repartition),
             )
             for name, subtopology in configured.subtopologies.items()
         ]
@@ -115,36 +115,30 @@ def _topology(group: StreamsGroup) -> Topology | None:
             subtopology_id=name,
             source_topics=sorted(subtopology.source_topics),
             repartition_sink_topics=sorted(subtopology.repartition_sink_topics),
-            state_changelog_topics=_recorded(subtopology.state_changelog_topics),
-            repartition_source_topics=_recorded(subtopology.repartition_source_topics),
+            state_changelog_topics=_topic_infos(subtopology.state_changelog_topics),
+            repartition_source_topics=_topic_infos(subtopology.repartition_source_topics),
         )
         for name, subtopology in in_java_order(group.topology.subtopologies)
     ]
     return Topology(epoch=group.topology.epoch, subtopologies=subtopologies)
 
 
-def _internal(topics: Iterable[InternalTopic]) -> list[TopicInfo]:
-    return [
-        TopicInfo(
-            name=topic.name,
-            partitions=topic.partitions,
-            replication_factor=topic.replication_factor,
-            topic_configs=[KeyValue(key=key, value=value) for key, value in topic.configs.items()],
+def _topic_infos(topics: Iterable[InternalTopic | RecordedTopic]) -> list[TopicInfo]:
+    infos: list[TopicInfo] = []
+    for topic in sorted(topics, key=lambda topic: topic.name):
+        if isinstance(topic, InternalTopic):
+            configs = [KeyValue(key=key, value=value) for key, value in topic.configs.items()]
+        else:
+            configs = [KeyValue(key=config.key, value=config.value) for config in topic.topic_configs]
+        infos.append(
+            TopicInfo(
+                name=topic.name,
+                partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                topic_configs=configs,
+            )
         )
-        for topic in sorted(topics, key=lambda info: info.name)
-    ]
-
-
-def _recorded(topics: Iterable[RecordedTopic]) -> list[TopicInfo]:
-    return [
-        TopicInfo(
-            name=topic.name,
-            partitions=topic.partitions,
-            replication_factor=topic.replication_factor,
-            topic_configs=[KeyValue(key=config.key, value=config.value) for config in topic.topic_configs],
-        )
-        for topic in sorted(topics, key=lambda info: info.name)
-    ]
+    return infos
 
 
 def _member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> Member:
@@ -178,13 +172,14 @@ def _offsets(reported: TaskOffsets) -> list[TaskOffset]:
 
 def _assignment(tasks: Tasks) -> Assignment:
     return Assignment(
-        active_tasks=_task_ids(tasks.active),
-        standby_tasks=_task_ids(tasks.standby),
-        warmup_tasks=_task_ids(tasks.warmup),
+        active_tasks=task_ids(tasks.active),
+        standby_tasks=task_ids(tasks.standby),
+        warmup_tasks=task_ids(tasks.warmup),
     )
 
 
-def _task_ids(tasks: TaskSets) -> list[TaskIds]:
+def task_ids(tasks: TaskSets) -> list[TaskIds]:
+    """Return the tasks of each subtopology, in the order of Kafka's hash tables."""
     return [
         TaskIds(subtopology_id=subtopology_id, partitions=sorted(indexes))
         for subtopology_id, indexes in in_java_order(tasks)

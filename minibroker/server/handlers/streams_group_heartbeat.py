@@ -19,16 +19,14 @@ from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING, 
 from minibroker.coordinators.groups.streams.coordinator import StreamsAnswer
 from minibroker.coordinators.groups.streams.group import EndpointPartitions
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode
-from minibroker.coordinators.groups.streams.tasks import TaskSets
-from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.server.handlers.streams_group import task_ids
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.held_for_metadata import hold
-from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe
+from minibroker.server.requests.requirements import asked_by_handler, checked, may_create_topic, missing_to_subscribe
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
-from minibroker_protocol.java_text import in_java_order
 from minibroker_protocol.messages.streams_group import Endpoint, TaskIds
 from minibroker_protocol.messages.streams_group_heartbeat import (
     EndpointToPartitions,
@@ -259,19 +257,12 @@ def _response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:
         endpoint_information_epoch=answer.endpoint_epoch,
     )
     if answer.tasks is not None:
-        response.active_tasks = _task_ids(answer.tasks.without_epochs().active)
-        response.standby_tasks = _task_ids(answer.tasks.standby)
-        response.warmup_tasks = _task_ids(answer.tasks.warmup)
+        response.active_tasks = task_ids(answer.tasks.without_epochs().active)
+        response.standby_tasks = task_ids(answer.tasks.standby)
+        response.warmup_tasks = task_ids(answer.tasks.warmup)
     if answer.endpoints is not None:
-        response.partitions_by_user_endpoint = [_endpoint(status) for status in answer.endpoints]
+        response.partitions_by_user_endpoint = [_endpoint(endpoint) for endpoint in answer.endpoints]
     return response
-
-
-def _task_ids(tasks: TaskSets) -> list[TaskIds]:
-    return [
-        TaskIds(subtopology_id=subtopology_id, partitions=sorted(indexes))
-        for subtopology_id, indexes in in_java_order(tasks)
-    ]
 
 
 def _endpoint(member: EndpointPartitions) -> EndpointToPartitions:
@@ -286,11 +277,10 @@ def _endpoint(member: EndpointPartitions) -> EndpointToPartitions:
 def _create_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> None:
     """Create internal topics, and add failures to the member's status (`AutoTopicCreationManager`)."""
     ordered = list(topics)
-    if not call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
-        refused = [topic.name for topic in ordered if not call.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)]
-        if refused:
-            _add_status_detail(response, f"; Unauthorized to CREATE on topics {', '.join(refused)}.")
-            return
+    refused = [topic.name for topic in ordered if not may_create_topic(call, topic.name)]
+    if refused:
+        _add_status_detail(response, f"; Unauthorized to CREATE on topics {', '.join(refused)}.")
+        return
     plans: list[TopicPlan] = []
     failed: list[str] = []
     for topic in ordered:

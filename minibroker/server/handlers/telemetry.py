@@ -38,9 +38,7 @@ def get_telemetry_subscriptions(
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = new_uuid()
-    session = call.session
-    address = session.client_host, session.client_port
-    client = telemetry.client(instance_id, identity_of(instance_id, call.client_id, session.software, address))
+    client = _client(instance_id, call)
     if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _RETRIED_ERRORS:
         return _response(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     client.last_error = ErrorCode.NONE
@@ -53,6 +51,14 @@ def get_telemetry_subscriptions(
     response.delta_temporality = True
     response.requested_metrics = client.metrics
     return response
+
+
+def _client(instance_id: bytes, call: Call) -> ClientInstance:
+    session = call.session
+    address = session.client_host, session.client_port
+    return call.services.telemetry.client(
+        instance_id, identity_of(instance_id, call.client_id, session.software, address)
+    )
 
 
 def _response(code: ErrorCode) -> GetTelemetrySubscriptionsResponse:
@@ -92,11 +98,7 @@ def push_telemetry(request: PushTelemetryRequest, call: Call) -> PushTelemetryRe
     instance_id = request.client_instance_id
     if instance_id in _RESERVED_INSTANCE_IDS:
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
-    session = call.session
-    address = session.client_host, session.client_port
-    client = call.services.telemetry.client(
-        instance_id, identity_of(instance_id, call.client_id, session.software, address)
-    )
+    client = _client(instance_id, call)
     client.last_error = _push_error(request, client, call)
     client.is_gone = request.terminating
     if not client.last_error and request.metrics:

@@ -29,7 +29,7 @@ from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, Reso
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles, topics_at
 from minibroker.server.requests.held_for_metadata import hold
-from minibroker.server.requests.requirements import asked_by_handler, on_each
+from minibroker.server.requests.requirements import asked_by_handler, may_create_topic, on_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.topics import (
@@ -162,10 +162,7 @@ def _refuse_all(request: CreateTopicsRequest, error: TopicError, call: Call) -> 
 
 
 def _check_rights(name: str, call: Call) -> None:
-    if not (
-        call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
-        or call.allows(Operation.CREATE, ResourceType.TOPIC, name)
-    ):
+    if not may_create_topic(call, name):
         raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 

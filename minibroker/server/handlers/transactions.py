@@ -317,8 +317,9 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
     merges = call.services.is_before("4.0")
     outcomes = commit(call.core, topics, admit, write, merges=merges)
     if call.api_version < _FIRST_WITH_LOADING:
+        loading, unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE
         outcomes = [
-            (name, [(index, _error_in_version(code, call.api_version)) for index, code in partitions])
+            (name, [(index, unavailable if code is loading else code) for index, code in partitions])
             for name, partitions in outcomes
         ]
     responses = commit_response(
@@ -348,12 +349,6 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
         store.partition_of(request.group_id),
     )
     return writer_error(code, supports_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
-
-
-def _error_in_version(code: ErrorCode, version: int) -> ErrorCode:
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return code
 
 
 _FIRST_WITH_NEXT_EPOCH: Final = first_version(EndTxnResponse, "producer_epoch")

@@ -8,7 +8,7 @@ from minibroker.cluster.routing.slices import ForEach
 from minibroker.coordinators.groups.modern.coordinator import ModernGroups
 from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.registry import AnyModernGroup
-from minibroker.security.authorization.acls import ResourceType
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import authorized_operations
 from minibroker_protocol.error_codes import ErrorCode
@@ -97,3 +97,16 @@ def _get_group(groups: ModernGroups[G], group_id: str, call: Call) -> G:
     if code:
         raise GroupRefusedError(code)
     return groups.existing(group_id)
+
+
+def check_describable(call: Call, *assignments: Any) -> None:
+    """Check that the client may describe every topic in assignments of a group's member.
+
+    Raises:
+        GroupRefusedError: The client may not.
+    """
+    topics = (topic.topic_name for assignment in assignments for topic in assignment.topic_partitions)
+    if not all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
+        raise GroupRefusedError(
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Members of the group read topics that the client may not describe."
+        )

@@ -162,6 +162,20 @@ def missing_to_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> Er
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
+TO_SUBSCRIBE: Final = checked(
+    lambda request, call: missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ()),
+    "READ on the group; DESCRIBE on all topics that the member subscribes to",
+)
+"""The rights of a heartbeat with `subscribed_topic_names`."""
+
+
+def may_create_topic(call: Call, name: str) -> bool:
+    """Return whether the client may create a topic, by a right on the cluster or on the topic."""
+    return call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or call.allows(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
+
+
 _OF_GROUPS_SINCE_4_0: Final = frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS})
 
 
