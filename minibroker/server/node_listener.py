@@ -128,8 +128,10 @@ class NodeListener:
         number: int = acceptor.sockets[0].getsockname()[1]
         return number
 
-    async def _serve(self, kind: Kind, host: str = "", port: int = 0, held: socket.socket | None = None) -> Acceptor:
-        bound = [held] if held is not None else await self._bind(host, port)
+    async def _serve(
+        self, kind: Kind, host: str = "", port: int = 0, bound_before: socket.socket | None = None
+    ) -> Acceptor:
+        bound = [bound_before] if bound_before is not None else await self._bind(host, port)
         make = partial(self._make, self.connections, kind.name)
         others = bound, kind.name, make, self.quotas, self._clock, _BACKLOG
         if kind.tls is None:
@@ -215,7 +217,7 @@ class NodeListener:
     async def _open(self) -> None:
         bound_sockets, self._held = self._held, []
         for kind, bound in bound_sockets:
-            self._acceptors.append((kind, await self._serve(kind, held=bound)))
+            self._acceptors.append((kind, await self._serve(kind, bound_before=bound)))
 
     async def _accept_no_more(self) -> None:
         """Close the listening sockets, and wait until accepted connections are set up."""

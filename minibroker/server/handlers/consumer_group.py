@@ -183,9 +183,9 @@ def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
     ordered = timeline_order(group.members)
     members: list[Member] = []
     is_before_4_3 = call.services.is_before("4.3")
-    for each in ordered:
-        owned = (each.assigned,) if is_before_4_3 else (each.assigned, each.revoking)
-        member = _member(each, owned, group.target.get(each.member_id, NOTHING), call.core.topics)
+    for group_member in ordered:
+        owned = (group_member.assigned,) if is_before_4_3 else (group_member.assigned, group_member.revoking)
+        member = _member(group_member, owned, group.target.get(group_member.member_id, NOTHING), call.core.topics)
         check_describable(call, member.assignment, member.target_assignment)
         members.append(member)
     default = next(iter(call.services.groups.consumers.assignors))

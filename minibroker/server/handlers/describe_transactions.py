@@ -124,7 +124,7 @@ def list_transactions(
         return ListTransactionsResponse(
             error_code=ErrorCode.NONE,
             unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME],
-            transaction_states=[listed for listed in rows if listed is not None],
+            transaction_states=[transaction_row for transaction_row in rows if transaction_row is not None],
         )
 
     def rows_of(names: list[str]) -> ForEach[ListTransactionsResponse]:

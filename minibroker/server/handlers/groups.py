@@ -355,7 +355,9 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsRes
     return ForEach(
         _in_hash_order(store, is_before_4_0=call.services.is_before("4.0")),
         row,
-        lambda rows: ListGroupsResponse(error_code=code, groups=[listed for listed in rows if listed is not None]),
+        lambda rows: ListGroupsResponse(
+            error_code=code, groups=[group_row for group_row in rows if group_row is not None]
+        ),
     )
 
 

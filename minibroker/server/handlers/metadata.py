@@ -103,11 +103,11 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
     created: Mapping[str, Topic | ErrorCode] = _create(missing, call) if missing else {}
     topics: list[MetadataResponseTopic] = []
     for (topic_id, name), result in results.items():
-        found = created[result] if isinstance(result, str) else result
+        topic_or_error = created[result] if isinstance(result, str) else result
         topics.append(
-            _describe(found, request, call)
-            if isinstance(found, Topic)
-            else _refused(name, topic_id, found, request, call)
+            _describe(topic_or_error, request, call)
+            if isinstance(topic_or_error, Topic)
+            else _refused(name, topic_id, topic_or_error, request, call)
         )
     if joiner is not None:
         joiner.note_metadata(topic.name or "" for topic in topics)

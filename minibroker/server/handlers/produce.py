@@ -133,8 +133,8 @@ def _append(
     topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
 
     def append_one(part: tuple[TopicProduceData, PartitionProduceData]) -> Any:
-        asked, data = part
-        topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
+        requested, data = part
+        topic = topics.with_id(requested.topic_id) if by_id else topics.get(requested.name)
         outcome = append(topic, data.index, data.records, call, refusal, request.acks, request.transactional_id)
         if outcome is None:
             steps = append_validated(cast("Topic", topic), data, call, request)
@@ -144,16 +144,18 @@ def _append(
     def conclude(appended: list[tuple[Topic | None, PartitionProduceResponse]]) -> Any:
         remaining = iter(appended)
         responses: list[TopicProduceResponse] = []
-        for asked in request.topic_data:
-            results = list(islice(remaining, len(asked.partition_data)))
-            name = next((topic.name for topic, _ in reversed(results) if topic is not None), asked.name)
+        for requested in request.topic_data:
+            results = list(islice(remaining, len(requested.partition_data)))
+            name = next((topic.name for topic, _ in reversed(results) if topic is not None), requested.name)
             outcomes = [outcome for _, outcome in results]
-            responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
+            responses.append(TopicProduceResponse(name=name, topic_id=requested.topic_id, partition_responses=outcomes))
         flushed = [(topic, outcome) for topic, outcome in appended if topic is not None and topic.flushes_on_append]
         return _response_after_flush(request, ProduceResponse(responses=responses), flushed, call)
 
     return ForEach(
-        [(asked, data) for asked in request.topic_data for data in asked.partition_data], append_one, conclude
+        [(requested, data) for requested in request.topic_data for data in requested.partition_data],
+        append_one,
+        conclude,
     )
 
 

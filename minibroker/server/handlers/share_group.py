@@ -152,8 +152,8 @@ def _describe(group: ShareGroup, call: Call) -> DescribedGroup:
         assignor_name=ASSIGNOR,
         members=[],
     )
-    for each in timeline_order(group.members):
-        member = _member(each, call.core.topics)
+    for group_member in timeline_order(group.members):
+        member = _member(group_member, call.core.topics)
         check_describable(call, member.assignment)
         described.members.append(member)
     return described

@@ -184,21 +184,21 @@ ALL_OPERATIONS = 0b1101_0100_1000
 def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> None:
     groups = harness.ask(DescribeGroupsRequest(groups=["g", "", "g"]), version).groups
     code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
-    assert [(each.error_code, each.group_id, each.group_state) for each in groups] == [
+    assert [(group.error_code, group.group_id, group.group_state) for group in groups] == [
         (code, "g", "Dead"),
         (code, "", "Dead"),
         (code, "g", "Dead"),
     ]
-    assert [each.error_message for each in groups] == [
-        f"Group {each} not found." if version >= 6 else None for each in ("g", "", "g")
+    assert [group.error_message for group in groups] == [
+        f"Group {group} not found." if version >= 6 else None for group in ("g", "", "g")
     ]
 
 
 @pytest.mark.parametrize("version", range(3, 7))
 def test_operations_are_told_if_asked(version: int, members: Members) -> None:
     members.alone()
-    asked = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=True)
-    groups = members.harness.ask(asked, version).groups
+    request = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=True)
+    groups = members.harness.ask(request, version).groups
     # Since version 6 an unknown group is an error.
     others = ALL_OPERATIONS if version < 6 else -(2**31)
     assert [group.authorized_operations for group in groups] == [ALL_OPERATIONS, others]
@@ -225,16 +225,16 @@ def groups(harness: Harness) -> Harness:
 def test_all_groups_are_listed(version: int, groups: Harness) -> None:
     response = groups.ask(ListGroupsRequest(), version)
     assert response.error_code == 0
-    listed = {each.group_id: each for each in response.groups}
-    assert {name: each.protocol_type for name, each in listed.items()} == {
+    groups_by_id = {group.group_id: group for group in response.groups}
+    assert {name: group.protocol_type for name, group in groups_by_id.items()} == {
         "empty": "",
         "stable": "consumer",
         "rebalancing": "consumer",
     }
-    states = {name: each.group_state for name, each in listed.items()}
-    known = {"empty": "Empty", "stable": "Stable", "rebalancing": "CompletingRebalance"}
-    assert states == (known if version >= 4 else dict.fromkeys(known, ""))
-    assert {each.group_type for each in response.groups} == {"classic" if version >= 5 else ""}
+    states = {name: group.group_state for name, group in groups_by_id.items()}
+    expected = {"empty": "Empty", "stable": "Stable", "rebalancing": "CompletingRebalance"}
+    assert states == (expected if version >= 4 else dict.fromkeys(expected, ""))
+    assert {group.group_type for group in response.groups} == {"classic" if version >= 5 else ""}
 
 
 def test_groups_of_earlier_runs_are_listed_though_nobody_has_asked_for_them(groups: Harness) -> None:

@@ -116,15 +116,15 @@ def test_nothing_is_changed_by_it(harness: Harness) -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_controller_of_the_past_stops_no_replica(harness: Harness, version: int) -> None:
-    named: dict[str, Any]
+    fields: dict[str, Any]
     if version == 0:
-        named = {"ungrouped_partitions": [StopReplicaPartitionV0(topic_name="t", partition_index=0)]}
+        fields = {"ungrouped_partitions": [StopReplicaPartitionV0(topic_name="t", partition_index=0)]}
     elif version < 3:
-        named = {"topics": [StopReplicaTopicV1(name="t", partition_indexes=[0])]}
+        fields = {"topics": [StopReplicaTopicV1(name="t", partition_indexes=[0])]}
     else:
         state = StopReplicaPartitionState(partition_index=0, leader_epoch=9, delete_partition=True)
-        named = {"topic_states": [StopReplicaTopicState(topic_name="t", partition_states=[state])]}
-    request = StopReplicaRequest(controller_id=2, controller_epoch=1_000_000, delete_partitions=True, **named)
+        fields = {"topic_states": [StopReplicaTopicState(topic_name="t", partition_states=[state])]}
+    request = StopReplicaRequest(controller_id=2, controller_epoch=1_000_000, delete_partitions=True, **fields)
     response = harness.ask(request, version)
     stale = ErrorCode.STALE_CONTROLLER_EPOCH
     assert response.error_code == stale

@@ -210,8 +210,8 @@ class TestVersion0:
             os.utime(segment.log.path, (moment, moment))
         return harness
 
-    def offsets(self, harness: Harness, timestamp: int, most: int = 100, topic: str = "s") -> list[int]:
-        (outcome,) = asked(harness, (topic, 0, timestamp), version=0, max_num_offsets=most)
+    def offsets(self, harness: Harness, timestamp: int, limit: int = 100, topic: str = "s") -> list[int]:
+        (outcome,) = asked(harness, (topic, 0, timestamp), version=0, max_num_offsets=limit)
         assert (outcome.error_code, outcome.offset, outcome.timestamp) == (0, -1, -1)
         return outcome.old_style_offsets
 
@@ -383,9 +383,9 @@ def test_each_partition_has_its_own_outcome(harness: Harness) -> None:
     harness.create("u", 2)
     fill(harness, "t")
     fill(harness, "u", 1)
-    asked = [("u", 1, 5), ("t", 0, 99), ("nobody", 0, 1), ("u", 7, 1), ("u", -1, 1), ("t", 0, 3)]
+    partitions = [("u", 1, 5), ("t", 0, 99), ("nobody", 0, 1), ("u", 7, 1), ("u", -1, 1), ("t", 0, 3)]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert sorted(delete(harness, *asked)) == sorted(
+    assert sorted(delete(harness, *partitions)) == sorted(
         [("u", 1, 5, 0), ("t", 0, 3, 0), ("nobody", 0, -1, unknown), ("u", 7, -1, unknown), ("u", -1, -1, unknown)]
     )  # The last offset of a repeated partition counts.
 

@@ -209,8 +209,8 @@ def test_an_unknown_id_is_told_with_the_id_and_without_a_name(harness: Harness, 
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_are_refused_with_the_whole_request_before_version_12(harness: Harness, version: int) -> None:
-    known = id_of(harness, "t")
-    for requested in (("t", known), (None, known), (None, new_uuid()), (None, ZERO_UUID)):
+    existing_id = id_of(harness, "t")
+    for requested in (("t", existing_id), (None, existing_id), (None, new_uuid()), (None, ZERO_UUID)):
         response = metadata(harness, requested, "t", version=version)
         name, topic_id = requested
         assert outcomes(response) == [(name or "", ErrorCode.INVALID_REQUEST), ("t", ErrorCode.INVALID_REQUEST)]
@@ -220,9 +220,9 @@ def test_ids_are_refused_with_the_whole_request_before_version_12(harness: Harne
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_authorized_operations_are_all_of_them_when_asked_for(harness: Harness, version: int) -> None:
-    asked = metadata(harness, "t", version=version, operations=True)
-    assert one(asked).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
-    assert asked.cluster_authorized_operations == (8096 if 8 <= version <= 10 else NO_AUTHORIZED_OPERATIONS)
+    response = metadata(harness, "t", version=version, operations=True)
+    assert one(response).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
+    assert response.cluster_authorized_operations == (8096 if 8 <= version <= 10 else NO_AUTHORIZED_OPERATIONS)
     absent = metadata(harness, "absent", version=version, operations=True, create=False)
     if version >= 4:  # Older clients always create it.
         assert one(absent).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -283,9 +283,9 @@ def page(response: Any) -> tuple[dict[str, list[int]], tuple[str, int] | None]:
 
 def test_a_partition_is_told_with_its_leader_and_its_replicas(filled: Harness) -> None:
     topic = ask(filled, "a").topics[0]
-    known = filled.core.topics.get("a")
-    assert known is not None
-    assert (topic.topic_id, topic.is_internal, topic.topic_authorized_operations) == (known.id, False, 3576)
+    existing = filled.core.topics.get("a")
+    assert existing is not None
+    assert (topic.topic_id, topic.is_internal, topic.topic_authorized_operations) == (existing.id, False, 3576)
     first = topic.partitions[0]
     assert (first.error_code, first.leader_id, first.leader_epoch) == (0, 1, 0)
     assert (first.replica_nodes, first.isr_nodes, first.offline_replicas) == ([1], [1], [])
@@ -294,13 +294,13 @@ def test_a_partition_is_told_with_its_leader_and_its_replicas(filled: Harness) -
 
 def test_pages_follow_each_other_until_all_is_told(filled: Harness) -> None:
     cursor: tuple[str, int] | None = None
-    seen: list[tuple[str, int]] = []
+    partitions: list[tuple[str, int]] = []
     for _ in range(10):
         described, cursor = page(ask(filled, "a", "b", "c", limit=2, cursor=cursor))
-        seen += [(name, index) for name, indexes in described.items() for index in indexes]
+        partitions += [(name, index) for name, indexes in described.items() for index in indexes]
         if cursor is None:
             break
-    assert seen == [(name, index) for name in "abc" for index in range(3)]
+    assert partitions == [(name, index) for name in "abc" for index in range(3)]
 
 
 def test_no_page_is_larger_than_the_broker_allows(configured: Any) -> None:

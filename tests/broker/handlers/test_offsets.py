@@ -155,9 +155,9 @@ def test_a_group_or_topic_that_nobody_knows_has_no_offsets(harness: Harness, ver
 def test_a_group_that_cannot_be_read_has_an_error_at_its_partitions_before_version_2_and_of_its_own_later(
     unreadable: Harness, version: int
 ) -> None:
-    code, found = fetch_with_error(unreadable, T0, version=version)
+    code, topics = fetch_with_error(unreadable, T0, version=version)
     unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert (code, found) == ((0, {T0: (-1, -1, "", unavailable)}) if version < 2 else (unavailable, {}))
+    assert (code, topics) == ((0, {T0: (-1, -1, "", unavailable)}) if version < 2 else (unavailable, {}))
 
 
 def test_a_commit_to_a_group_that_cannot_be_read_is_refused(unreadable: Harness) -> None:

@@ -28,17 +28,17 @@ SAMPLE = [
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
     """A broker without sockets and topics."""
-    made = Harness(str(tmp_path / "data"))
-    yield made
-    made.services.close()
+    broker = Harness(str(tmp_path / "data"))
+    yield broker
+    broker.services.close()
 
 
 def records_in(data: PartitionData) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
     for stored_batch in iter_batches(bytes_in(data)):
         stored_batch.check_crc()
-        found += stored_batch
-    return found
+        records += stored_batch
+    return records
 
 
 def magics_in(data: PartitionData) -> set[int]:
@@ -93,14 +93,14 @@ def test_topics_of_old_formats_survive_restarts_and_serve_everyone(
         sent = build_batch(record, codec=codec) if number % 2 else build_message_set(record, magic=1, codec=codec)
         assert harness.produce(bytes(sent), version=9 if number % 2 else 2).base_offset == 2 * number
     for _ in range(2):
-        for asked in (0, 2, 12):
-            offset, found = 0, []
-            while data := bytes_in(harness.fetch_one(offset, version=asked)):
-                each = [record for one in iter_batches(data) for record in one]
-                found += [record for record in each if record.offset >= offset]
-                offset = each[-1].offset + 1
-            assert [record.offset for record in found] == list(range(16))
-            assert [record.value for record in found[::2]] == [b"%d" % number * 40 for number in range(8)]
+        for fetch_version in (0, 2, 12):
+            offset, records = 0, []
+            while data := bytes_in(harness.fetch_one(offset, version=fetch_version)):
+                piece = [record for stored_batch in iter_batches(data) for record in stored_batch]
+                records += [record for record in piece if record.offset >= offset]
+                offset = piece[-1].offset + 1
+            assert [record.offset for record in records] == list(range(16))
+            assert [record.value for record in records[::2]] == [b"%d" % number * 40 for number in range(8)]
         assert magics_in(harness.fetch_one(12, version=12)) == {magic}
         assert harness.fetch_one(12, version=12).high_watermark == 16
         harness.crash()
