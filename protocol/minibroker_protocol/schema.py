@@ -1,4 +1,4 @@
-"""Declaration of messages as typed classes whose fields know their versions.
+"""Declaration of messages as typed classes whose fields declare the versions that have them.
 
     @structure
     class PartitionProduceData:
@@ -11,10 +11,10 @@
         acks: Int16
         ...
 
-Fields are declared in their order on the wire, which is the same in every version. Constructors take keyword arguments
-only. The type of a field declares its values, and its `Annotated` metadata the versions: `since(3)`, `versions("0-7")`,
-`nullable("7+")`, `tagged(0, "12+")`. A field that a version lacks gets its default when read, and is not written.
-`codec` compiles the code for a (class, version) pair on first use.
+Fields are declared in their order on the wire, which is the same in every version. Constructors take keyword
+arguments only. The type of a field declares its values, and its `Annotated` metadata the versions: `since(3)`,
+`versions("0-7")`, `nullable("7+")`, `tagged(0, "12+")`. A field that a version lacks gets its default when read, and
+is not written. `codec` compiles the code for a (class, version) pair on first use.
 
 The declarations correspond to Kafka's own definitions (the JSON files of its `clients` module), in our own notation.
 """

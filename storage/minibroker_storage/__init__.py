@@ -6,6 +6,6 @@
 - `recovery` loads a log from the files found at start-up.
 - `producer_state` detects batches that a producer sent twice; `producer_snapshot` is its file.
 - `retention` chooses segments to delete, `cleaner` compacts, `replacement` swaps segments for cleaned ones.
-- `flush` forces a log to disk; `checkpoints` and `data_directory` contain the small files.
+- `flush` forces a log to disk; `checkpoints` and `data_directory` read and write the small files.
 - `dump`, `explain` and `views` present all of this to people.
 """

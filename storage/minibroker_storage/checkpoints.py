@@ -141,7 +141,7 @@ class LeaderEpochCheckpoint:
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drop epochs that end before `start_offset` and move the start of the epoch that contains it.
+        """Drop the epochs before the one that contains `start_offset`, and let that one begin there.
 
         Returns:
             Whether the entries changed.

@@ -116,7 +116,10 @@ class FileHandle:
             self._close_now()
 
     def delete(self) -> None:
-        """Close the handle and remove the file. A missing file is not an error."""
+        """Close the handle and remove the file. Readers that have it pinned can continue.
+
+        A missing file is not an error.
+        """
         # The inode exists as long as a descriptor does, so readers with a pinned descriptor are not affected.
         self.close()
         with contextlib.suppress(FileNotFoundError):
@@ -300,11 +303,11 @@ def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 
     Args:
         path: the file to replace.
         data: the new content.
-        sync: sync the bytes and the directory. Otherwise atomicity survives a process crash but not a machine crash.
+        sync: sync the bytes and the directory. Otherwise atomicity survives a process crash, not a machine crash.
         mode: permissions of the new file.
 
     Raises:
-        OSError: the old file is unchanged, unless `fsync_directory` raised the error.
+        OSError: the file cannot be written. The old file is unchanged, unless `fsync_directory` raised the error.
     """
     replace_file(path, data, sync=sync, mode=mode)
     if sync:
@@ -312,10 +315,10 @@ def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 
 
 
 def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
-    """Like write_atomically(), but without syncing the directory.
+    """Like write_atomically(), but without syncing the directory: `sync` syncs only the bytes.
 
     Raises:
-        OSError: the old file is unchanged.
+        OSError: the file cannot be written; the old file is unchanged.
     """
     temporary = path + TMP_SUFFIX
     try:

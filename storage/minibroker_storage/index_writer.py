@@ -44,7 +44,7 @@ class TimeEntries:
 
     @property
     def is_full(self) -> bool:
-        """Whether only the slot reserved for the last entry remains."""
+        """Whether at most the slot reserved for the last entry is free."""
         return len(self.data) >= self._max_size - TimeIndex.ENTRY.size
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:

@@ -80,7 +80,10 @@ class LocalLog:
     # Reading
 
     def _locate(self, offset: int, max_bytes: int, limit: int, *, min_one_batch: bool) -> LogSlice:
-        """Return the bytes from the batch of `offset` up to the offset `limit`, for `Log.read`."""
+        """Return the bytes from the batch of `offset` up to the offset `limit`, for `Log.read`.
+
+        `offset` must be below `limit`.
+        """
         segment = self._active
         position = segment.recent_position(offset)
         first_size = last_offset = 0

@@ -256,9 +256,9 @@ class Log(LocalLog):
             self._active.resume_at(data.position + data.size, offset, offset)
 
     def add_append_listener(self, listener: AppendListener) -> None:
-        """Register a function that is called with this log after each commit, change of its ends, and when it closes.
+        """Register a function to call with this log after each commit, when one of its ends moves, and when it closes.
 
-        The owner may call it as well. Takes constant time.
+        The owner may call it as well. Registering takes constant time.
         """
         self._listeners[listener] = None
 
@@ -496,12 +496,12 @@ class Log(LocalLog):
         self._plan_snapshot()
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Remove the oldest segments that retention allows to remove, and return their number.
+        """Remove the oldest segments that the log need not keep, and return their number.
 
         These are the segments below the log start offset and, with `cleanup.policy=delete`, those beyond
-        `retention.bytes` and `retention.ms`. If all segments go, a new one is created first. Files are only renamed:
-        see `take_deleted_files`. The log start offset advances to the first remaining segment. Pinned files stay
-        readable.
+        `retention.bytes` and `retention.ms`. If all segments go, a new one is created first. Files are only
+        renamed: see `take_deleted_files`. The log start offset advances to the first remaining segment. Pinned
+        files stay readable.
 
         Raises:
             LogWriteError: staged batches or a new segment cannot be written.

@@ -218,7 +218,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         views.clear()
 
     def commit_indexes(self) -> None:
-        """Write the staged index entries, those of the offset index last.
+        """Write the staged index entries, those of the offset index last because they vouch for the others.
 
         Raises:
             OSError: a write failed.
@@ -288,7 +288,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
-        """Complete the indexes with the largest timestamp, and trim all files, for a roll or close.
+        """Truncate failed writes, complete the indexes with the largest timestamp, and trim them, for a roll or close.
 
         Raises:
             OSError: a write failed. The segment stays usable, and a later call completes it.

@@ -20,10 +20,10 @@ class TimeIndexEntry(NamedTuple):
 class TimeIndex(IndexFile[bytes]):
     """A sparse map from timestamps to offsets (Kafka's `TimeIndex`).
 
-    Each entry has 12 bytes, big-endian: timestamp int64 (ms), then relative offset int32. Every record with a larger
-    timestamp than the entry's follows the entry's offset. Timestamps ascend strictly; offsets ascend. An entry is added
-    with each offset index entry, and another one at roll and close, for which one slot is reserved. See `IndexFile` for
-    crash safety.
+    Each entry has 12 bytes, big-endian: timestamp int64 (ms), then relative offset int32. Every record with a
+    larger timestamp than the entry's follows the entry's offset. Timestamps ascend strictly; offsets ascend. An
+    entry with a larger timestamp is added when the offset index gets an entry, and once more at roll and close, for
+    which one slot is reserved. See `IndexFile` for crash safety.
     """
 
     __slots__ = ("last_offset", "last_timestamp")

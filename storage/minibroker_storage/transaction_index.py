@@ -73,7 +73,9 @@ class TransactionIndex:
         self._staged = bytearray()
 
     def load(self, next_base_offset: int | None) -> None:
-        """Load an existing file completely, as Kafka does. The next write replaces a torn last entry.
+        """Load an existing file completely, as Kafka does.
+
+        A torn last entry is ignored, and the next entry overwrites it.
 
         Args:
             next_base_offset: base offset of the following segment, or None.

@@ -139,13 +139,14 @@ def down_convert(
 
     Batches of this format or an older one are copied. Converted records keep their offsets, timestamps and codec.
     Records of an uncompressed batch begin at `first_offset`, because some clients do not expect earlier ones. In a
-    wrapper, clients skip earlier records. A batch of more than `MAX_PIECE_RECORDS` records or 16 MiB is converted in
-    pieces, beginning with the piece that contains `first_offset`, to have only one piece in memory. Kafka makes a
-    single wrapper of it.
+    wrapper, clients skip earlier records. A batch of more than `MAX_PIECE_RECORDS` records or 16 MiB is converted
+    in pieces, beginning with the piece that contains `first_offset`, to have only one piece in memory. Kafka makes
+    a single wrapper of it.
 
-    The set ends before the batch or piece that would make it larger than `max_bytes`, but contains at least one. It
-    also ends after `MAX_CONVERTED_RECORDS`, because a few bytes can contain many records, and at a truncated batch.
-    It can be empty. A step processes one piece, or 1 MiB of it. Corrupt batches raise the same errors as iteration.
+    The set ends before the batch or piece that would make it larger than `max_bytes`, but never before the first
+    one. It also ends after the piece that reaches `MAX_CONVERTED_RECORDS`, because a few bytes can contain many
+    records, and at a truncated batch. The set can be empty. A step processes one piece, or 1 MiB of it. Corrupt
+    batches raise the same errors as iteration.
 
     Raises:
         UnsupportedCodecError: the first batch to convert is compressed with zstd. A later one ends the set.
@@ -247,9 +248,9 @@ def _build_wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader
 
 
 def overflow_message(max_bytes: int) -> bytes:
-    """Return the first bytes of a message that is larger than a fetch of `max_bytes` bytes.
+    """Return the offset and size fields of a message that does not fit into a fetch of `max_bytes` bytes.
 
-    An old consumer then fetches again, while an empty set would mean that it has reached the end
-    (`LazyDownConversionRecordsSend`).
+    Nothing of the message itself is included. An old consumer then asks for more, while an empty set
+    would mean that it has reached the end (`LazyDownConversionRecordsSend`).
     """
     return _OFFSET_AND_SIZE.pack(NO_OFFSET, min(max(max_bytes + 1, RECORD_BATCH_OVERHEAD), INT32_MAX))

@@ -145,7 +145,7 @@ _CODECS: Final = tuple(CompressionCodec)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Return the sequence number `increment` after `sequence`, wrapping after 2**31 - 1 (`incrementSequence`)."""
+    """Return the sequence number `increment` after `sequence`; 0 follows 2**31 - 1 (Kafka's `incrementSequence`)."""
     return (sequence + increment) & INT32_MAX
 
 

@@ -63,13 +63,13 @@ _NULL: Final = -1
 class LegacyRecordBatch:
     """A lazy view of one entry of a v0 or v1 message set: a plain message, or a wrapper that is not yet opened.
 
-    It has the same interface as `RecordBatch`. Iteration yields each `Record` with its absolute offset. v0 records have
-    the timestamp `NO_TIMESTAMP` and its type. A truncated message at the end of a wrapper ends the iteration without an
-    error. CRCs are checked by `check_crc` only.
+    It has the same interface as `RecordBatch`. Iteration yields each `Record` with its absolute offset. v0 records
+    have the timestamp `NO_TIMESTAMP` and its type. A truncated message at the end of a wrapper ends the iteration
+    without an error. Neither the constructor nor iteration verifies a CRC; `check_crc` does.
 
     Raises:
         InvalidRecordError: a wrapper has no value, no messages, messages of another magic, nested wrappers or an
-        impossible offset; or a field extends beyond its message.
+            impossible offset; or a field extends beyond its message.
         CorruptRecordError: an inner size is impossible for a message.
         UnsupportedCodecError: the codec does not exist.
     """
@@ -346,15 +346,15 @@ def build_message_set(
 ) -> bytearray:
     """Encode a message set of format v0 or v1, with the same bytes as Kafka's `MemoryRecordsBuilder`.
 
-    Compressed data can differ. A plain set has one entry per record, and a compressed set is a single wrapper. The
-    records get the ascending absolute `offsets`, or consecutive offsets from `base_offset` on. Inner offsets of v1 are
-    relative to `base_offset`. Under LOG_APPEND_TIME, every message, including the wrapper and the messages in it, has
-    that type and the timestamp `log_append_time`. If this is None, it is the highest timestamp of the records. Without
-    records, the set is empty.
+    Only compressed data can differ. A plain set has one entry per record, and a compressed set is a single wrapper.
+    The records get the ascending absolute `offsets`, or consecutive offsets from `base_offset` on. Inner offsets of
+    v1 are relative to `base_offset`. Under LOG_APPEND_TIME, every message, including the wrapper and the messages
+    in it, has that type and the timestamp `log_append_time`. If this is None, it is the highest timestamp of the
+    records. Without records, the set is empty.
 
     Raises:
         EncodeError: the codec is zstd, a record has headers (which these formats lack), a timestamp is below
-        `NO_TIMESTAMP`, or a value does not fit its field.
+            `NO_TIMESTAMP`, or a value does not fit its field.
     """
     if codec is CompressionCodec.ZSTD:
         raise EncodeError(f"codec: zstd, which format v{magic} does not know")

@@ -71,16 +71,16 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
 ) -> tuple[int, ...]:
     """Check that `batch` is a single v2 batch that a client is allowed to append. Return its header fields.
 
-    They are in the order of `BatchHeader`, without names. Most batches need only a few of them, and naming them would
-    take as long as one check. The records are also checked if there are at most `opened_records` of them, or always if
-    it is negative. If `now_ms`, the broker's time, is given, `batch` must be writable: a max timestamp that differs
-    from the records' is corrected in place, together with the checksum.
+    They are in the order of `BatchHeader`, without names: most batches need only a few of them, and naming them
+    would take as long as the check itself. The records are also checked if there are at most `opened_records` of
+    them, or always if it is negative. If `now_ms`, the broker's time, is given, `batch` must be writable: a max
+    timestamp that differs from the records' is corrected in place, together with the checksum.
 
     Raises:
         CorruptRecordError: impossible size, extra bytes after the batch, or a wrong CRC.
         UnsupportedMagicError: message formats v0 and v1.
         UnsupportedCodecError: a codec that does not exist.
-        InvalidRecordError: anything else, including a truncated batch, which Kafka does not treat as a batch at all.
+        InvalidRecordError: anything else, including a truncated batch, which Kafka does not treat as a batch.
     """
     size = len(batch)
     if size < RECORD_BATCH_OVERHEAD:

@@ -149,7 +149,7 @@ class RecordValidator:
     def validate(self, batches: Sequence[OpenedBatch]) -> Steps[None]:
         """Check all records. The first batch with an invalid record determines the error. A step checks some records.
 
-        Both errors list the invalid records of the batch.
+        The errors list the invalid records of the batch, except when a record is too large.
 
         Raises:
             InvalidTimestampError: a timestamp is out of range, or has the type that only a broker sets.

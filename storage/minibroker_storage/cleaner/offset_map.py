@@ -30,10 +30,11 @@ def slots_for(limit: int) -> int:
 class OffsetMap:
     """Maps up to `limit` keys to the offset of their newest record (Kafka's `SkimpyOffsetMap`).
 
-    The map allocates all of its memory when it is created: 16 bytes per slot, and at least 4 slots for every 3 keys. It
-    stores hashes instead of keys. The key's hash selects the slot, and the 64-bit hash of the salted key identifies the
-    entry. Python hashes bytes with SipHash and a secret of the process, and the salt is random as well. In a full map
-    of 5 million keys, two keys collide with a probability of about 1 in 10**12, even if an attacker chooses them.
+    The map allocates all of its memory when it is created: 16 bytes per slot, and at least 4 slots for every 3
+    keys. It stores hashes instead of keys. The key's hash selects the slot, and the 64-bit hash of the salted key
+    identifies the entry. Python hashes bytes with SipHash and a secret of the process, and the salt is random as
+    well. In a full map of 5 million keys, the chance that any two keys are taken for one is about 1 in 10**12, even
+    if an attacker chooses the keys.
     """
 
     __slots__ = ("_mask", "_offsets", "_salt", "_tags", "entries", "latest_offset", "limit")

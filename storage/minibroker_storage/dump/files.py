@@ -128,7 +128,7 @@ def _partition_key(directory: str) -> tuple[str, int, str]:
 
 
 class DumpOptions(NamedTuple):
-    """The supported options of Kafka's DumpLogSegments.
+    """The supported options of Kafka's DumpLogSegments, under its names.
 
     Attributes:
         deep_iteration: yield records in addition to batches.

@@ -169,8 +169,8 @@ def open_log(file: DumpFile, options: DumpOptions) -> Generator[LogFile]:
 def looks_like_07(data: bytes) -> bool:
     """Return whether a log that begins with `data` is Kafka 0.7's, judged by the checksum of its first message.
 
-    The checksums of 0.7 and later formats cover different bytes, so their 32 bits tell them apart reliably. The result
-    is False if the first message is incomplete.
+    The checksums of 0.7 and of the formats since 0.8 cover different bytes, so their 32 bits tell them apart
+    reliably. The result is False if the first message is incomplete.
     """
     try:
         newer = next(iter_batches(data), None)

@@ -17,7 +17,7 @@ from minibroker_storage.explain.page import Fields, Page, Rows, cursor_over
 
 
 def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
-    """Explain every entry of a log. An unreadable entry is explained up to the error.
+    """Explain every entry of a log. An unreadable entry is explained up to the error, which is then shown.
 
     Raises:
         OSError: the file cannot be read.

@@ -71,7 +71,7 @@ class LookUp:
 def find_offset(log: Log, offset: int) -> LookUp:
     """Find the batch that contains an offset, or the next batch after a gap, as Fetch does.
 
-    Aborted appends (KIP-98) and cleaning leave gaps.
+    Transactions (KIP-98) and cleaning leave gaps.
 
     Raises:
         OSError: a file cannot be read.
