@@ -1,7 +1,7 @@
 """The log of Spark's file sink, `_spark_metadata`, which lists the valid files of a stream's output folder.
 
-An interrupted micro-batch leaves incomplete files behind, and its repetition writes other files. `_spark_metadata`
-names the valid files, and Spark reads only those. Other readers must call `committed_files`.
+An interrupted micro-batch leaves orphaned files behind, and its repetition writes other files.
+`_spark_metadata` names the valid files, and Spark reads only those. Other readers must call `committed_files`.
 """
 
 import json

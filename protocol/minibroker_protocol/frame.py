@@ -1,22 +1,23 @@
 """Frames and headers of requests and responses.
 
-A frame is an int32 length followed by that many bytes. `FrameReader` cuts a stream of bytes into frames without I/O.
-The caller receives into `buffer()`, reports the number of bytes with `received(n)`, takes frames with `next_frame()`,
-and ends each round with `settle()`. Frames are views of memory that is reused, so copy bytes that you need after
-`settle()`.
+A frame is an int32 length followed by that many bytes. `FrameReader` cuts a stream of bytes into frames without
+I/O. The caller receives into `buffer()`, reports the number of bytes with `received(n)`, takes frames with
+`next_frame()`, and ends each round with `settle()`. Frames are views of memory that is reused, so copy bytes that
+you need after `settle()`.
 
 Most frames are complete when they arrive. All connections therefore receive into one shared scratch buffer, and a
-connection owns memory only while it has an incomplete frame. Idle connections take no memory, and a length prefix of
-100 MB alone allocates nothing of that size. With one buffer per connection, a thousand idle connections would take a
-gigabyte of address space, and the processor's cache would be cold.
+connection owns memory only while it has an incomplete frame. Idle connections take no memory, and the memory of
+the others is proportional to the bytes that their peers have sent: a length prefix of 100 MB alone allocates
+nothing of that size. With one buffer per connection, a thousand idle connections would take a gigabyte of address
+space, and the processor's cache would be cold.
 
-A frame of more than `FIRST_GRANT_BYTES` gets address space for all of it, and the system provides memory page by page
-as bytes arrive. A buffer that doubles would copy them. A `bytearray` would be filled with zeros first, which takes
-100 ms for 64 MiB. Such a frame is received in parts of `SCRATCH_SIZE`, to let other connections proceed.
+A frame of more than `FIRST_GRANT_BYTES` gets address space for all of it, and the system provides memory page by
+page as bytes arrive. A buffer that doubles would copy them. A `bytearray` would be filled with zeros first, which
+takes 100 ms for 64 MiB. Such a frame is received in parts of `SCRATCH_SIZE`, to let other connections proceed.
 
-A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills it.
-After one of its requests is delayed, it starts small again: bytes that follow a delayed request must be stored, so each
-read should receive only a few.
+A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills
+it. After one of its requests is delayed, it starts small again: bytes that follow a delayed request must be
+stored, so each read should receive only a few.
 """
 
 import contextlib
@@ -81,7 +82,7 @@ def read_request_header(frame: memoryview) -> RequestHeader:
 
 
 class BufferPool:
-    """The scratch buffer shared by all connections, and a pool of reusable buffers for incomplete frames."""
+    """The scratch buffer shared by all connections, and buffers for incomplete frames that are reused while warm."""
 
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_SIZE))

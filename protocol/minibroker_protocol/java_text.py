@@ -41,7 +41,7 @@ def utf16_order(text: str) -> bytes:
 
 
 def parse_integer(text: str, bits: int = LONG_BITS) -> int | None:
-    """Parse a signed integer with at most `bits` bits, or return None (`Integer.parseInt`, `Long.parseLong`).
+    """Parse an integer of `bits` bits and a sign, or return None (`Integer.parseInt`, `Long.parseLong`).
 
     Java accepts the digits of all scripts if they are single UTF-16 units, but no spaces or underscores.
     """

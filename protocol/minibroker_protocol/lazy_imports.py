@@ -63,7 +63,7 @@ class _Lazy(local):
         self.depth -= 1
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find a module like Python, but with a loader that delays its execution."""
+        """Find a module as Python does, but with a loader that delays its execution."""
         if not self.depth or not name.startswith(_OURS):
             return None
         spec = PathFinder.find_spec(name, path, target)

@@ -71,7 +71,7 @@ def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
     """Read an unsigned varint and return (value, position after it).
 
     Raises:
-        DecodeError: the varint is longer than 5 bytes, or truncated.
+        DecodeError: the varint is truncated, longer than 5 bytes, or exceeds 32 bits.
     """
     value = shift = 0
     for index in range(position, position + _UVARINT_MAX_BYTES):
@@ -91,7 +91,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
     """Append an unsigned varint.
 
     Raises:
-        EncodeError: `value` is negative or above 32 bits.
+        EncodeError: `value` is negative or exceeds 32 bits.
     """
     if not 0 <= value <= _UVARINT_MAX:
         raise EncodeError(f"{value} is no unsigned 32-bit value")

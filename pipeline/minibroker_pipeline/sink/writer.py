@@ -71,7 +71,7 @@ class KnownTopic:
 class ClosedLog:
     """A log to which records can be appended.
 
-    `producers` is None if the newest snapshot is older than the end of the log.
+    `producers` is None if the newest snapshot was not taken at the end of the log, or is damaged.
     """
 
     end_offset: int
@@ -253,7 +253,7 @@ def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
 
 
 def _topics(plan: Plan, staged_logs: Iterable[StagedLog]) -> list[str]:
-    """Return all topics of the query, including the topic that it names but has no rows for."""
+    """Return all topics of the query, including a topic named by its options that gets no rows."""
     named = {plan.options.topic} if plan.options.topic else set[str]()
     return sorted(named | {staged.topic for staged in staged_logs})
 
@@ -330,7 +330,7 @@ def _append_segment(
 def stamp_batches(data: NDArray[np.uint8], headers: NDArray[Any], offset_shift: int, leader_epoch: int) -> None:
     """Raise the offsets of v2 batches by `offset_shift` and set their leader epoch, in `data` and in `headers`.
 
-    A broker makes the same changes when it appends, because the checksum covers neither field.
+    A broker makes the same changes when it appends. The checksum covers neither field.
     """
     headers["base_offset"] += offset_shift
     headers["last_offset"] += offset_shift

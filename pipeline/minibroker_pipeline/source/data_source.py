@@ -209,7 +209,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._logs
 
     def _starts(self, starts: Offsets, logs: dict[TopicPartition, QueryLog]) -> Offsets:
-        """Return the next offset of each existing log: for a new partition its beginning.
+        """Return the offset at which to continue in each existing log. New partitions are read from their beginning.
 
         Raises:
             DataLossError: offsets of the query no longer exist.
@@ -405,5 +405,5 @@ class PushedFilters:
 
 
 def _milliseconds(value: datetime) -> int:
-    """Convert to milliseconds, rounded down, less one because floats are rounded."""
+    """Convert to milliseconds, rounded down, minus one as a margin for float rounding."""
     return int(value.timestamp() * 1000) - 1

@@ -46,7 +46,7 @@ def ending_offsets(options: SourceOptions, logs: Logs) -> Offsets:
 
 
 def ends_before(options: SourceOptions, key: TopicPartition, log: QueryLog) -> bool:
-    """Return whether the query ends at or before the last whole entry.
+    """Return whether the options name an end offset that is not past the last whole entry.
 
     Damage after that entry does not matter then.
     """
@@ -99,7 +99,7 @@ def check_bounds(logs: Logs, starts: Offsets, ends: Offsets, *, fail_on_data_los
     """Limit starts and ends to the logs. Return the starts; `ends` is changed in place.
 
     Raises:
-        DataLossError: a start or an end is outside its log.
+        DataLossError: a start or an end is outside its log, and `fail_on_data_loss` is true.
     """
     checked: Offsets = {}
     for key, log in logs.items():
@@ -185,12 +185,13 @@ def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> in
 
 
 def limited_ends(logs: Logs, starts: Offsets, ends: Offsets, limit: int, options: SourceOptions) -> Offsets:
-    """Return ends that leave about `limit` offsets to read.
+    """Return ends that leave at most about `limit` offsets to read.
 
     The offsets are divided in proportion to the unread offsets of each partition.
 
-    This is the connector's `maxOffsetsPerTrigger`, except that counting begins at the first existing record. Gaps left
-    by compaction and transactions are therefore skipped immediately. Each partition with records gets at least one.
+    This is the connector's `maxOffsetsPerTrigger`, except that counting begins at the first existing record. Gaps
+    left by compaction and transactions are therefore skipped immediately. Each partition with records gets at
+    least one.
     """
     firsts: Offsets = {}
     for key, end in ends.items():

@@ -32,7 +32,7 @@ class ConsumerGroupMetadataKey:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMetadataValue:
-    """The epoch of a group, and a hash of its subscribed topics, which Kafka stores since 4.1."""
+    """The epoch of a group, and a hash of its subscribed topics, which Kafka has stored since 4.1."""
 
     epoch: Int32
     metadata_hash: Annotated[Int64, tagged(0, "0+")] = 0
@@ -65,7 +65,7 @@ class TopicMetadata:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue:
-    """The topics on which the group's assignment was based. Since 4.1, Kafka stores a hash of them instead."""
+    """The topics on which the group's assignment was based. From 4.1 on, Kafka stores a hash of them instead."""
 
     topics: Array[TopicMetadata]
 

@@ -96,7 +96,7 @@ class ShareGroupTargetAssignmentMemberValue:
 
 @structure
 class TopicPartitions:
-    """Partitions of a topic. Kafka has a second name for the same structure here."""
+    """Partitions of a topic: the same structure as `TopicPartition`, for which Kafka has two names."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -214,7 +214,7 @@ class ShareUpdateKey:
 
 @message(versions="0", flexible="0+")
 class ShareUpdateValue:
-    """A change to the snapshot with this epoch. A `start_offset` of -1 leaves it unchanged."""
+    """The change since the snapshot with this epoch. `start_offset` is -1 if the start offset is unchanged."""
 
     snapshot_epoch: Int32
     leader_epoch: Int32

@@ -193,7 +193,7 @@ class UpdateFeaturesResponse:
 
 @message(versions="0", flexible="0+")
 class UnregisterBrokerRequest:
-    """UnregisterBroker (key 64) removes a broker from the cluster that will not return (KIP-500)."""
+    """UnregisterBroker (key 64) removes the registration of a broker that will not return (KIP-500)."""
 
     broker_id: Int32
 
@@ -264,7 +264,10 @@ class RemoveRaftVoterResponse:
 
 @message(versions="0", flexible="0+")
 class UnregisterControllerRequest:
-    """UnregisterController (key 94) removes a controller from the cluster that is gone (KIP-1312)."""
+    """UnregisterController (key 94) removes the registration of a controller that is gone (KIP-1312).
+
+    An operator sends it.
+    """
 
     controller_id: Int32
 

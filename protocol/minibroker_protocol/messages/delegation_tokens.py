@@ -27,7 +27,7 @@ class CreatableRenewers:
 
 @message(versions="0-3", flexible="2+")
 class CreateDelegationTokenRequest:
-    """CreateDelegationToken (key 38) creates a token that replaces a password (KIP-48, KIP-373).
+    """CreateDelegationToken (key 38) creates a token to log in with instead of a password (KIP-48, KIP-373).
 
     If the owner is omitted, it is the authenticated client. A `max_lifetime_ms` of -1 requests the longest lifetime
     allowed.

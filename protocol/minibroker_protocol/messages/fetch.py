@@ -98,7 +98,7 @@ class FetchRequest:
 
 @frozen_structure
 class EpochEndOffset:
-    """The end offset of the largest epoch that a diverging follower shares with the leader."""
+    """The epoch and the end offset after which a fetcher's log is known to diverge from the leader's log."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1

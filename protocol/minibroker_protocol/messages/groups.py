@@ -168,7 +168,7 @@ class HeartbeatResponse:
 
 @structure
 class MemberIdentity:
-    """A member id. A static member is identified by its instance id, with or without a member id."""
+    """A member, identified by its member id, or a static member by its instance id, with or without a member id."""
 
     member_id: String
     group_instance_id: NullableString = None
@@ -254,7 +254,7 @@ class DescribeGroupsResponse:
 class ListGroupsRequest:
     """ListGroups (key 16) lists the groups of a broker.
 
-    An empty filter matches all groups. Filters on states are from KIP-518, filters on types from KIP-848.
+    An empty filter matches all groups. KIP-518 added the filter on states, KIP-848 the filter on types.
     """
 
     states_filter: Annotated[Array[String], since(4)] = field(default_factory=empty)

@@ -219,9 +219,9 @@ class UpdateMetadataBroker:
 
 @message(versions="0-8", flexible="6+")
 class UpdateMetadataRequest:
-    """UpdateMetadata (key 6): a ZooKeeper-based controller sends metadata to brokers; removed in Kafka 4.0.
+    """UpdateMetadata (key 6): a ZooKeeper-based controller sends brokers the metadata for clients.
 
-    `controller_epoch` rises with each new controller.
+    It was removed in Kafka 4.0. `controller_epoch` rises with each new controller.
     """
 
     controller_id: Int32
@@ -245,7 +245,7 @@ class UpdateMetadataResponse:
 
 @message(versions="0-3", flexible="3+")
 class ControlledShutdownRequest:
-    """ControlledShutdown (key 7): a broker asks its ZooKeeper-based controller to shut down; removed in Kafka 4.0.
+    """ControlledShutdown (key 7): a broker asks its ZooKeeper-based controller to let it stop; removed in Kafka 4.0.
 
     Version 0 is the only request without a client id in its header.
     """

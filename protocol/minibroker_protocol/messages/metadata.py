@@ -84,7 +84,7 @@ class MetadataResponseTopic:
 
 @message(versions="0-13", flexible="9+")
 class MetadataResponse:
-    """The cluster's brokers and topics, visible to the client; `error_code` can request a rebootstrap (KIP-1102)."""
+    """The cluster as clients should see it; `error_code` can request a rebootstrap (KIP-1102)."""
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     brokers: Array[MetadataResponseBroker]

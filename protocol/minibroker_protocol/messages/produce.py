@@ -25,7 +25,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class PartitionProduceData:
-    """The batches for one partition. From version 3 on, it is exactly one batch of format v2."""
+    """The batches for one partition: from version 3 on, exactly one batch of format v2."""
 
     index: Int32
     records: Records

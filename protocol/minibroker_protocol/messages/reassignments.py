@@ -35,7 +35,7 @@ class ReassignableTopic:
 
 @message(versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest:
-    """AlterPartitionReassignments (key 45) moves partitions to other replicas, or cancels this (KIP-455).
+    """AlterPartitionReassignments (key 45) reassigns partitions to other replicas, or cancels this (KIP-455).
 
     From version 1 on, a client can forbid changes of the replication factor (KIP-860).
     """

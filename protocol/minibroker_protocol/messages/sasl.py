@@ -9,7 +9,7 @@ from minibroker_protocol.schema import Array, Bytes, Int16, Int64, NullableStrin
 class SaslHandshakeRequest:
     """SaslHandshake (key 17) selects a SASL mechanism by its name, such as PLAIN (KIP-43, KIP-152).
 
-    After version 0, the tokens of the mechanism follow without any Kafka header.
+    After a handshake in version 0, the tokens of the mechanism follow without any Kafka header.
     """
 
     mechanism: String

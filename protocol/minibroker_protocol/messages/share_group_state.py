@@ -145,8 +145,8 @@ class ReadShareGroupStateResponse:
 class WrittenPartition:
     """A change of one share-partition's state.
 
-    A `start_offset` of -1 leaves it unchanged. `delivery_complete_count` is the number of offsets at or after
-    `start_offset` whose delivery is complete (KIP-1226).
+    `start_offset` is -1 if the start offset is unchanged. `delivery_complete_count` is the number of offsets at or
+    after `start_offset` whose delivery is complete (KIP-1226).
     """
 
     partition: Int32
@@ -253,7 +253,7 @@ class ReadShareGroupStateSummaryRequest:
 
 @structure
 class SummarizedPartitionResult:
-    """The state of one share-partition, or an error."""
+    """The epochs and offsets of one share-partition, or an error."""
 
     partition: Int32
     error_code: Int16

@@ -38,7 +38,7 @@ class TaskOffset:
 
 @structure
 class KeyValue:
-    """A configuration of a topic or a tag of a client."""
+    """A topic configuration or a client tag."""
 
     key: String
     value: String
@@ -201,7 +201,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateResponse:
-    """The result of the update: UNKNOWN_MEMBER_ID if the member has left."""
+    """The result of the update; the error is UNKNOWN_MEMBER_ID if the member has left the group."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -123,7 +123,7 @@ def decompress_in_chunks(
 
 
 def _read_header(view: memoryview, *, verifies_checksum: bool) -> tuple[bytes, int]:
-    """Return the position of the first block, and a header that makes the library read the blocks like Kafka.
+    """Return a header that makes the library read the blocks as Kafka does, and the position of the first block.
 
     It performs the checks of Kafka's `Lz4BlockInputStream.readHeader` in the same order.
     """
