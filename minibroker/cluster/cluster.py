@@ -94,8 +94,6 @@ class Cluster:
             raise ClusterError(f"there is no node {node_id}; there are {', '.join(map(str, self.nodes))}")
         return node
 
-    # Replica placement.
-
     def assign_replicas(self, partitions: int, factor: int) -> list[Replicas]:
         """Assign replicas to the partitions of a new topic. Consecutive topics start at different nodes.
 
@@ -161,8 +159,6 @@ class Cluster:
         they read (KIP-320).
         """
         self.first_epoch = max([self.first_epoch, *(partition.leader_epoch for partition in self._partitions())]) + 1
-
-    # Leadership.
 
     def move_leader(self, topic_name: str, index: int, to: int) -> None:
         """Make the node `to` the leader of a partition, in a new epoch.

@@ -179,8 +179,6 @@ class Partition:
         renamed = target or delete_directory_name(self.directory)
         return renamed if rename_if_exists(self.directory, renamed) else None
 
-    # Leadership.
-
     def set_isr(self, isr: tuple[int, ...]) -> None:
         """Set the in-sync replicas."""
         self.isr = isr

@@ -299,8 +299,6 @@ class _Move:
         for topic, index in sorted(superseded.partitions):
             write_marker(self._core, topic, index, marker)
 
-    # Offsets of open transactions
-
     def _move_pending_offsets(self) -> None:
         """Write pending offsets to Kafka's partition, and add that partition to their transaction.
 

@@ -68,8 +68,6 @@ class AsyncOperations:
     def _patience(self, timeout: float | None) -> float:
         return self.patience if timeout is None else timeout
 
-    # Topics
-
     async def topics(self) -> "dict[str, TopicDescription]":
         """Return all topics by name."""
         return work.topics.describe_topics(self.services)
@@ -107,8 +105,6 @@ class AsyncOperations:
         """Delete a topic and the offsets that groups have committed for it."""
         work.topics.delete_topic(self.services, name)
 
-    # Configurations
-
     async def topic_config(self, name: str) -> dict[str, str | None]:
         """Return the configuration of a topic by key, including the broker's defaults."""
         return work.settings.topic_config(self.services, name)
@@ -133,8 +129,6 @@ class AsyncOperations:
         """
         await work.settings.set_quota(self.services, entity, limits)
 
-    # Access control
-
     async def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Allow operations such as "read" or "all" on a topic, group, transactional id or the cluster.
 
@@ -154,8 +148,6 @@ class AsyncOperations:
     async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
         """Remove ACLs."""
         work.settings.remove_acls(self.services, acls)
-
-    # Records
 
     async def produce(
         self,
@@ -259,8 +251,6 @@ class AsyncOperations:
         matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
         await work.expecting.expect_no_records(self.services, topic, matcher, within)
 
-    # Groups
-
     async def groups(self) -> list[str]:
         """Return the ids of all consumer groups."""
         return await work.groups.group_ids(self.services)
@@ -268,8 +258,6 @@ class AsyncOperations:
     def group(self, group_id: str) -> AsyncConsumerGroup:
         """Return a handle for a consumer group, which need not exist yet."""
         return AsyncConsumerGroup(self, group_id)
-
-    # Time
 
     @property
     def clock(self) -> AsyncBrokerClock:
@@ -288,8 +276,6 @@ class AsyncOperations:
         """
         await work.time.compact(self.services, topic)
 
-    # Brokers
-
     @property
     def brokers(self) -> AsyncBrokers:
         """The brokers by node id."""
@@ -303,8 +289,6 @@ class AsyncOperations:
         """Make the broker with node id `to` the leader of a partition, and one of its replicas."""
         self.services.core.writes.commit()
         self.services.core.cluster.move_leader(topic, partition, to)
-
-    # Requests
 
     @property
     def requests(self) -> "Journal":
@@ -338,8 +322,6 @@ class AsyncOperations:
             self.services, self.requests, count, filters, self._patience(timeout)
         )
 
-    # Faults
-
     @property
     def faults(self) -> AsyncFaults:
         """The installed faults."""
@@ -355,8 +337,6 @@ class AsyncOperations:
             FaultError: a field is invalid.
         """
         return AsyncFaultContext(self.faults, faults_fault.Fault.from_json(fields))
-
-    # Reset and snapshots
 
     async def reset(self, *, keep_topics: bool = False) -> None:
         """Remove all records, groups, transactions and faults, start all brokers, and reset the clock.

@@ -135,8 +135,6 @@ class Acceptor:
         if listening in self.sockets and self._held is None:
             self.loop.add_reader(listening, self._accept, listening)
 
-    # Waiting for room
-
     def _hold(self, accepted: socket.socket, wait_ms: int) -> None:
         self.stop()
         self._held = accepted
@@ -157,8 +155,6 @@ class Acceptor:
             self._listen()
         else:
             self._quotas.wait(self._retry_held)
-
-    # Setting up connections
 
     def _admit(self, accepted: socket.socket) -> None:
         try:

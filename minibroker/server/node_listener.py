@@ -170,8 +170,6 @@ class NodeListener:
         """Apply a changed configuration."""
         self.quotas.reconfigure()
 
-    # Stopping and restarting a node
-
     def close(self) -> None:
         """Stop accepting and abort all connections. `settled` waits for the end."""
         self._stop_accepting()

@@ -273,8 +273,6 @@ class Services:
         elif self.quotas is None:
             self.quotas = quotas_manager.Quotas(self.core, table, lambda: self.host_names)
 
-    # Subscribers of the core's hooks
-
     def _on_config_change(self, kind: ConfigResourceType) -> None:
         if kind is ConfigResourceType.CLIENT_METRICS and "telemetry" in self.__dict__:
             self.telemetry.resubscribe()

@@ -77,8 +77,6 @@ class LocalLog:
         """Total size of the log files in bytes."""
         return sum(segment.size for segment in self.segments)
 
-    # Reading
-
     def _locate(self, offset: int, max_bytes: int, limit: int, *, min_one_batch: bool) -> LogSlice:
         """Return the bytes from the batch of `offset` up to the offset `limit`, for `Log.read`.
 
@@ -150,8 +148,6 @@ class LocalLog:
         """
         return self._segments.aborted_transactions(fetch_offset, upper_offset)
 
-    # Segments
-
     def _add_segment(self, now_ms: int) -> None:
         """Close the active segment and create a new one at the log end offset.
 
@@ -215,8 +211,6 @@ class LocalLog:
         for segment in self.segments:
             segment.delete()
         self._segments.replace_all(LogSegment.create(self._directory, offset, self._config, self._files, now_ms))
-
-    # Durability
 
     @property
     def recovery_point(self) -> int:

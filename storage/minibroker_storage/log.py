@@ -194,8 +194,6 @@ class Log(LocalLog):
         self._offset_limit = self._active.base_offset + INT32_MAX
         self._roll_after = _ALWAYS_CHECK
 
-    # Reading
-
     @property
     def last_stable_offset(self) -> int:
         """The offset below which every transaction has ended, the limit of read_committed consumers."""
@@ -270,8 +268,6 @@ class Log(LocalLog):
         """Call all listeners."""
         for listener in tuple(self._listeners):
             listener(self)
-
-    # Appending
 
     def append(self, batch: memoryview, header: tuple[int, ...], leader_epoch: int, now_ms: int) -> int:
         """Stage a complete, valid v2 batch, and return its assigned base offset.
@@ -455,8 +451,6 @@ class Log(LocalLog):
         self.next_offset = self.log_end_offset
         self._set_limits()
 
-    # Segments
-
     def roll(self, now_ms: int) -> LogSegment:
         """Commit, then begin a new segment at the end of the log unless the active one is empty.
 
@@ -612,8 +606,6 @@ class Log(LocalLog):
             self.epochs.write()
         self._epoch = self.epochs.latest_epoch
         self._start_segment()
-
-    # Closing
 
     def close(self) -> None:
         """Commit, trim the indexes, write a producer snapshot and close the files. A second call has no effect.

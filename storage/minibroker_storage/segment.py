@@ -347,8 +347,6 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._load_max_timestamp()
         self._update_is_full()
 
-    # Reading
-
     def recent_position(self, base_offset: int) -> int | None:
         """Return the position of one of the newest batches by its base offset, or None. No file is accessed."""
         position = self._recent_positions.get(base_offset)
@@ -491,8 +489,6 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
 
-    # Recovery
-
     def resume_indexes(self, below: int) -> None:
         """Keep the index entries below the offset `below`, and continue the segment from the last indexed batch.
 
@@ -559,8 +555,6 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self._bytes_since_index_entry = 0
         self._update_is_full()
-
-    # Files
 
     def close_files(self) -> None:
         """Close the files without writing. The last reader of a pinned file closes its descriptor."""

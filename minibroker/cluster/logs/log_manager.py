@@ -136,8 +136,6 @@ class LogManager:
         first_ms = self._config.integer("log.initial.task.delay.ms")
         self._chores.every(name, self._config.integer(key), work, first_ms=first_ms)
 
-    # Called by the topics.
-
     def open_log(self, partition: Partition) -> Log:
         """Open a partition's log, recovering it if necessary. A log without files is empty and not on disk.
 
@@ -214,8 +212,6 @@ class LogManager:
         """Cancel the cleaning of a partition that is about to be deleted."""
         if self._cleaner is not None:
             self._cleaner.forget_partition(partition)
-
-    # Available at any time.
 
     @property
     def flusher(self) -> Flusher:
@@ -350,8 +346,6 @@ class LogManager:
         if self._cleaner is not None:
             self._cleaner.stop()
 
-    # Iteration over the logs.
-
     def _partitions(self) -> Iterator[Partition]:
         """Iterate over the partitions. The caller may pause: partitions deleted meanwhile are skipped."""
         for topic in tuple(self._topics):
@@ -419,8 +413,6 @@ class LogManager:
             return False
         return True
 
-    # Retention
-
     def _retention(self, delete: Callable[[Partition, Log], object]) -> Steps[None]:
         """Open all logs, then call `delete` for each of them."""
         yield from self._open_all()
@@ -454,8 +446,6 @@ class LogManager:
         self._unlinking.discard(timer)
         self._background(partial(_unlink_logged, paths))
 
-    # Flushing and checkpoints
-
     def _flushing(self) -> None:
         """Force logs to disk whose last flush is older than `flush.ms` (Kafka's `flushDirtyLogs`)."""
         now_ms = self._clock.now_ms()
@@ -487,8 +477,6 @@ class LogManager:
     def _start_offset_checkpoint(self) -> None:
         self._checkpoints.update()
         self._checkpoints.save_aside(self._checkpoints.start_offsets)
-
-    # Other chores.
 
     def _producer_id_expiration(self) -> None:
         now_ms = self._clock.now_ms()

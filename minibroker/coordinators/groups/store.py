@@ -80,8 +80,6 @@ class GroupStore(PartitionLoader[GroupReplay]):
         interval_ms = core.config.integer("offsets.retention.check.interval.ms")
         core.chores.every("expire-offsets", interval_ms, self._expire)
 
-    # Groups
-
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` for a group."""
         return self.log.partition_of(group_id)
@@ -132,8 +130,6 @@ class GroupStore(PartitionLoader[GroupReplay]):
         """Return the groups of all loaded partitions in a tuple, so groups may come and go during the iteration."""
         return tuple(self._groups.values())
 
-    # Loading
-
     def _make_replay(self, name: str) -> GroupReplay:
         return GroupReplay(self._core.clock, name)
 
@@ -165,8 +161,6 @@ class GroupStore(PartitionLoader[GroupReplay]):
         """Report that a group was loaded, unless it has been removed meanwhile."""
         if not self.is_closed and self._groups.get(group.group_id) is group:
             self._on_loaded(group)
-
-    # Writing
 
     def save_group(self, group: Group) -> ErrorCode:
         """Write the record of a classic group (`storeGroup`)."""
@@ -309,8 +303,6 @@ class GroupStore(PartitionLoader[GroupReplay]):
             return
         for group in self._registry.close(producer_id, partition):
             group.offsets.complete(producer_id, commit=commit)
-
-    # Removing offsets and groups
 
     def topics_deleted(self, names: Iterable[str]) -> ForEach[None]:
         """Remove the offsets of deleted topics, or all groups if `__consumer_offsets` was deleted."""

@@ -178,8 +178,6 @@ class DeadLetterWrite:
         log.append(memoryview(prepared.data), prepared.header, partition.leader_epoch, now_ms)
         log.commit()
 
-    # Records
-
     def _records(self, topic: Topic) -> list[NewRecord]:
         """Return the next records to write, at most one batch.
 

@@ -163,8 +163,6 @@ class SharePartitions:
             )
         return limits
 
-    # Share-partitions
-
     @property
     def all(self) -> dict[SharePartitionKey, SharePartition]:
         """The share-partitions in use."""
@@ -233,8 +231,6 @@ class SharePartitions:
             self.forget(key)
         return code
 
-    # Closing sessions and forgetting share-partitions
-
     def release(self, node: Node, members: Sequence[MemberKey], *, are_lost: bool = False) -> Steps[None]:
         """Close members' sessions, and release the records that they have acquired.
 
@@ -293,8 +289,6 @@ class SharePartitions:
         """Forget all share-partitions."""
         for key in tuple(self._in_use):
             self.forget(key)
-
-    # Waiting fetches
 
     def watch(self, keys: Collection[SharePartitionKey], wake: Callable[[], None]) -> None:
         """Call `wake` whenever more records of a share-partition may be available."""

@@ -96,8 +96,6 @@ class SharePartition:
             self.end_offset = next_offset - 1
             self._advance()
 
-    # Queries
-
     @property
     def in_flight(self) -> int:
         """The number of offsets from the start offset to the end offset, both included."""
@@ -134,8 +132,6 @@ class SharePartition:
     def room_from(self, offset: int) -> int:
         """Return the maximum number of offsets from `offset` on that `acquire` accepts."""
         return max(self.end_offset + 1 - offset, 0) + max(self._limits().locks - self.in_flight, 0)
-
-    # Acquiring
 
     def acquire(self, request: AcquisitionRequest, fetch_offset: int, spans: Sequence[Span]) -> list[Acquired]:
         """Acquire records that were read from the log.
@@ -306,8 +302,6 @@ class SharePartition:
                 records.put(RecordState.ARCHIVED)
                 self._looks_for_available = True
 
-    # Acknowledging
-
     def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> ErrorCode:
         """Apply a member's acknowledgements: all of them, or none if there is an error.
 
@@ -431,8 +425,6 @@ class SharePartition:
         if dead:
             self._write_dead_letters(dead)
 
-    # Dead-letter queue
-
     def resume(self) -> None:
         """Write the records that were on their way to the dead-letter queue when the state was saved."""
         dead = find_dead_records(self.ranges, self._limits().deliveries)
@@ -450,8 +442,6 @@ class SharePartition:
         if code := self._write(Write(self.start_offset, self.delivery_complete_count, states)):
             _logger.warning("records are archived, and the state is not written: %s", code.name)
         self._apply_changes()
-
-    # Locks, and the log start offset
 
     def _deadline(self) -> float:
         return self._clock.monotonic_ms() + self._limits().lock_ms

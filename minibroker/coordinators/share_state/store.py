@@ -192,8 +192,6 @@ class ShareStateStore(PartitionLoader["_Replay"]):
     def _now(self) -> int:
         return self._core.clock.now_ms()
 
-    # Chores
-
     def remove_topics(self) -> Iterator[None]:
         """Write tombstones for the share-partitions of deleted topics, one batch per step."""
         return steps_of(ForEach(tuple(self._states.items()), self._remove_topics))
@@ -261,8 +259,6 @@ class ShareStateStore(PartitionLoader["_Replay"]):
             _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - a disk error needs no traceback
             return None
         return self._core.logs.save_moved_starts([partition])
-
-    # Loading
 
     def _make_replay(self, name: str) -> "_Replay":
         return _Replay(name)

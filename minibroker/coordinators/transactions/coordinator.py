@@ -301,8 +301,6 @@ class TransactionCoordinator:
         """
         return self._is_restored(transaction) and transaction.state is not TransactionState.ONGOING
 
-    # Ends of transactions
-
     def _end(self, transaction: Transaction, *, commit: bool, raises_epoch: bool) -> Transaction | ErrorCode:
         """Prepare a commit or an abort, and write the markers.
 
@@ -414,8 +412,6 @@ class TransactionCoordinator:
         for transaction in transactions:
             if transaction.state.is_prepared:
                 self._complete(transaction)
-
-    # Timeouts and expiration
 
     def _abort_timed_out(self) -> Iterator[None]:
         # A producer that never returns sends no request that would load its transaction.

@@ -49,8 +49,6 @@ class TransactionStore(PartitionLoader["_Replay"]):
         self._on_loaded = on_loaded
         self._transactions: dict[int, dict[str, Transaction]] = {}
 
-    # Transactional ids
-
     def get(self, transactional_id: str) -> Transaction | None:
         """Return the state of a transactional id, or None. Callers check `readiness` first."""
         return self._transactions.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
@@ -122,8 +120,6 @@ class TransactionStore(PartitionLoader["_Replay"]):
                 del self._transactions[partition][by_key[key].transactional_id]
 
         return ForEach(takewhile(lambda _: not errors, batches), remove)
-
-    # Loading
 
     def _make_replay(self, name: str) -> "_Replay":
         return _Replay(name)

@@ -112,8 +112,6 @@ class Fault:
     def __repr__(self) -> str:
         return f"Fault({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
 
-    # Validation.
-
     def _check_types(self) -> None:
         for name in ("api", *_NAMES):
             value: object = getattr(self, name)
@@ -165,8 +163,6 @@ class Fault:
                 raise FaultError(str(error)) from None
             if self.error is ErrorCode.NONE:
                 raise FaultError("error: NONE is not an error")
-
-    # Matching.
 
     @property
     def fired(self) -> int:
@@ -236,8 +232,6 @@ class Fault:
         if entry in self.hits:
             self.hits.remove(entry)
         entry.fault = None
-
-    # Serialization.
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are set. An error is represented by its name."""

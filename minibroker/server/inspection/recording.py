@@ -126,8 +126,6 @@ class RecordedRequest(Entry):
         if call is not None:  # The entry outlives the call, which holds other objects.
             self._call, self._endpoint, self._client_id = call, call.endpoint, call.client_id
 
-    # Called by dispatch.
-
     def keep(self, call: Call, frame: memoryview, request: Any) -> None:
         """Keep the message, which was decoded from `frame`."""
         self._request_form, self.memory = request_form(call.endpoint, frame, request)
@@ -202,8 +200,6 @@ class RecordedRequest(Entry):
             if self.kind is not Kind.TOKEN:
                 for watcher in self._recording.watchers:
                     watcher(self)
-
-    # Called by faults and SASL.
 
     def answer(self, response: Any) -> None:
         """Keep the handler's response, which a fault will change, and how long the request has waited."""
@@ -391,8 +387,6 @@ class Recording:
             origin = session.origin = BrokerConnection(channel.ends, session.node.id, session.client_host, core, last)
         return origin
 
-    # Bytes for the page.
-
     def room(self, size: int) -> int:
         """Return how many bytes to keep of a part of `size` bytes of a frame."""
         if size <= SHORT:
@@ -450,9 +444,6 @@ def _read_beginning(part: LogSlice, room: int) -> bytes:
 def _address(end: Any) -> str:
     """Return a socket name as "HOST:PORT", or "?" if it is unknown."""
     return written(end[:2]) if end else "?"
-
-
-# Access for other modules.
 
 
 def recording_of(services: Services) -> Recording:

@@ -68,8 +68,6 @@ class Quotas:
         self._buckets: dict[Sharer, TokenBucket] = {}
         self._addresses: dict[str, frozenset[str]] = {}
 
-    # Called for requests.
-
     def record_request(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
         """Record the cost of a request in seconds and produced bytes, and return the throttle time in milliseconds."""
         # At most one window (Kafka's `ClientRequestQuotaManager.maxThrottleTimeMs`), so that a single slow request does
@@ -148,8 +146,6 @@ class Quotas:
         if wait_ms:
             rate.record(-1, now_ms)
         return wait_ms
-
-    # The applicable quotas, and their usage.
 
     def _record(self, key: str, session: Client, client_id: str, amount: float) -> int:
         quota = self._find_quota(key, session, client_id)

@@ -164,8 +164,6 @@ class Authentication:
         elif now_ms > expires_ms:
             raise SessionExpiredError("the session has expired, and the client did not authenticate again")
 
-    # Called by the handlers.
-
     def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | DelayedResponse:
         """Handle SaslHandshake."""
         mechanisms = self._security.mechanisms
@@ -237,8 +235,6 @@ class Authentication:
         self.close()
         self._on_done()
         return lifetime_ms or 0
-
-    # Bare tokens and failures.
 
     def _bare_token(self, token: bytes) -> Waiting:
         """Handle a token after SaslHandshake v0. Request and response have no headers."""

@@ -174,8 +174,6 @@ def _shift(place: RecordPlace | None, by: int) -> RecordPlace | None:
     )
 
 
-# Produce
-
 _PRODUCE: Final = ("topic_data", "name", "partition_data", "index")
 _PRODUCED: Final = ("responses", "name", "partition_responses", "index")
 
@@ -244,8 +242,6 @@ def _batch_facts(data: memoryview) -> dict[str, Any]:
         "is_transactional": header.is_transactional,
     }
 
-
-# Fetch and ShareFetch
 
 _FETCH: Final = ("topics", "topic", "partitions", "partition")
 _FETCHED: Final = ("responses", "topic", "partitions", "partition_index")
@@ -348,8 +344,6 @@ def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
             error = None if frames.response is None else _error(response_node, name) or ""
             yield frames.sighting("acknowledged", "request", batch, error=error, group=group, type=word)
 
-
-# Offsets, transactions and DeleteRecords
 
 _OFFSETS: Final = ("topics", "name", "partitions", "partition_index")
 

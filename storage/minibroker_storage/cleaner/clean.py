@@ -109,8 +109,6 @@ class _Cleaner:
         )
         return CleaningResult(plan.directory, plan.first_dirty_offset, next_dirty_offset, tuple(cleaned), stats)
 
-    # The offset map
-
     def _build_offset_map(self) -> None:
         """Add the keys of all dirty segments until the map is full."""
         plan = self._plan
@@ -161,8 +159,6 @@ class _Cleaner:
                 if transaction.first_offset < plan.first_uncleanable_offset
             )
         return transactions
-
-    # Segments
 
     def _clean_group(
         self, sources: Sequence[SegmentToClean], batch_filter: BatchFilter, transactions: CleanedTransactions

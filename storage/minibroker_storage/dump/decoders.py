@@ -200,8 +200,6 @@ def _decode_embedded(cls: type[Any], data: _Bytes) -> Any:
     return bytes(data)
 
 
-# JSON in Jackson's format
-
 _ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     ord(plain): f"\\{letter}" for plain, letter in zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True)
 }
@@ -229,9 +227,6 @@ def _json_text(value: Any) -> str:
     if isinstance(value, bytes):
         return f'"{b64encode(value).decode()}"'
     return f'"{value.translate(_ESCAPES)}"' if isinstance(value, str) else str(value)
-
-
-# Transactions in Scala's format
 
 
 def _transaction_text(value: TransactionLogValue) -> str:

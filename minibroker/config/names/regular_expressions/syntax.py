@@ -111,8 +111,6 @@ class _Parser:
             raise self._error("missing closing )")
         return Branches(self._groups[0].sequences)
 
-    # Reading the text
-
     def _error(self, description: str) -> RegularExpressionError:
         shown = self._pattern[:_MAX_SHOWN_CHARACTERS]
         return RegularExpressionError(description, f"{shown!r}, character {self._at}")
@@ -144,8 +142,6 @@ class _Parser:
             return None
         text, self._at = self._pattern[self._at : position], position + len(end)
         return text
-
-    # Sequences
 
     @property
     def _sequence(self) -> list[Node]:
@@ -186,8 +182,6 @@ class _Parser:
         else:
             self._literal(character)
 
-    # Groups
-
     def _open(self) -> None:
         before = self._flags
         if self._skip("?") and not self._begins_group():
@@ -226,8 +220,6 @@ class _Parser:
                 return character == ":"
             else:
                 raise self._error("invalid or unsupported Perl syntax")
-
-    # Repeats
 
     def _repeat_here(self) -> tuple[int, int | None] | None:
         """Parse a repeat, or return None if there is none."""
@@ -274,8 +266,6 @@ class _Parser:
         if not self._sequence:
             raise self._error("missing argument to repetition operator")
         self._sequence.append(Repeat(self._sequence.pop(), least, most))
-
-    # Escapes
 
     def _escape(self) -> None:
         """Parse an element after a backslash."""
@@ -343,8 +333,6 @@ class _Parser:
         if not digits or not all(digit in _HEX for digit in digits) or int(digits, 16) > _LAST_CODE_POINT:
             raise self._error(_INVALID_ESCAPE)
         return chr(int(digits, 16))
-
-    # Classes
 
     def _class(self) -> Accepts:
         """Parse a class after its opening bracket."""

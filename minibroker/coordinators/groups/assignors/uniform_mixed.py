@@ -152,8 +152,6 @@ class MixedAssignment:
         else:
             self._open.discard(member_id)
 
-    # Balance
-
     def _balance(self, movable: list[TopicPartition]) -> None:
         """Move each partition at most once, until no member has two more than another that could take one."""
         has_moved = True

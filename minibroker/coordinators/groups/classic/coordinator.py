@@ -292,8 +292,6 @@ class _Join:
             )
         )
 
-    # Joining without a member id
-
     def _join_newly(self, group: Group) -> None:
         request = self._request
         instance_id = request.group_instance_id
@@ -355,8 +353,6 @@ class _Join:
             return
         group.park_join(member, self.reply)
         self._rebalances.maybe_prepare(group)
-
-    # Joining with a member id
 
     def _join_again(self, group: Group) -> None:
         request = self._request

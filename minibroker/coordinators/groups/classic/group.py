@@ -222,8 +222,6 @@ class Group:
         self.state = state
         self.state_timestamp_ms = self._clock.now_ms()
 
-    # Members
-
     def add(self, member: Member) -> None:
         """Add a member. The first member becomes the leader."""
         if member.group_instance_id is not None:
@@ -339,8 +337,6 @@ class Group:
             self._note_subscriptions()
             self.move_to(GroupState.EMPTY)
 
-    # Subscriptions of a generation
-
     def _note_subscriptions(self) -> None:
         self._subscribed_topics = None
         self._subscriptions = None
@@ -361,8 +357,6 @@ class Group:
                 self._subscribed_topics = {topic for subscription in subscriptions for topic in subscription.topics}
             self._subscriptions = None
         return self._subscribed_topics
-
-    # Checks
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Return FENCED_INSTANCE_ID for a replaced static member, UNKNOWN_MEMBER_ID for a non-member, or NONE."""
@@ -421,8 +415,6 @@ class Group:
         self.protocol_name = self.select_protocol()
         self.state = GroupState.STABLE
         self._note_subscriptions()
-
-    # Records
 
     def restore(self, value: GroupMetadataValue) -> None:
         """Restore the group from its record. The sessions of the members are not started."""

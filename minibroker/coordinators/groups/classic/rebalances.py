@@ -71,8 +71,6 @@ class Rebalances:
         self._deferred_joins: dict[Group, list[Callable[[], None]]] = {}
         self._sync_waits: dict[Group, Timer] = {}
 
-    # Joining and leaving members
-
     def add(self, group: Group, member: Member) -> None:
         """Add a new member, whose JoinGroup is already waiting, and rebalance the group."""
         member.is_new = True
@@ -156,8 +154,6 @@ class Rebalances:
                 for deadline in (*group.pending.values(), *(member.session for member in group.members.values())):
                     if deadline is not None:
                         deadline.cancel()
-
-    # Waiting for JoinGroup
 
     def maybe_prepare(self, group: Group) -> None:
         """Begin a rebalance unless one is in progress."""
@@ -295,8 +291,6 @@ class Rebalances:
             group.pending_sync.add(member.member_id)
         delay_ms = max(group.rebalance_timeout_ms, _MIN_WAIT_MS)
         self._sync_waits[group] = self._clock.call_later(delay_ms, partial(self._on_sync_timeout, group))
-
-    # Waiting for SyncGroup
 
     def note_sync(self, group: Group, member: Member) -> None:
         """Record that a member has sent its SyncGroup."""

@@ -94,8 +94,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
             group.seen_epoch, group.seen_ms = group.epoch, now_ms
         return min(interval_ms, max(_MIN_INTERVAL_MS, (now_ms - group.seen_ms) // 2))
 
-    # Heartbeats
-
     def heartbeat(
         self, request: "ConsumerGroupHeartbeatRequest", client: Client, may_describe: Callable[[str], bool]
     ) -> Answer:
@@ -222,8 +220,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
             timers.start_revocation(member.rebalance_timeout_ms)
         else:
             timers.end_revocation()
-
-    # Departures
 
     def _absent(self, member: ConsumerMember) -> ConsumerMember:
         return member.as_absent(has_epochs=self.rules.since_4_3)

@@ -281,8 +281,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         votes = Counter(member.server_assignor for member in members if member.server_assignor is not None)
         return max(hash_order(votes, string_hash), key=votes.__getitem__, default=default)
 
-    # Members of the classic protocol
-
     def classic_members(self) -> list[ConsumerMember]:
         """Return the members that use the classic protocol."""
         return [member for member in self.members.values() if member.is_classic]
@@ -302,8 +300,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         )
         return any(supported[name] == len(classic) for name in names)
 
-    # Checks
-
     def may_commit_late(self, member_id: str, epoch: int, partitions: Iterable[tuple[bytes, int]]) -> bool:
         """Return whether a member can commit in an earlier epoch, because it had the partitions then (KIP-1251)."""
         member = self.members.get(member_id)
@@ -311,8 +307,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             return False
         assignment_epochs = (member.epoch_of(*partition) for partition in partitions)
         return all(assignment_epoch is not None and assignment_epoch <= epoch for assignment_epoch in assignment_epochs)
-
-    # Records
 
     def _apply_own(self, key: Any, value: Any | None) -> None:
         if isinstance(key, consumer_groups.ConsumerGroupPartitionMetadataKey):

@@ -64,8 +64,6 @@ class GroupUpdate:
         self.has_new_regex = False
         self._target: tuple[int, Partitions] | None = None
 
-    # Members
-
     def take_over(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
         """Return a static member that has come back under another member id, and keeps its assignment."""
         epochs = before.epochs if self._rules.since_4_3 else NO_EPOCHS
@@ -73,8 +71,6 @@ class GroupUpdate:
         target = self._group.target.get(before.member_id, NOTHING)
         self.changes += RECORDS.replaced_member(self._group.group_id, before.member_id, member, target)
         return member
-
-    # Assignments
 
     def advance(self, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
         """Return the member after the update.

@@ -72,8 +72,6 @@ class ModernGroups(Generic[G]):
         """The maximum number of members in a group."""
         return self.core.config.integer(f"group.{self._kind}.max.size")
 
-    # Groups and members
-
     def find(self, group_id: str) -> G | None:
         """Return the group, or None if no group of this type has the id."""
         group: Any = self.store.find(group_id)
@@ -197,8 +195,6 @@ class ModernGroups(Generic[G]):
         """Begin a new group epoch, as if a member had joined or left. The next heartbeat makes the assignment."""
         return self.store.save_changes(group, [group.next_epoch()])
 
-    # Departures
-
     def leave(self, group_id: str, member_id: str, instance_id: str | None, epoch: int) -> Answer:
         """Remove a member, or mark a static member as temporarily absent.
 
@@ -236,8 +232,6 @@ class ModernGroups(Generic[G]):
         """Return the record of the group epoch after the removal of a member."""
         del member_id
         return group.next_epoch()
-
-    # Sessions
 
     def _session_timeout_ms(self, group: G, member_id: str) -> int:
         raise NotImplementedError

@@ -145,8 +145,6 @@ class ModernGroup(Generic[M, T]):
         """Return whether the last assignment is older than the assignment interval."""
         return not interval_ms or not self.assigned_ms or now_ms >= self.assigned_ms + interval_ms
 
-    # Checks
-
     def validate_commit(
         self,
         member_id: str,
@@ -181,8 +179,6 @@ class ModernGroup(Generic[M, T]):
 
     def note_activity(self, member_id: str) -> None:
         """Do nothing, because a commit is not a heartbeat in a modern group."""
-
-    # Records
 
     def next_epoch(self) -> Change:
         """Return the record of the next group epoch without any other change."""

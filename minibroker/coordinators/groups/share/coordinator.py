@@ -84,8 +84,6 @@ class ShareGroups(ModernGroups[ShareGroup]):
         del offsets
         return ShareGroup(group_id, self.core.clock)
 
-    # Heartbeats
-
     def heartbeat(self, request: "ShareGroupHeartbeatRequest", client: Client) -> Answer:
         """Join a member, or restart its session. None in a request means no change.
 
@@ -181,8 +179,6 @@ class ShareGroups(ModernGroups[ShareGroup]):
         interval_ms = self.core.configs.group(group.group_id).integer("share.assignment.interval.ms")
         return not self._has_intervals or group.may_assign_again(interval_ms, self.store.now_ms())
 
-    # Departures
-
     def _epoch_without(self, group: ShareGroup, member_id: str) -> Change:
         subscribed = topics_of_all(member for member in group.members.values() if member.member_id != member_id)
         topics = find_topics(self.core.topics, subscribed, group.topics)
@@ -191,8 +187,6 @@ class ShareGroups(ModernGroups[ShareGroup]):
     def _session_timeout_ms(self, group: ShareGroup, member_id: str) -> int:
         del member_id
         return self.core.configs.group(group.group_id).integer("share.session.timeout.ms")
-
-    # States of partitions
 
     def _initialize_states(self, group: ShareGroup, missing: Topics, epoch: int) -> None:
         """Initialize states after the heartbeat that needs them (`GroupCoordinatorService.persisterInitialize`)."""

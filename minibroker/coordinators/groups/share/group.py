@@ -280,8 +280,6 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         """Return an error, because share groups have no committed offsets (`validateOffsetCommit`)."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
-    # Records
-
     def apply(self, key: Any, value: Any | None) -> None:
         """Apply a written or loaded record. A value of None is a tombstone."""
         self._waits = None

@@ -47,8 +47,6 @@ class ShareOffsets:
         self._store = groups.store
         self._states = groups.states()
 
-    # Describing
-
     def initialized(self, group_id: str) -> dict[str, list[int]]:
         """Return a group's initialized partitions by topic, empty if it is not a share group."""
         group = self._groups.find(group_id)
@@ -78,8 +76,6 @@ class ShareOffsets:
                 return StartOffset(error_code_of(error))
             lag = high_watermark - summary.start_offset - summary.delivery_complete_count
         return StartOffset(ErrorCode.NONE, summary.start_offset, summary.leader_epoch, lag)
-
-    # Altering
 
     def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]]) -> ForEach[dict[str, dict[int, Outcome]]]:
         """Set start offsets by topic and partition, and return work whose result has an outcome for each.
@@ -119,8 +115,6 @@ class ShareOffsets:
             return outcomes
 
         return ForEach(keys_of(group_id, topics), initialize, conclude)
-
-    # Deleting
 
     def delete(self, group_id: str, topics: Sequence[str]) -> ForEach[dict[str, Outcome]]:
         """Delete an empty group's start offsets in some topics, and return work whose result has an outcome for each.

@@ -106,8 +106,6 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         """See `ModernGroups`."""
         return StreamsGroup(group_id, offsets)
 
-    # Heartbeats
-
     def heartbeat(
         self, request: StreamsGroupHeartbeatRequest, client: Client, *, knows_missing_tags: bool
     ) -> StreamsAnswer:
@@ -294,8 +292,6 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         except GroupRefusedError as error:  # The next heartbeat tries again.
             _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, error.code.name)
 
-    # Departures
-
     def leave_with_shutdown(
         self, group_id: str, member_id: str, instance_id: str | None, epoch: int, *, shuts_down: bool
     ) -> StreamsAnswer:
@@ -308,8 +304,6 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
 
     def _absent(self, member: StreamsMember) -> StreamsMember:
         return member.as_absent()
-
-    # Sessions
 
     def _session_timeout_ms(self, group: StreamsGroup, member_id: str) -> int:
         del member_id

@@ -321,8 +321,6 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
                 return False
         return True
 
-    # Records
-
     def epoch_record(self, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]) -> Change:
         """Return the record of another group epoch."""
         stored, failed = self.description_epochs
