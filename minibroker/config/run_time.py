@@ -43,7 +43,7 @@ def key_of(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> ConfigKey 
 
 
 def is_alterable(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> bool:
-    """Return whether a key is dynamic in a table of keys."""
+    """Return whether a key is dynamic in `keys`: those of the emulated release, or by default of any."""
     return name in keys and keys[name].is_dynamic
 
 

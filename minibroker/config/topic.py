@@ -21,7 +21,8 @@ class TopicConfig(ConfigValues):
     Args:
         broker: The configuration of the broker.
         overrides: The settings of the topic. Null is refused, as in Kafka.
-        are_old: Whether the topic exists. Its overrides may then conflict with a changed configuration of the broker.
+        are_old: Whether the overrides belong to an existing topic whose broker's configuration has changed. They
+            may then conflict with it.
 
     Attributes:
         overrides: The settings as they were given.

@@ -1,6 +1,6 @@
-"""Base classes of request and response models. The models are defined next to the routes and make the OpenAPI document.
+"""Base classes of request and response models. The models are defined next to the routes.
 
-Models and their fields have the names of the Python methods.
+The OpenAPI document is generated from them. Models and their fields have the names of the Python methods.
 """
 
 import re

@@ -65,7 +65,10 @@ class Remote:
         return await self(work)
 
     def stop(self) -> None:
-        """Cancel the pending calls because the broker is stopping. Runs on the control plane's thread."""
+        """Cancel the pending calls because the broker is stopping, so that their requests are answered.
+
+        Runs on the control plane's thread.
+        """
         self._stopped = True
         for future in tuple(self._pending):
             future.cancel()

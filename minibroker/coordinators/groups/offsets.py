@@ -44,7 +44,7 @@ class CommittedOffset(NamedTuple):
     log_offset: int = -1
 
     def at(self, log_offset: int) -> "CommittedOffset":
-        """Return the committed offset with the offset of its record."""
+        """Return a copy of this committed offset whose record is at `log_offset`."""
         return CommittedOffset(*self[:5], log_offset)  # This is faster than `_replace`.
 
 

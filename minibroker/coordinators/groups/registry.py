@@ -35,7 +35,7 @@ class GroupRegistry:
         self._open_groups: dict[int, dict[int, set[str]]] = {}  # Group ids by partition and producer id.
 
     def add(self, group: AnyGroup) -> None:
-        """Add a group, and replace another group with the same id."""
+        """Add a group, which replaces any other group with the same id."""
         group_id = group.group_id
         if self.by_id.get(group_id) is not group:
             self._sort_again()
@@ -58,7 +58,7 @@ class GroupRegistry:
             del self._by_partition[self._log.partition_of(group_id)][group_id]
 
     def in_partition(self, partition: int) -> Collection[AnyGroup]:
-        """Return a copy of the groups in a partition."""
+        """Return a copy of the groups in a partition, so that the registry can change during an iteration."""
         self._sort_again()
         return tuple(self._by_partition.get(partition, _NO_GROUPS).values())
 

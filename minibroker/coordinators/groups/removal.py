@@ -13,12 +13,15 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
     """Return the partitions whose offsets have expired (`GroupMetadata.removeExpiredOffsets`, KIP-211).
 
     - An empty group keeps its offsets for `retention_ms` after its last member left.
-    - A stable group of consumers keeps the offsets of subscribed topics. Others expire `retention_ms` after the commit.
-    - A modern group also keeps the offsets of subscribed topics. Others expire `retention_ms` after the commit.
-    - Without members ever, if clients only commit, offsets expire `retention_ms` after the commit.
+    - A stable group of consumers keeps the offsets of subscribed topics. Its other offsets expire `retention_ms`
+      after the commit.
+    - A modern group also keeps the offsets of subscribed topics. Its other offsets expire `retention_ms` after the
+      commit, even if the group is empty.
+    - The offsets of a group that never had members, whose clients only commit, expire `retention_ms` after the
+      commit.
 
-    In all cases, an offset committed with its own retention expires after that. An offset that an open transaction may
-    replace is kept until the transaction ends.
+    In all cases, an offset committed with its own retention time expires after that time. An offset that an open
+    transaction may replace is kept until the transaction ends.
     """
     base_ms: int | None = None
     read: set[str] = set()

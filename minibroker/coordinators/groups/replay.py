@@ -1,7 +1,7 @@
-"""The replay of a partition of `__consumer_offsets` (Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`).
+"""The replay of a partition of `__consumer_offsets`, from its start to its end.
 
-Later records overwrite most earlier ones, so keys and values stay bytes until all are read. Only the remaining records
-are decoded.
+This is Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`. Later records overwrite most earlier ones, so
+keys and values stay bytes until all are read. Only the remaining records are decoded.
 """
 
 from collections.abc import Iterable

@@ -207,7 +207,10 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return ErrorCode.NONE
 
     def check_size(self, group_id: str, size: int) -> ErrorCode:
-        """Return the error for records of a group with a minimum total size, before they are built."""
+        """Return the error for records of a group with at least `size` bytes, or NONE.
+
+        Called before the records are built.
+        """
         try:
             self.log.check_size(size)
         except CoordinatorLogError as error:

@@ -1,6 +1,7 @@
-"""The uniform assignor: members get about the same number of partitions, with few moves (Kafka's `UniformAssignor`).
+"""The uniform assignor (Kafka's `UniformAssignor`).
 
-If all members subscribe to the same topics, only counts matter (`UniformHomogeneousAssignmentBuilder`).
+All members get about the same number of partitions, with as few moves as that allows. If all members subscribe
+to the same topics, only counts matter (`UniformHomogeneousAssignmentBuilder`).
 """
 
 from minibroker.coordinators.groups.assignors.range import GroupSpec

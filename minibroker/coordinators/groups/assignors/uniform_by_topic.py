@@ -1,9 +1,9 @@
 """The uniform assignment of a group whose members subscribe to different topics, as since Kafka 4.0.
 
-In Kafka's `UniformHeterogeneousAssignmentBuilder`, members first keep their partitions. Then each topic is balanced,
-beginning with the most partitions per subscriber. Partitions without an owner go to the subscribers with the fewest
-partitions, and then partitions move from subscribers with more to those with fewer. This is repeated for all topics
-until a whole round moves nothing, at most 16 times.
+In Kafka's `UniformHeterogeneousAssignmentBuilder`, members first keep their partitions. Then one topic after
+another is balanced, beginning with those that have the most partitions per subscriber. Partitions without an
+owner go to the subscribers with the fewest partitions, and then partitions move from subscribers with more to
+those with fewer. This is repeated for all topics until a whole round moves nothing, at most 16 times.
 """
 
 from typing import Final

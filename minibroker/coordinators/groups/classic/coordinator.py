@@ -108,7 +108,7 @@ class ClassicGroups:
     def join(
         self, request: JoinGroupRequest, protocols: Sequence[Protocol], client: JoiningClient
     ) -> JoinGroupResponse | Reply:
-        """Join a member, and return its response, delayed if other members must join, too (`classicGroupJoin`)."""
+        """Let a member join, and return its response, delayed if other members must join, too (`classicGroupJoin`)."""
         join = _Join(self, request, protocols, client)
         join.run()
         outcome: JoinGroupResponse | Reply = join.reply.outcome()

@@ -76,10 +76,10 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     def heartbeat_interval_ms(self, group_id: str, *, is_short_at_first: bool = False) -> int:
         """Return the time until a member's next heartbeat, in milliseconds.
 
-        The interval is short while a regular expression is being resolved, so that members get their partitions soon.
-        Members also hand over partitions in several steps, and each step waits for a heartbeat. With
-        `is_short_at_first`, the interval is therefore half the time since the last change of the group, at least 100
-        ms.
+        The interval is short while a regular expression is being resolved, so that members get their partitions
+        soon. Members also hand over partitions in several steps, and each step waits for a heartbeat. With
+        `is_short_at_first`, the first intervals after a change of the group are therefore half the time since the
+        change: at least 100 ms, and at most the configured interval.
         """
         interval_ms = self.core.configs.group(group_id).integer("consumer.heartbeat.interval.ms")
         group = self.store.get_consumer(group_id)
@@ -97,7 +97,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     def heartbeat(
         self, request: "ConsumerGroupHeartbeatRequest", client: Client, may_describe: Callable[[str], bool]
     ) -> Answer:
-        """Join a member, or restart its session.
+        """Let a member join, or restart its session.
 
         None in a request, or a rebalance timeout of -1, means no change.
 

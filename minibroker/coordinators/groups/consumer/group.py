@@ -301,7 +301,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return any(supported[name] == len(classic) for name in names)
 
     def may_commit_late(self, member_id: str, epoch: int, partitions: Iterable[tuple[bytes, int]]) -> bool:
-        """Return whether a member can commit in an earlier epoch, because it had the partitions then (KIP-1251)."""
+        """Return whether a member can commit in an earlier epoch, having had the partitions since then (KIP-1251)."""
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch:
             return False

@@ -65,7 +65,10 @@ class GroupUpdate:
         self._target: tuple[int, Partitions] | None = None
 
     def take_over(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
-        """Return a static member that has come back under another member id, and keeps its assignment."""
+        """Return a static member that has come back under another member id, with its assignment kept.
+
+        The records of the replacement are added to the changes.
+        """
         epochs = before.epochs if self._rules.since_4_3 else NO_EPOCHS
         member = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING, epochs=epochs)
         target = self._group.target.get(before.member_id, NOTHING)

@@ -49,7 +49,7 @@ def _not_upgraded(group: Group, because: str) -> GroupRefusedError:
 
 
 class Migration:
-    """Upgrades and downgrades groups."""
+    """Upgrades groups to the consumer protocol, and downgrades them to the classic protocol."""
 
     def __init__(self, core: Core, store: GroupStore, rebalances: Rebalances, rules: Rules) -> None:
         self._core = core
@@ -70,8 +70,8 @@ class Migration:
         """Convert a classic group with members to a consumer group, and make its members join again.
 
         Raises:
-            GroupRefusedError: GROUP_ID_NOT_FOUND with the messages of `validateOnlineUpgrade` and
-                `convertToConsumerGroup`, also if the group cannot be written.
+            GroupRefusedError: GROUP_ID_NOT_FOUND. The group cannot be converted (with the messages of
+                `validateOnlineUpgrade` and `convertToConsumerGroup`), or its records could not be written.
         """
         if self._policy not in _UPGRADES:
             raise _not_upgraded(classic, "online upgrade is disabled.")

@@ -103,7 +103,7 @@ def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
 def _without_unsubscribed(
     member: ConsumerMember, goal: TargetState, owned: Partitions | None, rules: Rules
 ) -> ConsumerMember:
-    """Return the member without unsubscribed topics, which require no new assignment."""
+    """Return the member without its unsubscribed topics. Removing them requires no new assignment."""
     unsubscribed = {topic: indexes for topic, indexes in member.assigned.items() if topic not in goal.subscribed}
     if not (rules.since_4_2 and goal.is_subscription_new and unsubscribed):
         return member

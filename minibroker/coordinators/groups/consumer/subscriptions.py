@@ -1,7 +1,7 @@
-"""Subscriptions by regular expression.
+"""Subscriptions to topics by regular expression.
 
-After the response to the heartbeat, expressions are matched in time slices of the event loop. Their topics are part of
-the group's next epoch, as in Kafka, which matches on another thread
+Expressions are matched in time slices of the event loop, after the response to the heartbeat that brings them.
+Their topics are part of the group's next epoch, as in Kafka, which matches on another thread
 (`GroupMetadataManager.maybeUpdateRegularExpressions`).
 """
 

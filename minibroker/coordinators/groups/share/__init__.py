@@ -1,1 +1,4 @@
-"""Share groups: several members can share a partition, and each record is delivered to one of them at a time."""
+"""Share groups: the coordinator assigns partitions, and several members can share one.
+
+Each record is delivered to one of these members at a time.
+"""

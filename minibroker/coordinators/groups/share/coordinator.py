@@ -85,7 +85,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         return ShareGroup(group_id, self.core.clock)
 
     def heartbeat(self, request: "ShareGroupHeartbeatRequest", client: Client) -> Answer:
-        """Join a member, or restart its session. None in a request means no change.
+        """Let a member join, or restart its session. None in a request means no change.
 
         Raises:
             GroupRefusedError: The member is rejected, or a record could not be written.

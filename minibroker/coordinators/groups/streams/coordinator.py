@@ -109,7 +109,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     def heartbeat(
         self, request: StreamsGroupHeartbeatRequest, client: Client, *, knows_missing_tags: bool
     ) -> StreamsAnswer:
-        """Join a member, or restart its session.
+        """Let a member join, or restart its session.
 
         None in a request, or a rebalance timeout of -1, means no change.
 
@@ -263,7 +263,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return update.epoch, new_target.get(member_id, NO_TASKS)
 
     def _may_assign(self, group: StreamsGroup) -> bool:
-        """Return whether the last assignment is older than the assignment interval, since Kafka 4.3."""
+        """Return whether the last assignment is older than the assignment interval, which exists since Kafka 4.3."""
         return group.may_assign_again(self._setting(group.group_id, "assignment.interval.ms"), self.store.now_ms())
 
     def _save(self, update: GroupUpdate, moved: StreamsMember | None, before: list[NewRecord]) -> None:

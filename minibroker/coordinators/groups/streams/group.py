@@ -214,9 +214,9 @@ def _with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
 
 
 def _epochs_of(named: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
-    """Return the tasks in a record with their assignment epochs. Records of early releases lack them.
+    """Return the tasks in a record with their assignment epochs.
 
-    These tasks get the member's epoch.
+    Records of early Kafka releases have no assignment epochs. Their tasks get the member's epoch.
     """
     epochs_by_subtopology: dict[str, dict[int, int]] = {}
     for task_ids in named:
@@ -246,8 +246,8 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         validated_epoch: The epoch of the topology whose topics are ready, or -1.
         configs: The assignor settings of the last assignment.
         topology: The members' topology, or None before the first member has sent it.
-        description_epochs: The epochs of the topologies whose descriptions a Kafka plugin has stored and failed to
-            store, or -1. Only a Kafka broker with a plugin writes other values.
+        description_epochs: The epoch of the topology whose description a Kafka plugin has stored, and of the one
+            whose description it failed to store, or -1. Only a Kafka broker with a plugin writes other values.
         owners: The processes that own each task.
         delay: The deadline that delays the first assignment after a member has joined.
         topics: The topics of `metadata_hash`, after they were looked up.

@@ -260,7 +260,7 @@ class _Assignment:
         self._quota.note(count)
 
     def assign_standbys(self) -> None:
-        """Assign standbys to previous members, active or standby, and then where the load is least."""
+        """Assign standbys to each task's previous active member or standbys, and then where the load is least."""
         unassigned: list[tuple[Task, int]] = []
         for task in sorted(self._tasks(stateful_only=True), key=_by_partition, reverse=True):
             assigned_copies = 0

@@ -52,7 +52,7 @@ class HeldTasks(NamedTuple):
         return _united(self.standby, self.warmup)
 
     def merged(self, other: "HeldTasks") -> "HeldTasks":
-        """Return the union of both. If both have an active task, the epoch of `other` wins."""
+        """Return the union of these tasks and `other`. The epochs of active tasks in `other` take precedence."""
         active = {subtopology: dict(tasks) for subtopology, tasks in self.active.items()}
         for subtopology, tasks in other.active.items():
             active.setdefault(subtopology, {}).update(tasks)
@@ -73,7 +73,7 @@ class Owners(NamedTuple):
 
 
 class ReportedOffsets(NamedTuple):
-    """The offsets of the tasks whose state a member has, including tasks of earlier assignments on its disk.
+    """The offsets up to which a member has the state of tasks, including tasks of earlier assignments on its disk.
 
     Attributes:
         reached: The sum of a task's changelog offsets.
