@@ -99,7 +99,7 @@ class CheckedOptions:
         return control_module.open_plane(self._control, self._control_token)
 
     def open_page(self, control: "ControlPlane | None") -> "PagePlane | None":
-        """Return the page, bound to its address but not serving yet, or None without `page`.
+        """Return the page, bound to its address but not yet serving, or None if `page` is not set.
 
         The page also serves the address of the control plane, if there is one.
 

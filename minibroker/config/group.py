@@ -63,7 +63,7 @@ _SESSIONS: Final = (
 
 
 def group_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:
-    """Return the table of group keys, of the emulated release if there is one."""
+    """Return the table of group keys. If a Kafka release is emulated, it is that release's table."""
     return keys_of_release(broker.release, "group", GROUP_KEYS)
 
 

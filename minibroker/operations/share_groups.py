@@ -72,7 +72,7 @@ class SharePartitionDescription:
         }
 
     def unread(self, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of unfinished offsets up to `end`, each from its first offset to the one after its last."""
+        """Yield the unfinished offsets before `end` as half-open ranges (first offset, last offset + 1)."""
         start = end if self.start_offset is None else self.start_offset
         for records in self.in_flight:
             if RecordState[records.state].is_final:

@@ -175,7 +175,7 @@ class Services:
 
     @cached_property
     def quota_table(self) -> "QuotaTable":
-        """All quotas, read when the first one exists or a request needs them."""
+        """All quotas, loaded at startup if any are stored, and otherwise on first use."""
         table = entities.QuotaTable(self.core.metadata, lambda: self._update_quotas(table))
         self._update_quotas(table)
         return table

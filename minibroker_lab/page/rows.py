@@ -62,7 +62,7 @@ class Filter(NamedTuple):
 
     Attributes:
         api: The name of an API, or an empty string for all APIs.
-        words: Words that must all occur in the row, in upper or lower case.
+        words: Words that must all occur in the row, ignoring case.
         only_errors: Whether to show only rows with an error response or without a response.
     """
 

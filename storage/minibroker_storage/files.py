@@ -160,7 +160,10 @@ class FilePool:
         return FileHandle(self, path, flags)
 
     def open(self, handle: FileHandle, flags: int) -> int:
-        """Open `handle.path` and count it, making room first and again after EMFILE. Called only by handles."""
+        """Open `handle.path` and add the handle to the pool. Called only by handles.
+
+        Other files are closed first if the pool is full, and again if the process runs out of descriptors (EMFILE).
+        """
         self._make_room(self.capacity - 1)
         try:
             fd = os.open(handle.path, flags, 0o644)

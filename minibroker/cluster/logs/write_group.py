@@ -110,7 +110,7 @@ class Wakeups:
         self.are_awaited = False
 
     def add(self, look: Callable[[], None]) -> None:
-        """Call `look` in the event loop's next turn, or in an earlier `call_first`."""
+        """Schedule `look` for the event loop's next turn. `call_first()` may call it earlier."""
         if not self.due and not self.are_awaited:
             self._call_soon(self._call_all)
         self.due.append(look)

@@ -36,7 +36,8 @@ _SLICE_S: Final = 0.003
 class ForEach(Generic[T]):
     """Work on many elements, with one step per element. Plain functions serve the elements.
 
-    Other requests may be served between two elements. Both functions may return further work instead of a result.
+    Other requests may be served between two elements. `serve` and `conclude` are ordinary functions, not generators.
+    Either may return further work instead of a result.
 
     Attributes:
         elements: The elements, in order.
@@ -125,7 +126,7 @@ class Work(Generic[T]):
         self._done, self._failed = done, failed
 
     def run(self, slices: "Slices") -> bool:
-        """Run steps for one slice, or until they can only wait. Return whether steps are left."""
+        """Run steps until the slice is used up or the work must wait. Return whether steps are left."""
         try:
             self.spent_s += slices.advance(self.steps)
         except StopIteration as end:

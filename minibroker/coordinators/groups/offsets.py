@@ -83,7 +83,7 @@ class GroupOffsets:
         return (topic, partition) in self._unstable
 
     def commit(self, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:
-        """Apply written offsets."""
+        """Apply committed offsets whose records have been written to the log."""
         committed = self.committed
         for (topic, partition), offset in offsets:
             partitions = committed.get(topic)

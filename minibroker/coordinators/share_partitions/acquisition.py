@@ -71,7 +71,7 @@ def end_of_batch(offset: int, spans: Iterable[Span]) -> int:
 
 
 def split_into_ranges(first: int, last: int, spans: Iterable[Span], size: int) -> list[Acquired]:
-    """Split new offsets at batches of the log into acquired ranges of at least `size`, except the last range."""
+    """Split newly acquired offsets at batch boundaries. Every range but the last has at least `size` offsets."""
     acquired: list[Acquired] = []
     if last - first + 1 > size:
         for span in spans:

@@ -113,11 +113,11 @@ class InFlightBatch:
         return self.last - self.first + 1
 
     def is_within(self, first: int, last: int) -> bool:
-        """Return whether all offsets are between two others, both included."""
+        """Return whether all offsets are between `first` and `last`, inclusive."""
         return first <= self.first and self.last <= last
 
     def is_throttled(self, first: int, last: int, deliveries: int) -> bool:
-        """Return whether any offset between two others is available after at least this number of deliveries."""
+        """Return whether an offset from `first` to `last` is available after at least `deliveries` deliveries."""
         return any(
             records.state is RecordState.AVAILABLE
             and records.deliveries >= deliveries

@@ -62,7 +62,10 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class DiffLine:
-    """The comparison of a partition, or of a topic by content, whose `partition` is None. The numbers count records."""
+    """The comparison of one partition, or of a whole topic when compared by content.
+
+    For a topic, `partition` is None. All numbers count records.
+    """
 
     topic: str
     partition: int | None

@@ -36,7 +36,7 @@ class Partitioner:
 
     Args:
         partitions: the number of partitions of the topic.
-        first: the first partition for records without a key, which should differ between tasks.
+        first: the partition where records without a key begin. It should differ between tasks.
         batch_bytes: the bytes of records without a key for one partition before the next partition follows.
     """
 

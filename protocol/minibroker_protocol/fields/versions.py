@@ -78,7 +78,7 @@ def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> T
 def response_in_version(
     api_key: int, own_version: int, frame: bytes | bytearray | memoryview, version: int
 ) -> Translation:
-    """Convert the response to a request of version `own_version` to another version."""
+    """Convert a response from `own_version`, the version of its request, to `version`."""
     view = memoryview(frame)
     try:
         declared = _find_messages(api_key, version)

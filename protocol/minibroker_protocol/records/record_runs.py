@@ -170,9 +170,12 @@ def _add_second_byte(byte: int, raw: int) -> int:
 
 
 def _skip_headers(window: bytes, position: int, fixed: list[int]) -> int:
-    """Append the positions of the headers' lengths to `fixed`, and return the position of their last byte.
+    """Append the position of each byte of the headers' length fields to `fixed`.
 
     The header count is at `position`.
+
+    Returns:
+        The position of the headers' last byte.
     """
     count = window[position]
     if count & 1 or count >= CONTINUES:

@@ -93,7 +93,7 @@ class CleaningPlan(NamedTuple):
         """Restore a plan serialized by `to_json`.
 
         Raises:
-            ValueError, TypeError, KeyError: the data is something else.
+            ValueError, TypeError, KeyError: the data was not written by `to_json`.
         """
         fields = json.loads(data)
         fields["segments"] = tuple(SegmentToClean(*segment) for segment in fields["segments"])
@@ -157,7 +157,7 @@ class CleaningResult(NamedTuple):
         """Restore a result serialized by `to_json`.
 
         Raises:
-            ValueError, TypeError, KeyError: the data is something else.
+            ValueError, TypeError, KeyError: the data was not written by `to_json`.
         """
         fields = json.loads(data)
         fields["groups"] = tuple(
@@ -171,7 +171,7 @@ class CleaningResult(NamedTuple):
 def remove_cleaned_files(directory: str | int, *, keep: Collection[int] = (), only: int | None = None) -> None:
     """Remove `.cleaned` files from a directory.
 
-    They are not part of the log, but a leftover of a stopped cleaning would make recovery undo a later swap.
+    They are not part of the log, but a file left by an interrupted cleaning would make recovery undo a later swap.
 
     Args:
         directory: path or descriptor of the directory.

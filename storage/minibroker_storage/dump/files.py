@@ -77,7 +77,7 @@ _ORDER: Final = list(FileKind)
 
 
 def dump_file(path: str, *, listed: bool = False) -> DumpFile:
-    """Return the file at `path` with its kind, which depends only on its name. Standard input is a log."""
+    """Return the file at `path` with its kind, which depends only on its name. Standard input is read as a log."""
     if path == STANDARD_INPUT:
         return DumpFile(path, FileKind.LOG, None)
     name = os.path.basename(path)

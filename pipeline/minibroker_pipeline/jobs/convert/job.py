@@ -82,7 +82,8 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
     """Return the producers and aborted transactions of a log.
 
     They come from the newest snapshot, the transaction indexes, and the batches after the snapshot. If a transaction
-    index is unreadable, all batches are read. If a broker stopped cleanly and left no snapshot, it knew no producers.
+    index is unreadable, all batches are read. After a clean stop, a log without snapshots and transaction indexes has
+    no producers.
 
     Args:
         log: the log.
