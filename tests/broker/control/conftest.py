@@ -22,4 +22,6 @@ def broker(controlled: Broker) -> Broker:
 
 @pytest.fixture
 def control(broker: Broker) -> Control:
-    return Control(broker.control_url)
+    control = Control(broker.control_url)
+    control.ask("PUT", "/journal", {})  # an earlier test may have stopped the journal
+    return control
