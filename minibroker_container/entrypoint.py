@@ -95,7 +95,7 @@ _OPTION_CONFIGS = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
 
 
 def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the broker configs among the KAFKA_ variables, by Kafka's names."""
+    """Return the KAFKA_ variables that are broker configs, under Kafka's own names."""
     return {
         variables.config_name(name): value
         for name, value in sorted(environment.items())
@@ -104,7 +104,7 @@ def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def security_configs(environment: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings from the images' own variables for TLS and SASL, by Kafka's names.
+    """Return the settings from the images' own variables for TLS and SASL, under Kafka's names.
 
     Raises:
         OSError: a file cannot be read.
@@ -146,7 +146,7 @@ def _users(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) -> None:
-    """Check the key stores and trust stores that a listener needs.
+    """Check that the key stores and trust stores of the listeners can be read.
 
     Raises:
         OSError: a store cannot be read. The message has its variable and its path.
@@ -172,7 +172,7 @@ def config_file(environment: Mapping[str, str]) -> str | None:
 
 
 def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the server.properties, overridden by the variables.
+    """Return the settings of the server.properties, overridden by those of the variables.
 
     Raises:
         OSError: the file cannot be read.
@@ -242,7 +242,10 @@ def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) 
 
 
 def _data_dir(configs: Mapping[str, str]) -> str:
-    """Return the first log directory: the configured one, one on a volume for another image, or that of this image."""
+    """Return the first configured log directory.
+
+    Without one, return a volume mounted at another image's data directory, or else this image's own directory.
+    """
     log_dirs = configs.get("log.dirs") or configs.get("log.dir") or files.mounted_data_dir() or DATA_DIR
     return log_dirs.split(",")[0].strip()
 
@@ -275,7 +278,10 @@ def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
 
 
 def _topic_options(environment: Mapping[str, str]) -> list[str]:
-    """Return options for the topics of MINIBROKER_TOPICS and KAFKA_CREATE_TOPICS. The first topic of a name counts."""
+    """Return options for the topics of MINIBROKER_TOPICS and KAFKA_CREATE_TOPICS.
+
+    If both have a topic with the same name, the first one counts.
+    """
     topics: dict[str, str] = {}
     for topic in (*environment.get(_TOPICS, "").split(), *lists.topics_to_create(environment)):
         topics.setdefault(topic.partition(":")[0], topic)
@@ -303,7 +309,7 @@ def container_command(
         checks_files: whether to check that key stores can be read.
 
     Raises:
-        OSError: a file cannot be read.
+        OSError: a file cannot be read. For a key store, the message has its variable and its path.
         ValueError: a variable or a file is invalid.
     """
     if arguments and not arguments[0].startswith("-"):
@@ -359,7 +365,7 @@ def _follower_command(environment: Mapping[str, str], configs: Mapping[str, str]
 
 
 def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
-    """Replace the controller's silent port by a link, which accepts the connections forwarded by other containers."""
+    """Make the controller's port accept the connections that other containers forward, instead of staying silent."""
     linked = {listener.port for listener in lists.controller_listeners(configs)}
     return [
         "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in linked else word
@@ -389,7 +395,9 @@ def write_secrets(secrets: Mapping[str, str]) -> list[str]:
 
 
 def check_health(environment: Mapping[str, str]) -> None:
-    """Check the processes of this container. Outside the image, check the broker that this environment would start.
+    """Check that the processes of this container answer.
+
+    Outside the image, check the broker that this environment would start.
 
     Raises:
         OSError: a listener does not answer in time.
@@ -411,7 +419,7 @@ def check_health(environment: Mapping[str, str]) -> None:
 
 
 def _ignore(remark: str) -> None:
-    """Ignore a remark that the start of the container already printed."""
+    """Ignore a warning that was already printed when the container started."""
 
 
 def with_kafka_class(command: list[str]) -> list[str]:
@@ -442,7 +450,7 @@ def exec_command(command: list[str]) -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by the container's command, or run one of the entry point's own options."""
+    """Replace this process with the container's command, or handle one of the options of the entry point itself."""
     try:
         if arguments == ["--check-health"]:
             check_health(os.environ)

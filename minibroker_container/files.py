@@ -1,4 +1,4 @@
-"""Files of the images: data directories on volumes, the properties file of `configure`, and links to tools."""
+"""Files of the images: data directories on volumes, the properties file written by `configure`, and links to tools."""
 
 import itertools
 import os
@@ -39,12 +39,12 @@ def open_named_file(variable: str, path: str) -> TextIO:
 
 
 def mounted_data_dir() -> str | None:
-    """Return the log directory on the first mounted volume for another image, or None."""
+    """Return the log directory on the first volume mounted at another image's data directory, or None."""
     return next((directory for mount_point, directory in _VOLUMES.items() if os.path.ismount(mount_point)), None)
 
 
 def write_properties(path: str, properties: Mapping[str, str]) -> None:
-    """Write a properties file for its owner and group only, because it can contain passwords.
+    """Write a properties file that only its owner and group can read, because it can contain passwords.
 
     Raises:
         OSError: the file cannot be written.
@@ -55,7 +55,7 @@ def write_properties(path: str, properties: Mapping[str, str]) -> None:
 
 
 def run_init_scripts(directory: str = INIT_SCRIPTS) -> None:
-    """Run the scripts of a directory in the order of their names.
+    """Run the scripts of a directory in alphabetical order.
 
     Raises:
         OSError: a script fails. The message has its path.
@@ -84,10 +84,10 @@ Each unpacks to kafka_SCALA-RELEASE, a folder in wurstmeister's /opt.
 
 
 def link_tools(directories: Sequence[str]) -> None:
-    """Create links to Kafka's tools in each directory, with and without .sh.
+    """Create links with the names of Kafka's tools in each directory, with and without .sh.
 
-    `kafka-server-start` links to the image's own program, and the tools listed by `minibroker-tools --help` to that
-    program.
+    `kafka-server-start` is a program of the image itself. The other tools are those
+    listed by `minibroker-tools --help`.
 
     Raises:
         OSError: a link cannot be created.
@@ -104,7 +104,7 @@ def link_tools(directories: Sequence[str]) -> None:
 
 
 def link_releases(directory: Path) -> None:
-    """Create links to `kafka` with the names of all releases, such as kafka_2.13-2.8.1.
+    """Create links to `kafka` in a directory, named after each release, such as kafka_2.13-2.8.1.
 
     Raises:
         OSError: a link cannot be created.

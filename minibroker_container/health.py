@@ -30,7 +30,10 @@ _PROC: Final = Path("/proc")
 
 
 def check_all(addresses: Sequence[tuple[str, str]]) -> None:
-    """Check all listeners, given by HOST:PORT and protocol, which is "" for a silent port.
+    """Check that all listeners answer.
+
+    Args:
+        addresses: HOST:PORT and protocol of each listener. The protocol is "" for a silent port.
 
     Raises:
         OSError: there is no listener, or one does not answer.
@@ -79,7 +82,7 @@ def reachable_address(listen: str) -> tuple[str, int]:
 def _check_tls(connection: socket.socket) -> None:
     """Perform a TLS handshake.
 
-    A broker may refuse a client without a certificate. Its alert counts as an answer too.
+    A broker may refuse a client without a certificate. The alert that it sends then also counts as an answer.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -102,9 +105,9 @@ def _check_answer(connection: socket.socket, address: tuple[str, int]) -> None:
 
 
 def addresses(proc: Path = _PROC) -> list[tuple[str, str]]:
-    """Return HOST:PORT and protocol of all listeners in this container. The protocol is "" for a silent port.
+    """Return HOST:PORT and protocol of each listener in this container.
 
-    Listeners on port 0 are omitted.
+    The protocol is "" for a silent port. The list is empty while no process listens. Listeners on port 0 are omitted.
 
     Raises:
         ListenerError: a list of listeners is invalid.

@@ -1,4 +1,4 @@
-"""Lists in the environment: listeners in the users' spelling, topics to create, and silent ports."""
+"""Lists in the environment: listeners as users write them, topics to create, and silent ports."""
 
 import re
 import shlex
@@ -71,10 +71,10 @@ def _parsed_listeners(configs: Mapping[str, str]) -> list[Listener]:
 
 
 def check_advertised(configs: Mapping[str, str]) -> None:
-    """Check that each advertised listener is in the list and has only one address, as `KafkaConfig` does.
+    """Check that each advertised listener is in the list of listeners and is advertised only once, as in `KafkaConfig`.
 
     Raises:
-        ListenerError: an advertised listener is missing in the list, or is advertised twice.
+        ListenerError: an advertised listener is not in the list, or is advertised twice.
     """
     names = {listener.name for listener in _parsed_listeners(configs)}
     source, advertised_names = "KAFKA_ADVERTISED_LISTENERS", set[str]()
@@ -91,7 +91,7 @@ def check_advertised(configs: Mapping[str, str]) -> None:
 
 
 def check_ports(configs: Mapping[str, str]) -> None:
-    """Check that no two listeners have the same port, except one for IPv4 and one for IPv6.
+    """Check that no two listeners have the same port, unless one is IPv4 and the other IPv6.
 
     Raises:
         ListenerError: two listeners have the same port.
@@ -109,8 +109,8 @@ def check_ports(configs: Mapping[str, str]) -> None:
 def topics_to_create(environment: Mapping[str, str]) -> list[str]:
     """Convert KAFKA_CREATE_TOPICS, a list of name[:partitions[:replicas[:cleanup.policy]]], to values of --topic.
 
-    Each character of the separator ends an entry, like bash's IFS. Options of kafka-topics can follow a part, such as
-    `--config=segment.ms=1000`. The number of replicas has no effect, because it is limited by the number of brokers.
+    Each character of the separator ends an entry, as with bash's IFS. Options of kafka-topics can follow a part, such
+    as `--config=segment.ms=1000`. The number of replicas has no effect: a cluster has at most one per broker.
 
     Raises:
         ValueError: an entry has another form.
@@ -171,14 +171,14 @@ def silent_addresses(
 
 
 def node_of(configs: Mapping[str, str]) -> str:
-    """Return the node id, under either of its names."""
+    """Return the node id, which is configured under one of two names."""
     return configs.get("node.id") or configs.get("broker.id", "1")
 
 
 def lead_of(configs: Mapping[str, str]) -> tuple[int, str] | None:
-    """Return the id and the controller's HOST:PORT of the first node in a cluster of combined brokers and controllers.
+    """Return the id and the controller's HOST:PORT of the first node, if all nodes are brokers and controllers.
 
-    The result is None if this node is alone, has other roles, or does not know the other nodes.
+    Return None if this node is alone or has other roles, or if its configuration does not list the other nodes.
     """
     roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
     entries = [entry for entry in configs.get("controller.quorum.voters", "").split(",") if entry.strip()]
@@ -191,7 +191,7 @@ def lead_of(configs: Mapping[str, str]) -> tuple[int, str] | None:
 
 
 def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
-    """Return a remark about a cluster that consists of several containers, or None."""
+    """Return a warning for a broker whose cluster is spread over several containers, or None for a single container."""
     reason = _reason_of_several(configs)
     if reason is None:
         return None
@@ -204,7 +204,7 @@ def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
 
 
 def _reason_of_several(configs: Mapping[str, str]) -> str | None:
-    """Return the variable that shows that this broker is one of several, or None."""
+    """Return the variable that shows that the cluster has several brokers, or None for a single broker."""
     roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
     voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]
     if "broker" in roles:

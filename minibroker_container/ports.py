@@ -1,12 +1,12 @@
-"""Ports of a container beside the broker's listeners: silent ports, and ports that forward to another container.
+"""Ports of a container other than the broker's listeners: silent ports, and ports that forward to another container.
 
 Health checks and Spring Boot's readiness check treat a port as ready if it accepts a connection and keeps it open. The
-ports of Kafka's other parts, a controller and JMX, therefore accept connections and send nothing.
+ports of a controller and of JMX, which Kafka has besides its broker, therefore accept connections and send nothing.
 
-If several containers form a cluster in a Compose file, the lead runs the broker and the others forward connections to
-it. A follower connects to the lead's link, on the port of its KRaft controller, and sends a line with the name of a
-listener. The lead replies with a line. After that, the connection carries the bytes between the client and that
-listener.
+If several containers form a cluster in a Compose file, one of them, the lead, runs the broker and the others, the
+followers, forward connections to it. A follower connects to the lead's link, which listens on the port of a KRaft
+controller, and sends a line with the name of a listener. The lead replies with a line. After that, the connection
+carries arbitrary bytes between the client and that listener.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ class SilentPorts(_Ports):
         self._addresses = [(address, parse_address(address, "--silent-port")) for address in addresses]
 
     async def open(self) -> None:
-        """Start listening. An unavailable address is only logged, because no Kafka client needs it."""
+        """Start listening. An address that cannot be opened is logged and skipped, because no Kafka client needs it."""
         for address, (host, port) in self._addresses:
             try:
                 await self._listen(host, port, _drain, most=MAX_CONNECTIONS)
@@ -103,7 +103,7 @@ class SilentPorts(_Ports):
 
 
 class LinkPort(_Ports):
-    """The lead's port for followers. Without a follower's greeting, a connection gets no answer.
+    """The lead's port for followers. A client that does not send a follower's greeting gets no answer.
 
     Args:
         address: HOST:PORT to listen on.
@@ -145,7 +145,7 @@ class LinkPort(_Ports):
 
 
 class Follower(_Ports):
-    """The listeners of a container that forwards its connections.
+    """A container that forwards the connections of its listeners to the lead.
 
     Args:
         lead: host and port of the lead's link.

@@ -85,7 +85,10 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
 
 
 def _options(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of each option, given as `--name value`, in one or two arguments, or as `--name=value`."""
+    """Return the values of each option by name.
+
+    An option is given as `--name value`, in one or two arguments, or as `--name=value`.
+    """
     options: dict[str, list[str]] = {}
     words = [word for item in arguments for word in (item.split(None, 1) if _SPACED.match(item) else [item])]
     while words:
@@ -122,7 +125,7 @@ def _mapping(content: object) -> dict[str, Any] | None:
 
 
 def _items(content: object) -> list[object]:
-    """Return the elements of a list. Any other value that is not empty counts as one element."""
+    """Return the elements of a list. A value that is not a list counts as its only element, unless it is empty."""
     return cast("list[object]", content) if isinstance(content, list) else [content] if content else []
 
 
@@ -194,7 +197,7 @@ def _listening(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]
 
 
 def _names(redpanda_names: Iterable[str]) -> dict[str, str]:
-    """Return Kafka's names of the listeners by their names in Redpanda.
+    """Return Kafka's names of the listeners, by their Redpanda names.
 
     Raises:
         ValueError: two listeners have the same name.
@@ -209,7 +212,7 @@ def _names(redpanda_names: Iterable[str]) -> dict[str, str]:
 
 
 def _tls(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the TLS settings of each listener, by Redpanda's name, with the last parts of Kafka's keys."""
+    """Return the TLS settings of each listener by its Redpanda name. The keys are the last parts of Kafka's keys."""
     settings_by_name: dict[str, dict[str, str]] = {}
     for entry in _items(settings.get("kafka_api_tls")):
         mapping = _mapping(entry)

@@ -2,7 +2,8 @@
 
     python -m minibroker_container.sockets [-l] [-a] [-t] [-n] [-p]
 
-`-l` lists listening sockets, `-a` lists all sockets, and the default is connected sockets.
+`-l` lists listening sockets, `-a` lists listening and connected sockets, and without either option only connected
+sockets are listed.
 """
 
 import ipaddress
@@ -42,7 +43,7 @@ def _sockets(proc: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _address(text: str) -> str:
-    """Convert a hexadecimal address, made of little-endian words of 32 bits, to HOST:PORT."""
+    """Convert a hexadecimal address, made of little-endian 32-bit words, to HOST:PORT."""
     host, _, port = text.partition(":")
     words = (bytes.fromhex(host[start : start + 8])[::-1] for start in range(0, len(host), 8))
     return f"{ipaddress.ip_address(b''.join(words))}:{int(port, 16) or '*'}"

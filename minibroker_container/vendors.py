@@ -60,7 +60,7 @@ _BITNAMI: Final = ("ALLOW_PLAINTEXT_LISTENER", "BITNAMI_DEBUG", "KAFKA_ENABLE_KR
 
 
 def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
-    """Return the environment with the variables of all vendors renamed to those of apache/kafka.
+    """Return the environment with the variables of all vendors under the names that apache/kafka uses.
 
     Raises:
         OSError: a file with a secret cannot be read.
@@ -100,7 +100,7 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
 
 
 def _add_admin_api(variables: dict[str, str], warn: Warn) -> None:
-    """Add the HTTP ports of cp-server, from which health checks request the cluster id."""
+    """Add the HTTP ports of cp-server, which health checks query for the cluster id."""
     for name in _HTTP_SERVERS:
         for entry in filter(None, (text.strip() for text in variables.get(name, "").split(","))):
             match = _HTTP_LISTENER.fullmatch(entry)
@@ -113,7 +113,7 @@ def _add_admin_api(variables: dict[str, str], warn: Warn) -> None:
 
 
 def _add_kraft_names(variables: dict[str, str]) -> None:
-    """Add the variables of moeenz/docker-kafka-kraft, which also listens on 9093 for the host machine."""
+    """Add the variables of moeenz/docker-kafka-kraft. That image also listens on 9093 for the host machine."""
     host = variables.get("KRAFT_CONTAINER_HOST_NAME")
     if host:
         variables.setdefault("KAFKA_LISTENERS", "PLAINTEXT://:9092,EXTERNAL://:9093")
@@ -134,7 +134,7 @@ def _is_bitnami(environment: Mapping[str, str]) -> bool:
 def _without_quotes(name: str, value: str, warn: Warn) -> str:
     """Remove quotes around a whole value.
 
-    In a YAML list, the quotes of `- KAFKA_LISTENERS="..."` are part of the value.
+    In a YAML list, the quotes in an item such as `- KAFKA_LISTENERS="..."` are part of the value.
     """
     match = _QUOTED_VALUE.fullmatch(value)
     if match is None:
@@ -144,7 +144,7 @@ def _without_quotes(name: str, value: str, warn: Warn) -> str:
 
 
 def _run_commands(variables: dict[str, str], warn: Warn) -> None:
-    """Replace `_{HOSTNAME_COMMAND}` and similar placeholders of wurstmeister/kafka by the output of the commands."""
+    """Replace `_{HOSTNAME_COMMAND}` and similar placeholders of wurstmeister/kafka with the output of the commands."""
     for command in _COMMAND_VARIABLES:
         if not variables.get(command):
             continue
@@ -165,7 +165,10 @@ def _run_commands(variables: dict[str, str], warn: Warn) -> None:
 
 
 def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:
-    """Return a command's output. If HOSTNAME_COMMAND fails, return the host name; for other commands, return ""."""
+    """Return a command's output.
+
+    If the command fails, return the container's host name for HOSTNAME_COMMAND, and "" for other commands.
+    """
     problem = "has no output"
     try:
         completed = subprocess.run(  # noqa: S603 - the user's own command, as that image runs it
@@ -215,7 +218,9 @@ def _add_listeners(variables: dict[str, str], *, is_bitnami: bool) -> None:
 
 
 def _port(variables: dict[str, str], name: str) -> str:
-    """Remove a port from the environment and return it. Container links (tcp://10.0.0.1:9092) are kept and give "".
+    """Remove a port from the environment and return it.
+
+    A container link (tcp://10.0.0.1:9092) stays in the environment, and "" is returned.
 
     Raises:
         ValueError: the port is invalid.
@@ -230,7 +235,7 @@ def _port(variables: dict[str, str], name: str) -> str:
 
 
 def _add_certificates(variables: dict[str, str]) -> None:
-    """Add the variables for the key stores of bitnami/kafka, which are in a directory of their own."""
+    """Add the variables for the key stores of bitnami/kafka, which that image keeps in a directory of its own."""
     if not os.path.isdir(BITNAMI_CERTIFICATES):
         return
     kind = variables.pop("KAFKA_TLS_TYPE", "JKS").upper()

@@ -1,4 +1,4 @@
-"""Stages, checks, and the exceptions with which a check fails or is skipped."""
+"""Stages, checks, and the exceptions raised by a check that fails or is skipped."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Check:
         stage: The name of the stage.
         teaches: The docstring of the function, as one paragraph.
         source: The KIP or the Kafka class that defines the behavior.
-        look: A hint for the broker's author.
+        look: Where the broker's author should look next.
         limit: The time limit in seconds.
         function: The check function.
     """
@@ -46,7 +46,7 @@ class Stage:
     checks: list[Check] = field(default_factory=list[Check])
 
     def check(self, source: str, *, look: str, limit: float = LIMIT_S) -> Callable[[CheckFunction], CheckFunction]:
-        """Return a decorator that adds a function as a check, with its name and docstring."""
+        """Return a decorator that adds a function as a check. Its name and docstring become those of the check."""
 
         def add(function: CheckFunction) -> CheckFunction:
             name = f"{self.name}/{function.__name__.replace('_', '-')}"
@@ -64,9 +64,9 @@ class CheckFailedError(Exception):
         expected: A phrase such as "35 in error_code".
         actual: A phrase for the actual value.
         response: The wrong decoded response, if there is one.
-        path: The wrong field of the response, such as "topics[0].error_code".
+        path: The wrong field of the response, such as "topics[0].error_code". For a file, a remark about it.
         value: The expected value of that field. None if several values are valid.
-        file: The wrong file, if there is no response. `path` is a remark about the file.
+        file: The wrong file, if the failure is in a file and not in a response.
         at: The position of the first wrong byte in the file.
     """
 

@@ -1,4 +1,7 @@
-"""Explains a failed check: the request, the response, the expected behavior, the first wrong byte, and a hint."""
+"""Explains a failed check.
+
+It shows the request, the response, the expected behavior and its reason, the first wrong byte, and where to look next.
+"""
 
 import contextlib
 import json

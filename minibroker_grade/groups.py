@@ -1,4 +1,4 @@
-"""Group members and committed offsets, used by checks of several stages."""
+"""Group members and committed offsets, shared by the checks of several stages."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -55,7 +55,7 @@ def wait_for_coordinator(b: Subject, key: str, kind: int = GROUP) -> None:
 
 @dataclass(slots=True)
 class Member:
-    """A member of a group of the classic protocol, with its own connection."""
+    """A member of a classic-protocol group, with its own connection."""
 
     b: Subject
     group: str
@@ -95,7 +95,7 @@ class Member:
         return answer
 
     def join(self) -> Any:
-        """Join the group, repeating the request with the member id assigned by the coordinator (KIP-394)."""
+        """Join the group: get a member id from the coordinator, then repeat the request with it (KIP-394)."""
         self.send_join()
         answer = self.receive_join()
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:

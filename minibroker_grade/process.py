@@ -1,4 +1,4 @@
-"""The broker process of --start, which is started, killed and restarted on the same port and directory."""
+"""The broker process of --start, which can be killed and restarted on the same port and directory."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ class BrokerProcess:
     """A broker in its own process group.
 
     Args:
-        command: A command line split like a shell's. {port} and {dir} are replaced by the port and the directory.
+        command: A command line, split as in a shell. {port} and {dir} are replaced by the port and the directory.
         address: The address of the broker.
         directory: The data directory of the broker.
     """
@@ -50,7 +50,7 @@ class BrokerProcess:
 
     @contextlib.contextmanager
     def running(self) -> Generator[None]:
-        """Start the broker, and stop it at the end of the block or on a signal.
+        """Start the broker, and stop it at the end of the block, which a signal also ends.
 
         Raises:
             OSError: The command cannot be executed.
@@ -123,7 +123,7 @@ class BrokerProcess:
         self._child = None  # Keep the child until here, because a signal can interrupt the wait.
 
     def _send(self, number: int) -> bool:
-        """Send a signal to the process group, and return whether the group still exists."""
+        """Send a signal to the process group. Return False if the group has no processes left."""
         if self._child is None:
             return False
         try:

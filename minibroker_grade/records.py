@@ -1,4 +1,4 @@
-"""Helpers that produce, fetch and list offsets, for checks of several stages."""
+"""Helpers that produce records, fetch them and list offsets, shared by the checks of several stages."""
 
 import time
 from collections.abc import Sequence
@@ -40,18 +40,21 @@ def produce_request(
 
 
 def send(b: Subject, topic: str, records: bytes | bytearray, *, version: int | None = None, **options: Any) -> Any:
-    """Produce these records and return the response. The options are those of `produce_request`."""
+    """Produce these records and return the response. `options` are passed to `produce_request`."""
     return b.ask(produce_request(topic, records, **options), version)
 
 
 def produce(b: Subject, topic: str, *values: str, version: int | None = None, **options: Any) -> Any:
-    """Produce the values in one batch of format v2 and return the response. The options are those of `build_batch`."""
+    """Produce the values in one batch of format v2 and return the response. `options` are passed to `build_batch`."""
     batch = build_batch(new_records(*values), **options)
     return send(b, topic, batch, version=version)
 
 
 def write(b: Subject, topic: str, *values: str, **options: Any) -> int:
-    """Produce the values, check that the broker accepts them, and return the base offset."""
+    """Produce the values, check that the broker accepts them, and return the base offset.
+
+    For checks that only need some records in the log.
+    """
     answer = produce(b, topic, *values, **options)
     b.same(answer, PRODUCE_ERROR, 0, "records to work with")
     offset: int = answer.responses[0].partition_responses[0].base_offset
@@ -92,7 +95,7 @@ def fetch_request(  # noqa: PLR0913 - one argument for each field that a check d
 
 
 def fetch(b: Subject, topic: str, offset: int = 0, version: int | None = None, **options: Any) -> Any:
-    """Send a `fetch_request` and return the response."""
+    """Send the request of `fetch_request` and return the response."""
     request = fetch_request(topic, offset, **options)
     return b.ask(request, version)
 

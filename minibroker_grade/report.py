@@ -1,4 +1,4 @@
-"""Reports results as text, JSON and JUnit XML. The files are rewritten after each check and always complete."""
+"""Reports results as text, JSON and JUnit XML. The files are rewritten after each check and are always complete."""
 
 import errno
 import json
@@ -12,17 +12,18 @@ from minibroker_grade.runner import Result
 
 
 class Report:
-    """The results so far. The files stay complete even if the grader is killed.
+    """The results so far. The files have all of them even if the grader is killed.
 
     Args:
         address: The broker's address.
         selected: The number of selected checks.
-        json_file: The JSON file, or None. A device or a pipe is written only at the end, a file after each result.
+        json_file: The JSON file, or None. A regular file is written after each result, a device or a pipe only at the
+            end.
         junit_file: The JUnit XML file, or None, written like the JSON file.
     """
 
     def __init__(self, address: str, selected: int, json_file: str | None, junit_file: str | None) -> None:
-        """Write the files without results.
+        """Write the files, still without results.
 
         Raises:
             OSError: A file cannot be written.
@@ -78,7 +79,7 @@ def failure_text(result: Result) -> str:
 
 
 def summary(stages: Sequence[Stage], results: Sequence[Result], selected: int) -> str:
-    """Return one line per stage and a total. `selected` is the number of selected checks."""
+    """Return one line per stage and one for all stages. `selected` is the number of selected checks."""
     lines = [f"stopped after {len(results)} of {selected} checks"] if len(results) < selected else []
     for stage in stages:
         stage_results = [result for result in results if result.check.stage == stage.name]

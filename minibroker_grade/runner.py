@@ -1,4 +1,4 @@
-"""Runs checks one after another, with a time limit for each, and detects a broker that has died."""
+"""Runs checks one after another, each with a time limit, and detects a broker that has died."""
 
 import socket
 import struct
@@ -29,7 +29,7 @@ class Result:
     Attributes:
         check: The check.
         outcome: How the check ended.
-        reason: Why the check was skipped, or that the broker died.
+        reason: Why the check was skipped or failed, or why the broker is unavailable.
         failure: The result of `explain` if the check failed or the broker died, otherwise empty.
         seconds: The wall-clock duration.
     """
@@ -42,13 +42,13 @@ class Result:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the broker gave a wrong answer or none."""
+        """Whether the broker gave a wrong answer or no answer."""
         return self.outcome in {"failed", "died"}
 
 
 @dataclass(slots=True)
 class Target:
-    """The broker to grade, with its data directory and process if known."""
+    """The broker to grade, with its data directory and its process, if they are known."""
 
     address: Address
     data_dir: str | None = None
@@ -56,9 +56,10 @@ class Target:
 
 
 def run(target: Target, checks: Sequence[Check], report: Callable[[Result], None]) -> list[Result]:
-    """Run the checks, and pass each result to `report` immediately.
+    """Run the checks, and pass each result to `report` as soon as it is available.
 
-    If a check kills the broker, the broker is restarted. Without its process, the remaining checks are skipped.
+    A broker that dies during a check is restarted if the target has its process. If not, the remaining checks are
+    skipped.
     """
     results: list[Result] = []
     for index, check in enumerate(checks):

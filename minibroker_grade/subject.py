@@ -81,7 +81,7 @@ class Subject:
 
     @property
     def wire(self) -> Wire:
-        """The connection shared by all requests that do not need their own."""
+        """The connection shared by all requests that do not need a connection of their own."""
         if self._wire is None:
             self._wire = self.connect()
         return self._wire
@@ -89,7 +89,8 @@ class Subject:
     def ask(self, request: Any, version: int | None = None, wire: Wire | None = None) -> Any:
         """Send a request and return its response.
 
-        The version is `newest` by default. If the broker does not serve it, the check is skipped.
+        By default, the request is sent in the `newest` version. If the broker does not serve the version, the check is
+        skipped.
         """
         version = self.newest(request.__class__) if version is None else version
         if key_of(request.__class__) != ApiKey.API_VERSIONS:
@@ -99,7 +100,7 @@ class Subject:
         return wire.receive()
 
     def newest(self, request: type[Any], last: int | None = None) -> int:
-        """Return the newest version that the broker serves, limited to `last` or to the newest version of the checks.
+        """Return the newest version that the broker serves, limited to `last` or the checks' own newest version.
 
         Raises:
             SkippedError: The broker serves no such version.
@@ -136,7 +137,7 @@ class Subject:
         return self._versions
 
     def reaches(self, address: Address) -> bool:
-        """Return whether this address accepts connections."""
+        """Return whether a process accepts connections at this address."""
         try:
             Wire(address, self.exchanges, self.deadline).close()
         except OSError:
@@ -165,7 +166,7 @@ class Subject:
             )
 
     def attempt(self, act: Callable[[], object], expected: str, response: Any = None, path: str = "") -> None:
-        """Call `act`, and fail the check if it raises a ProtocolError."""
+        """Call `act`, and fail the check if it raises a `ProtocolError`."""
         try:
             act()
         except ProtocolError as error:
@@ -203,7 +204,7 @@ class Subject:
         """Repeat a request until `is_done` accepts the response, and return that response.
 
         Raises:
-            CheckFailedError: The check's time limit expired. `read` describes the last response.
+            CheckFailedError: The check's time limit expired. The message describes the last response, using `read`.
         """
         while True:
             answer = ask()
@@ -235,7 +236,7 @@ class Subject:
         return self.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=create))
 
     def wait_for_leaders(self, name: str, partitions: int = 1) -> None:
-        """Wait until Metadata and the partitions report a leader. In Kafka, the partitions can be slightly later."""
+        """Wait until Metadata and the partitions report a leader. In Kafka, the partitions do so slightly later."""
         version = self.newest(MetadataRequest, 1)
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         self.until(

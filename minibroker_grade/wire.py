@@ -1,4 +1,4 @@
-"""A connection of the grader that records all requests and responses for the report."""
+"""A connection from the grader to a broker. It records all requests and responses for the report."""
 
 import contextlib
 import socket
@@ -71,7 +71,13 @@ class BrokenAnswerError(Exception):
 
 
 class Wire:
-    """A connection to the broker. It adds each request to `exchanges`. `deadline` is a `time.monotonic` time."""
+    """A connection to the broker.
+
+    Args:
+        address: The address of the broker.
+        exchanges: The list to which each request is added.
+        deadline: The time limit, as a `time.monotonic` time.
+    """
 
     def __init__(self, address: Address, exchanges: list[Exchange], deadline: float) -> None:
         """Connect to the broker.
@@ -100,7 +106,7 @@ class Wire:
         self.send_frame(encode_request(request, version, self._number), request, version)
 
     def send_bytes(self, data: bytes, *, is_request: bool = False) -> None:
-        """Send raw bytes. They are recorded only if they are a request without a response.
+        """Send raw bytes. The report shows them only if they are a request without a response.
 
         Raises:
             BrokenAnswerError: The broker has closed the connection.
@@ -119,7 +125,7 @@ class Wire:
             self._socket.sendall(frame[already:])
 
     def receive(self) -> Any:
-        """Return the response to the first pending request.
+        """Return the response to the oldest request that is still waiting for one.
 
         Raises:
             BrokenAnswerError: The response is missing or malformed.
@@ -163,7 +169,7 @@ class Wire:
         return head + self._receive(length, exchange)
 
     def is_silent(self, seconds: float) -> bool:
-        """Return whether the broker sends nothing and keeps the connection open for this many seconds."""
+        """Return whether nothing arrives for this many seconds. False if a byte arrives or the connection ends."""
         self._socket.settimeout(seconds)
         try:
             self._socket.recv(1, socket.MSG_PEEK)
@@ -174,10 +180,10 @@ class Wire:
         return False
 
     def is_closed(self) -> bool:
-        """Wait for the broker, and return whether it closes the connection without sending another byte.
+        """Wait until the broker acts, and return whether it closes the connection without sending another byte.
 
         Raises:
-            BrokenAnswerError: The connection stays open up to the check's time limit.
+            BrokenAnswerError: The connection is still open and silent at the check's time limit.
         """
         self._socket.settimeout(self._remaining_s())
         try:

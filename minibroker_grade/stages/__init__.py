@@ -1,1 +1,1 @@
-"""The stages. Each stage builds on the previous ones."""
+"""The stages in order. Each stage builds on the previous ones."""

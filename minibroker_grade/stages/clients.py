@@ -149,13 +149,13 @@ def librdkafka_produces_and_consumes(b: Subject) -> None:
 
 @STAGE.check("librdkafka", look=_LOOK, limit=_LIMIT_S)
 def librdkafka_runs_a_transaction(b: Subject) -> None:
-    """The client librdkafka runs a transactional producer, and a consumer with read_committed."""
+    """A client of librdkafka runs a transactional producer, and a consumer with read_committed."""
     _python(b, "confluent_kafka", "confluent-kafka", _LIBRDKAFKA, transactional=True)
 
 
 @STAGE.check("kafka-python", look=_LOOK, limit=_LIMIT_S)
 def kafka_python_produces_and_consumes(b: Subject) -> None:
-    """The client in pure Python runs a producer, a group, and a commit."""
+    """The pure Python client runs a producer, a group and a commit."""
     _python(b, "kafka", "kafka-python", _KAFKA_PYTHON)
 
 

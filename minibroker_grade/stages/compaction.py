@@ -80,7 +80,7 @@ def _wait_until_cleaned(b: Subject, topic: str) -> list[Record]:
 
 @STAGE.check(_SOURCE, look="Copy the last record of each key into new segments, and swap them in.", limit=_LIMIT_S)
 def the_last_value_of_each_key_stays(b: Subject) -> None:
-    """Only the last of several records with the same key is kept. The active segment is not cleaned."""
+    """Of several records with the same key, only the last one is kept. The active segment is not cleaned."""
     topic = _compacted_topic(b)
     _produce_rounds(b, topic)
     values = {bytes(record.key or b""): record.value for record in _wait_until_cleaned(b, topic)}
@@ -100,7 +100,7 @@ def offsets_stay_as_they_were(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Return the next batch for an offset that no longer exists.", limit=_LIMIT_S)
 def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
-    """A consumer can fetch an offset that no longer exists. The response has the next record and no error."""
+    """A consumer can fetch an offset that no longer exists. The response starts at the next record, without error."""
     topic = _compacted_topic(b)
     _produce_rounds(b, topic)
     _wait_until_cleaned(b, topic)

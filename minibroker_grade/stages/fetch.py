@@ -80,7 +80,7 @@ def checksums_of_batches_fit(b: Subject) -> None:
 
 @STAGE.check("KIP-320, LogValidator.validateMessagesAndAssignOffsets", look="Write the leader epoch into each batch.")
 def batches_have_the_leaders_epoch(b: Subject) -> None:
-    """The producer sends epoch -1, and the broker stores its leader epoch in the batch."""
+    """The producer sends leader epoch -1, and the broker writes its current leader epoch into the batch."""
     answer = fetch(b, topic_with(b, "a"))
     epochs = [batch.header.partition_leader_epoch for batch in batches_in(answer)]
     b.equal(epochs, [0], "the epochs", answer, f"{FETCHED}.records[0].partition_leader_epoch")
@@ -123,7 +123,7 @@ def an_offset_behind_the_end_has_error_1(b: Subject) -> None:
 
 @STAGE.check("KafkaApis.handleFetchRequest", look="Return UNKNOWN_TOPIC_OR_PARTITION for the partition.")
 def an_unknown_partition_has_error_3(b: Subject) -> None:
-    """A partition that does not exist has its own error."""
+    """A partition that does not exist gets an error for this partition alone."""
     b.same(fetch(b, b.topic(), partition=5), _ERROR, 3)
 
 
@@ -172,7 +172,7 @@ def min_bytes_is_waited_for(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Respond immediately if min_bytes is 0.")
 def min_bytes_0_does_not_wait(b: Subject) -> None:
-    """With min_bytes 0 the response is immediate, regardless of max_wait_ms."""
+    """With min_bytes 0, the response is immediate, regardless of max_wait_ms."""
     topic = b.topic()
     start = time.monotonic()
     answer = fetch(b, topic, wait=_LONG_MS, min_bytes=0)
@@ -193,14 +193,14 @@ def an_error_does_not_wait(b: Subject) -> None:
 
 @STAGE.check("KIP-74, LogSegment.read", look="Return the whole first batch, even if max_bytes is smaller.")
 def the_first_batch_comes_even_if_it_is_too_large(b: Subject) -> None:
-    """Limits would block a consumer forever at a large batch, so the first batch is always returned whole."""
+    """Size limits would block a consumer forever at a large batch, so the first batch is always returned whole."""
     answer = fetch(b, topic_with(b, "x" * 5000), max_bytes=10, partition_max=10)
     b.equal([len(record.value or b"") for record in records_in(answer)], [5000], "the sizes", answer, RECORDS)
 
 
 @STAGE.check("KIP-74, LogSegment.read", look="Stop before a batch that would exceed partition_max_bytes.")
 def partition_max_bytes_limits_the_answer(b: Subject) -> None:
-    """The partition limit applies after the first batch."""
+    """The partition limit applies to all batches after the first."""
     topic = b.topic()
     for _ in range(4):
         write(b, topic, "x" * 1000)
@@ -211,7 +211,7 @@ def partition_max_bytes_limits_the_answer(b: Subject) -> None:
 
 @STAGE.check("KIP-74, ReplicaManager.readFromLog", look="Count the bytes of all partitions against max_bytes.")
 def max_bytes_limits_all_partitions_together(b: Subject) -> None:
-    """The second partition gets only the bytes left by the first."""
+    """The second partition gets only the bytes left over by the first."""
     topic = b.topic(2)
     for partition in range(2):
         batch = build_batch(new_records("x" * 2000))
@@ -234,7 +234,7 @@ def max_bytes_limits_all_partitions_together(b: Subject) -> None:
     look="Compare current_leader_epoch with yours: 74 for an older epoch, 75 for a newer one.",
 )
 def a_future_leader_epoch_has_error_75(b: Subject) -> None:
-    """UNKNOWN_LEADER_EPOCH makes a client wait if its metadata is newer than the broker's."""
+    """A client whose metadata is newer than the broker's gets UNKNOWN_LEADER_EPOCH, and waits."""
     partition = FetchPartition(partition=0, current_leader_epoch=99, fetch_offset=0, partition_max_bytes=1000)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=b.topic(), partitions=[partition])])
     version = b.newest(FetchRequest)
@@ -267,7 +267,7 @@ def topics_are_fetched_by_id(b: Subject) -> None:
 
 @STAGE.check("KIP-516", look="Return UNKNOWN_TOPIC_ID for the partitions of an unknown id.")
 def an_unknown_id_has_error_100(b: Subject) -> None:
-    """For the id of a deleted topic, each partition has UNKNOWN_TOPIC_ID."""
+    """A topic id that no longer exists gets UNKNOWN_TOPIC_ID for each of its partitions."""
     b.require(ApiKey.FETCH, 13)
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch_topic = FetchTopic(topic_id=b"\x21" * 16, partitions=[partition])
@@ -285,7 +285,7 @@ def epoch_0_makes_a_session(b: Subject) -> None:
 
 @STAGE.check("KIP-227, IncrementalFetchContext", look="Leave out partitions without changes since the last response.")
 def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
-    """An incremental fetch lists no partitions, and its response has only partitions with new data."""
+    """An incremental fetch lists no partitions, and its response contains only the partitions with new data."""
     topic = b.topic(2)
     session = _fetch_in_session(b, _fetch_topics(topic, 0, 1), 0, 0).session_id
     answer = _fetch_in_session(b, [], session, 1)
@@ -298,7 +298,7 @@ def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
 
 @STAGE.check("KIP-227, FetchSession.update", look="Add the partitions of a request to its session.")
 def a_session_takes_more_partitions(b: Subject) -> None:
-    """An incremental fetch lists only new or moved partitions."""
+    """An incremental fetch lists only partitions that are new or whose fetch offset has changed."""
     topic = b.topic(2)
     session = _fetch_in_session(b, _fetch_topics(topic, 0), 0, 0).session_id
     send(b, topic, build_batch(new_records("a")), partition=1)
@@ -308,7 +308,7 @@ def a_session_takes_more_partitions(b: Subject) -> None:
 
 @STAGE.check("KIP-227, FetchSession.update", look="Remove the partitions in forgotten_topics_data from the session.")
 def a_session_forgets_partitions(b: Subject) -> None:
-    """Forgotten partitions are no longer returned, even if they have new data."""
+    """Partitions that a request forgets are no longer returned, even if they have new data."""
     topic = b.topic(2)
     session = _fetch_in_session(b, _fetch_topics(topic, 0, 1), 0, 0).session_id
     write(b, topic, "a")
@@ -321,7 +321,7 @@ def a_session_forgets_partitions(b: Subject) -> None:
     look="Count the requests of a session, and reject any epoch except the next one.",
 )
 def a_wrong_session_epoch_has_error_71(b: Subject) -> None:
-    """INVALID_FETCH_SESSION_EPOCH reveals a lost or repeated request, and the client starts a new session."""
+    """The epoch reveals a lost or repeated request. The client gets INVALID_FETCH_SESSION_EPOCH and starts again."""
     session = _fetch_in_session(b, _fetch_topics(b.topic(), 0), 0, 0).session_id
     b.same(_fetch_in_session(b, [], session, 5), "error_code", 71)
 
@@ -336,7 +336,7 @@ def an_unknown_session_has_error_70(b: Subject) -> None:
     "KIP-227, FetchManager.newContext", look="End the session of a request with epoch -1, and return all partitions."
 )
 def epoch_minus_1_ends_a_session(b: Subject) -> None:
-    """A client ends its session by sending its id with epoch -1. Afterwards, the id is unknown."""
+    """A client ends its session by sending the session id with epoch -1. Afterwards, the id is unknown."""
     topic = b.topic()
     session = _fetch_in_session(b, _fetch_topics(topic, 0), 0, 0).session_id
     b.same(_fetch_in_session(b, _fetch_topics(topic, 0), session, -1), "session_id", 0)

@@ -1,4 +1,4 @@
-"""Stage 8: log files, and restarts after a kill."""
+"""Stage 8: log files, and brokers that are killed and restarted."""
 
 import base64
 import os
@@ -99,7 +99,7 @@ def a_partition_has_a_directory_and_a_first_segment(b: Subject) -> None:
 
 @STAGE.check(_SEGMENT, look="Write batches in their wire format, one after another.")
 def a_segment_is_its_batches(b: Subject) -> None:
-    """A segment consists of its batches, with their final offsets and checksums, and nothing else."""
+    """A segment contains the bytes of its batches, with their final offsets and checksums, and nothing else."""
     topic = topic_with(b, "a", "b")
     write(b, topic, "c")
     batches = _read_batches(b, topic)
@@ -125,7 +125,7 @@ def a_segment_is_its_batches(b: Subject) -> None:
 
 @STAGE.check("FileRecords.writeTo", look="Send the bytes of the file: Kafka copies them from the file to the socket.")
 def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
-    """The batches in a response equal those in the segment byte for byte."""
+    """The batches in a response are byte for byte those in the segment."""
     topic = topic_with(b, "a", "b")
     answer = fetch(b, topic)
     (path,) = _list_files(b, topic, ".log")
@@ -155,7 +155,7 @@ def segments_are_named_by_their_first_offset(b: Subject) -> None:
 
 @STAGE.check("OffsetIndex", look="Write 8-byte entries: the offset relative to the segment, and the batch's position.")
 def index_entries_lead_to_batches(b: Subject) -> None:
-    """An entry has the last offset of a batch and the batch's position in the file."""
+    """An entry has the last offset of a batch and the position where that batch starts."""
     topic = _create_large_topic(b)
     entry_count = 0
     names = _list_files(b, topic, ".log")
@@ -210,7 +210,7 @@ def time_index_entries_rise_and_are_true(b: Subject) -> None:
 
 @STAGE.check("KIP-516, PartitionMetadataFile", look="Write partition.metadata with a version and the topic id.")
 def the_directory_knows_the_topics_id(b: Subject) -> None:
-    """The file partition.metadata has the topic id, so that the directory is not mistaken for that of a newer topic."""
+    """The file partition.metadata has the topic id, so that a directory is not mistaken for that of a newer topic."""
     topic = topic_with(b, "a")
     path = os.path.join(_partition_directory(b, topic), "partition.metadata")
     answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
@@ -329,7 +329,7 @@ def committed_offsets_outlive_a_kill(b: Subject) -> None:
     limit=_RESTART_S,
 )
 def half_a_batch_is_cut_off(b: Subject) -> None:
-    """A kill can leave half a batch at the end of the file. The next start removes it and appends after the rest."""
+    """A kill can leave half a batch at the end of the file. The next start removes it and appends after the others."""
     process = _require_process(b)
     topic = topic_with(b, "a")
     (path,) = _list_files(b, topic, ".log")

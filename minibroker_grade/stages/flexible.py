@@ -43,7 +43,7 @@ def apiversions_3_is_answered_in_its_own_form(b: Subject) -> None:
 
 @STAGE.check("KIP-511, ApiMessageType.responseHeaderVersion", look="Omit the tagged fields from this response header.")
 def the_header_of_apiversions_stays_version_0(b: Subject) -> None:
-    """Clients read this response before they know the broker's versions, so its header never has tagged fields."""
+    """A client reads this response before the broker's versions are known, so the header never has tagged fields."""
     _ask_api_versions(b, _api_versions_frame())
     received = b.exchanges[-1].received
     b.equal(
@@ -80,7 +80,7 @@ def a_software_name_with_forbidden_letters_is_refused(b: Subject) -> None:
 
 @STAGE.check(_KIP, look="Use header version 1, with tagged fields after the id, for all other flexible responses.")
 def other_flexible_responses_have_tags_in_their_header(b: Subject) -> None:
-    """From its first flexible version on, an API uses response header version 1."""
+    """From its first flexible version on, an API uses version 1 of the response header."""
     b.require(ApiKey.METADATA, _METADATA_VERSION)
     answer = b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)
     b.equal(b.exchanges[-1].received[8], 0, "the number of tagged fields in the header", answer)
@@ -88,7 +88,7 @@ def other_flexible_responses_have_tags_in_their_header(b: Subject) -> None:
 
 @STAGE.check(_KIP, look="Write the length plus one as an unsigned varint. From 128 on it takes two bytes.")
 def a_compact_string_may_need_two_bytes_of_length(b: Subject) -> None:
-    """Lengths are varints: a name of 200 characters has a length of two bytes."""
+    """Lengths are varints: the length of a name of 200 characters takes two bytes."""
     b.require(ApiKey.METADATA, _METADATA_VERSION)
     name = b.name().ljust(200, "n")
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
@@ -99,7 +99,7 @@ def a_compact_string_may_need_two_bytes_of_length(b: Subject) -> None:
 
 @STAGE.check(_KIP, look="Write the number of elements plus one. 0 is null.")
 def a_compact_array_may_need_two_bytes_of_length(b: Subject) -> None:
-    """Array lengths are also varints: the length of 130 topics takes two bytes."""
+    """Array lengths are varints too: the length of an array of 130 topics takes two bytes."""
     b.require(ApiKey.METADATA, _METADATA_VERSION)
     topics = [MetadataRequestTopic(name=f"grade-no-such-{index}") for index in range(130)]
     answer = b.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), _METADATA_VERSION)
@@ -119,7 +119,7 @@ def null_and_empty_differ(b: Subject) -> None:
 
 @STAGE.check("KIP-482, RequestHeader", look="Read the client id as a plain nullable string, even in request header 2.")
 def the_client_id_keeps_its_old_form(b: Subject) -> None:
-    """Request header version 2 adds tagged fields. Its client id still has an int16 length and can be null."""
+    """Version 2 of the request header adds tagged fields. The client id still has an int16 length and can be null."""
     _ask_api_versions(b, _api_versions_frame())
     b.require(ApiKey.METADATA, _METADATA_VERSION)
     b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)

@@ -25,7 +25,7 @@ _COMMIT_ERROR: Final = "topics[0].partitions[0].error_code"
     look="Respond to a new member's first JoinGroup with an id and MEMBER_ID_REQUIRED.",
 )
 def a_new_member_gets_its_id_first(b: Subject) -> None:
-    """From version 4 on, a member without an id gets an id with error 79, and joins again with it."""
+    """From version 4 on, a member without an id gets one with error 79, and joins again with that id."""
     member = Member(b, new_group(b))
     b.newest(JoinGroupRequest)
     member.send_join()
@@ -39,7 +39,7 @@ def a_new_member_gets_its_id_first(b: Subject) -> None:
     look="Complete the join when all members have joined, and make the first one the leader.",
 )
 def a_member_alone_leads(b: Subject) -> None:
-    """The only member becomes the leader of generation 1 and gets the list of members."""
+    """The only member becomes the leader, gets the list of all members, and the generation is 1."""
     member = Member(b, new_group(b))
     answer = member.join()
     b.same(answer, "leader", member.member_id)
@@ -89,7 +89,7 @@ def _join_two_members(b: Subject) -> tuple[Member, Member]:
     look="Respond to the other members' heartbeats with REBALANCE_IN_PROGRESS.",
 )
 def a_second_member_starts_a_rebalance(b: Subject) -> None:
-    """When a member joins, the heartbeats of the others return error 27, and all members rejoin."""
+    """When a member joins, the heartbeats of the other members return error 27, and all of them rejoin."""
     leader, follower = _join_two_members(b)
     b.equal(leader.generation, follower.generation, "the generation of both")
     b.equal(leader.generation, 2, "the second generation")
@@ -163,7 +163,7 @@ def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
     "GroupMetadataManager.classicGroupHeartbeat", look="Reject ids that are not in the group with UNKNOWN_MEMBER_ID."
 )
 def an_unknown_member_has_error_25(b: Subject) -> None:
-    """UNKNOWN_MEMBER_ID makes a member rejoin a group that does not have it."""
+    """A member id that is not in the group gets UNKNOWN_MEMBER_ID, and the member has to rejoin."""
     stable = Member(b, new_group(b)).join_alone()
     b.same(Member(b, stable.group, member_id="nobody", generation=1).heartbeat(), "error_code", 25)
 
@@ -172,7 +172,7 @@ def an_unknown_member_has_error_25(b: Subject) -> None:
     "GroupMetadataManager.classicGroupHeartbeat", look="Compare the generation of heartbeats with the group's."
 )
 def an_old_generation_has_error_22(b: Subject) -> None:
-    """ILLEGAL_GENERATION notifies a member that it missed a rebalance."""
+    """A member that missed a rebalance gets ILLEGAL_GENERATION."""
     stable = Member(b, new_group(b)).join_alone()
     b.same(stable.heartbeat(), "error_code", 0)
     b.same(stable.heartbeat(generation=stable.generation - 1), "error_code", 22)
@@ -191,7 +191,7 @@ def who_leaves_is_gone(b: Subject) -> None:
     look="Map group.instance.id to the new member id, and fence the previous member.",
 )
 def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
-    """A member that rejoins with the same instance id replaces its predecessor, and the generation does not change."""
+    """A member that rejoins with its instance id takes its old place, and the generation does not change."""
     first = Member(b, new_group(b), instance="i1").join_alone()
     again = Member(b, first.group, instance="i1")
     again.send_join()
@@ -228,7 +228,7 @@ def a_group_is_listed(b: Subject) -> None:
     look="Reject groups with members, and delete the offsets of others.",
 )
 def only_an_empty_group_can_be_deleted(b: Subject) -> None:
-    """A group with members cannot be deleted (NON_EMPTY_GROUP). Deleting an empty group also deletes its offsets."""
+    """Deleting a group with members fails with NON_EMPTY_GROUP. Deleting an empty group also deletes its offsets."""
     topic = b.topic()
     member = Member(b, new_group(b)).join_alone()
     commit_offset(b, member.group, topic, 3, member.member_id, member.generation)
@@ -262,7 +262,7 @@ def without_a_commit_the_offset_is_minus_1(b: Subject) -> None:
     "KIP-88, OffsetMetadataManager.fetchAllOffsets", look="Return all partitions of the group if topics is null."
 )
 def null_asks_for_all_offsets(b: Subject) -> None:
-    """From version 2 on, a request without topics returns all committed offsets of the group."""
+    """From version 2 on, a request with a null topic list returns all committed offsets of the group."""
     topic, group = b.topic(), new_group(b)
     commit_offset(b, group, topic, 7)
     answer = fetch_committed(b, group, None)
@@ -272,7 +272,7 @@ def null_asks_for_all_offsets(b: Subject) -> None:
 
 @STAGE.check("OffsetMetadataManager.fetchOffsets", look="Store the offsets of each group separately.")
 def groups_do_not_share_offsets(b: Subject) -> None:
-    """A commit of one group does not affect other groups."""
+    """A commit by one group does not affect other groups."""
     topic = b.topic()
     commit_offset(b, new_group(b), topic, 7)
     b.same(fetch_committed(b, new_group(b), topic), _COMMITTED, -1)

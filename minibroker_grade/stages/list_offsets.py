@@ -57,7 +57,7 @@ def an_empty_partition_begins_and_ends_at_0(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Return the offset of the next record as the end.")
 def the_end_is_behind_the_last_record(b: Subject) -> None:
-    """After three records the end is 3, and the start is still 0."""
+    """After three records, the end is 3 and the start is still 0."""
     topic = topic_with(b, "a", "b", "c")
     check_end(b, topic, 3)
     b.same(list_offsets(b, topic, EARLIEST), OFFSET, 0)
@@ -65,7 +65,7 @@ def the_end_is_behind_the_last_record(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Return timestamp -1 for start and end.")
 def start_and_end_have_no_time(b: Subject) -> None:
-    """For -1 and -2 the response has no record timestamp."""
+    """For -1 and -2, the response has no record timestamp."""
     topic = topic_with(b, "a")
     b.same(list_offsets(b, topic, LATEST), _TIME, -1)
     b.same(list_offsets(b, topic, EARLIEST), _TIME, -1)
@@ -73,7 +73,7 @@ def start_and_end_have_no_time(b: Subject) -> None:
 
 @STAGE.check("KIP-79", look="Find the first record at or after the timestamp.")
 def a_time_finds_the_first_record_at_or_after_it(b: Subject) -> None:
-    """The response has the first record with this timestamp or a later one, and that record's timestamp."""
+    """The response has the offset and the timestamp of the first record at or after the requested timestamp."""
     topic = b.topic()
     _produce_at(b, topic, TIME, TIME + 100, TIME + 200)
     answer = list_offsets(b, topic, TIME + 100)

@@ -15,7 +15,7 @@ _SOURCE: Final = "KafkaApis.handleTopicMetadataRequest"
 
 @STAGE.check(_SOURCE, look="List at least this broker.")
 def the_brokers_are_listed(b: Subject) -> None:
-    """Each broker has its id, and the host and port at which clients reach it."""
+    """Each broker is listed with its id, and the host and port at which clients reach it."""
     answer = b.metadata()
     b.holds(answer.brokers, "at least one broker", answer, "brokers")
     b.holds(answer.brokers[0].host, "a host", answer, "brokers[0].host")
@@ -25,7 +25,7 @@ def the_brokers_are_listed(b: Subject) -> None:
 
 @STAGE.check("advertised.listeners", look="Advertise an address that clients can reach, not 0.0.0.0.")
 def the_advertised_address_leads_back(b: Subject) -> None:
-    """After bootstrapping, a client connects to the addresses in Metadata, so a broker must listen there."""
+    """After bootstrapping, a client connects to the address in Metadata, so a broker must listen there."""
     answer = b.metadata()
     addresses = {(broker.host, broker.port) for broker in answer.brokers}
     for index, (host, port) in enumerate(sorted(addresses)):
@@ -34,7 +34,7 @@ def the_advertised_address_leads_back(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Return the id of a listed broker as the controller.")
 def the_controller_is_one_of_the_brokers(b: Subject) -> None:
-    """Admin clients send changes to the controller, so its id must be among the brokers."""
+    """Admin clients send changes to the controller, so the controller id must be among the brokers."""
     answer = b.metadata()
     b.holds(
         answer.controller_id in {broker.node_id for broker in answer.brokers},
@@ -54,7 +54,7 @@ def the_cluster_has_an_id(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="From version 1 on, return no topics for an empty array. In version 0 it means all topics.")
 def an_empty_list_asks_for_no_topic(b: Subject) -> None:
-    """From version 1 on, an empty list requests only the brokers."""
+    """From version 1 on, an empty topic list requests only the brokers."""
     b.topic()
     answer = b.metadata()
     b.equal(len(answer.topics), 0, "the number of topics", answer, "topics")
@@ -80,7 +80,7 @@ def an_unknown_topic_has_error_3(b: Subject) -> None:
 
 @STAGE.check("KIP-361, MetadataRequest.allowAutoTopicCreation", look="Do not create a topic if the request forbids it.")
 def asking_creates_nothing_when_that_is_forbidden(b: Subject) -> None:
-    """A consumer that only looks up a topic must not create it."""
+    """A consumer that only looks up a topic must not create that topic."""
     name = b.name()
     b.metadata(name)
     answer = b.metadata(name)
@@ -104,7 +104,7 @@ def all_partitions_are_listed(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Return a leader among the replicas, and the in-sync replicas, for each partition.")
 def leader_replicas_and_isr_fit_together(b: Subject) -> None:
-    """The leader is an in-sync replica, in-sync replicas are replicas, and replicas are brokers."""
+    """The leader is one of the in-sync replicas, these are a subset of the replicas, and every replica is a broker."""
     answer = b.metadata(b.topic())
     partition = answer.topics[0].partitions[0]
     path = "topics[0].partitions[0]"
@@ -139,7 +139,7 @@ def several_topics_are_answered_one_by_one(b: Subject) -> None:
 
 @STAGE.check("KIP-516", look="Assign a random id to each new topic, and return it from version 10 on.")
 def a_topic_has_an_id(b: Subject) -> None:
-    """From version 10 on, each topic has a unique id. A topic created later with the same name gets a different id."""
+    """From version 10 on, each topic has its own id. A later topic with the same name gets a different id."""
     first, second = b.topic(), b.topic()
     topics = [MetadataRequestTopic(name=first), MetadataRequestTopic(name=second)]
     answer = b.ask(MetadataRequest(topics=topics), 10)
@@ -151,7 +151,7 @@ def a_topic_has_an_id(b: Subject) -> None:
 
 @STAGE.check("KIP-516", look="Find topics by id from version 12 on.")
 def a_topic_is_found_by_its_id(b: Subject) -> None:
-    """A request of version 12 can identify a topic by its id alone, and the response has its name."""
+    """A request of version 12 can identify a topic by its id alone, and the response has the topic's name."""
     name = b.topic()
     metadata = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
     by_id = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=metadata.topics[0].topic_id)])
@@ -161,7 +161,7 @@ def a_topic_is_found_by_its_id(b: Subject) -> None:
 
 @STAGE.check("KIP-516", look="Return UNKNOWN_TOPIC_ID for an unknown id.")
 def an_unknown_id_has_error_100(b: Subject) -> None:
-    """UNKNOWN_TOPIC_ID shows that the topic was deleted, so that clients do not confuse it with its successor."""
+    """The id of a deleted topic gets UNKNOWN_TOPIC_ID, so that clients do not confuse the topic with its successor."""
     unknown = MetadataRequestTopic(name=None, topic_id=b"\x11" * 16)
     answer = b.ask(MetadataRequest(topics=[unknown]), 12)
     b.same(answer, "topics[0].error_code", 100)

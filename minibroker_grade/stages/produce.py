@@ -62,7 +62,7 @@ def partitions_count_for_themselves(b: Subject) -> None:
 
 @STAGE.check("KafkaApis.handleProduceRequest", look="Return a separate result for each partition.")
 def several_partitions_of_a_request_are_answered(b: Subject) -> None:
-    """A request can have batches for many partitions. A missing partition does not affect the others."""
+    """A request can have batches for many partitions. A partition that does not exist does not affect the others."""
     topic = b.topic(2)
     data = [PartitionProduceData(index=index, records=build_batch(new_records("x"))) for index in (0, 1, 7)]
     request = ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
@@ -73,13 +73,13 @@ def several_partitions_of_a_request_are_answered(b: Subject) -> None:
 
 @STAGE.check("KafkaApis.handleProduceRequest", look="Return UNKNOWN_TOPIC_OR_PARTITION, and do not create the topic.")
 def an_unknown_topic_has_error_3(b: Subject) -> None:
-    """Produce does not create topics. Metadata and CreateTopics do."""
+    """Produce does not create topics. Only Metadata and CreateTopics do."""
     b.same(produce(b, b.name(), "a"), PRODUCE_ERROR, 3)
 
 
 @STAGE.check("KafkaApis.handleProduceRequest", look="Do not send a response for acks=0.")
 def acks_0_has_no_answer(b: Subject) -> None:
-    """With acks=0 the producer does not wait, and the next response belongs to the next request."""
+    """With acks=0, the broker sends no response, and the next response belongs to the next request."""
     topic = b.topic()
     version = b.newest(ProduceRequest)
     b.wire.send_bytes(encode_request(produce_request(topic, build_batch(new_records("a")), acks=0), version, 0))
@@ -127,7 +127,7 @@ def a_wrong_record_count_has_error_87(b: Subject) -> None:
 
 @STAGE.check("ProduceRequest.validateRecords", look="From version 3 on, reject a second batch and old message formats.")
 def two_batches_for_a_partition_are_refused(b: Subject) -> None:
-    """From version 3 on, a partition has exactly one batch. More are rejected with INVALID_RECORD."""
+    """From version 3 on, a partition has exactly one batch. Two or more are rejected with INVALID_RECORD."""
     batches = build_batch(new_records("a")) + build_batch(new_records("b"))
     b.same(send(b, b.topic(), batches), PRODUCE_ERROR, 87)
 
@@ -140,7 +140,10 @@ def a_batch_that_is_too_large_has_error_10(b: Subject) -> None:
 
 @STAGE.check("KIP-467, LogValidator.validateKey", look="Reject records without keys if cleanup.policy has compact.")
 def a_compacted_topic_wants_keys(b: Subject) -> None:
-    """A record that cannot be compacted is rejected with INVALID_RECORD, and from version 8 on with its index."""
+    """A record without a key cannot be compacted and is rejected with INVALID_RECORD.
+
+    From version 8 on, the response also has the index of the record.
+    """
     answer = produce(b, b.topic(cleanup_policy="compact"), "a")
     b.same(answer, PRODUCE_ERROR, 87)
     if b.exchanges[-1].version >= 8:  # noqa: PLR2004 - the first version with record errors
@@ -152,7 +155,7 @@ def a_compacted_topic_wants_keys(b: Subject) -> None:
     look="Write the broker's timestamp into the batch, and return it.",
 )
 def log_append_time_is_told(b: Subject) -> None:
-    """With LogAppendTime, the response has the broker's timestamp. With CreateTime, it is -1."""
+    """With LogAppendTime, the response has the broker's timestamp. With CreateTime, the timestamp is -1."""
     answer = produce(b, b.topic(), "a")
     b.same(answer, f"{PRODUCED}.log_append_time_ms", -1)
     answer = produce(b, b.topic(message_timestamp_type="LogAppendTime"), "a")
@@ -237,25 +240,25 @@ def _check_codec(b: Subject, codec: CompressionCodec) -> None:
 
 @STAGE.check("Compression", look="The records after the header are one gzip stream.")
 def gzip_is_accepted(b: Subject) -> None:
-    """Codec 1: records are returned as they were sent."""
+    """Codec 1: the records are returned as they were sent."""
     _check_codec(b, CompressionCodec.GZIP)
 
 
 @STAGE.check("Compression", look="Kafka uses the snappy framing of snappy-java.")
 def snappy_is_accepted(b: Subject) -> None:
-    """Codec 2: records are returned as they were sent."""
+    """Codec 2: the records are returned as they were sent."""
     _check_codec(b, CompressionCodec.SNAPPY)
 
 
 @STAGE.check("Compression, KAFKA-3160", look="The records are one LZ4 frame.")
 def lz4_is_accepted(b: Subject) -> None:
-    """Codec 3: records are returned as they were sent."""
+    """Codec 3: the records are returned as they were sent."""
     _check_codec(b, CompressionCodec.LZ4)
 
 
 @STAGE.check("KIP-110", look="Accept zstd from Produce 7 on.")
 def zstd_is_accepted(b: Subject) -> None:
-    """Codec 4: records are returned as they were sent."""
+    """Codec 4: the records are returned as they were sent."""
     _check_codec(b, CompressionCodec.ZSTD)
 
 

@@ -66,7 +66,7 @@ def a_topic_is_created_with_its_partitions(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Return the requested name.")
 def the_answer_names_the_topic(b: Subject) -> None:
-    """Results are identified by name, which clients use to look them up."""
+    """Results are identified by topic name, because clients look up each of their topics."""
     first, second = b.name(), b.name()
     answer = _create_topics(b, _creatable_topic(first), _creatable_topic(second))
     b.equal(sorted(topic.name for topic in answer.topics), sorted([first, second]), "the names", answer, "topics")
@@ -88,7 +88,7 @@ def an_impossible_name_has_error_17(b: Subject) -> None:
 
 @STAGE.check("Topic.validate", look="Reject empty names, '.', '..' and names of 250 or more characters.")
 def a_name_that_is_too_long_has_error_17(b: Subject) -> None:
-    """The name is part of the partition's directory name, so it has at most 249 characters."""
+    """A topic name is part of the partition's directory name, so it has at most 249 characters."""
     b.same(_create_topics(b, _creatable_topic("n" * 250)), "topics[0].error_code", 17)
 
 
@@ -100,7 +100,7 @@ def no_partitions_has_error_37(b: Subject) -> None:
 
 @STAGE.check("KIP-464", look="Use num.partitions and default.replication.factor for -1.")
 def minus_one_asks_for_the_defaults(b: Subject) -> None:
-    """From version 4 on, -1 selects the broker's default number of partitions and replicas."""
+    """From version 4 on, -1 selects the broker's defaults for the number of partitions and replicas."""
     name = b.name()
     b.same(_create_topics(b, _creatable_topic(name, -1, -1)), "topics[0].error_code", 0)
     answer = b.until(lambda: b.metadata(name), lambda info: info.topics[0].partitions, "partitions in Metadata")
@@ -117,7 +117,7 @@ def validate_only_creates_nothing(b: Subject) -> None:
 
 @STAGE.check("ReplicationControlManager.createTopics", look="Process each topic independently.")
 def one_bad_topic_spoils_no_other(b: Subject) -> None:
-    """The topics of a request are created independently, and each has its own error."""
+    """The topics of a request are created independently of each other, and each has its own error."""
     good, bad = b.name(), b.topic()
     answer = _create_topics(b, _creatable_topic(good), _creatable_topic(bad))
     errors = {topic.name: topic.error_code for topic in answer.topics}
@@ -126,7 +126,7 @@ def one_bad_topic_spoils_no_other(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Use the partitions of the assignment, and reject an additional partition count.")
 def a_given_assignment_is_used(b: Subject) -> None:
-    """An assignment defines the partitions and the replication factor, so the request has -1 for both."""
+    """An assignment defines the partition count and the replication factor, so the request has -1 for both."""
     name = b.name()
     brokers = b.ask(MetadataRequest(topics=[])).brokers
     assignments = [
@@ -139,7 +139,7 @@ def a_given_assignment_is_used(b: Subject) -> None:
 
 @STAGE.check("ConfigurationControlManager", look="Check each value against the type of its key.")
 def a_bad_configuration_has_error_40(b: Subject) -> None:
-    """An invalid value for a key is rejected with INVALID_CONFIG, and no topic is created."""
+    """A config value that is invalid for its key is rejected with INVALID_CONFIG, and no topic is created."""
     name = b.name()
     b.same(_create_topics(b, _creatable_topic(name, retention_ms="soon")), "topics[0].error_code", 40)
     b.same(b.metadata(name), "topics[0].error_code", 3)
@@ -189,7 +189,7 @@ def fewer_partitions_has_error_37(b: Subject) -> None:
 
 @STAGE.check("ReplicationControlManager.deleteTopics", look="Remove the topic from Metadata, then delete its files.")
 def a_deleted_topic_is_gone(b: Subject) -> None:
-    """After DeleteTopics, the topic is unknown to Metadata and its name is available again."""
+    """After DeleteTopics, Metadata no longer returns the topic, and its name is available again."""
     name = b.topic()
     b.same(_delete_topics(b, name), "responses[0].error_code", 0)
     b.until(

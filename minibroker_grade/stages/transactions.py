@@ -63,7 +63,7 @@ def _produce_as(b: Subject, topic: str, sequence: int, *values: str, producer: i
 
 
 class _Transaction:
-    """A transactional producer with one topic. It starts a transaction with these values, if there are any."""
+    """A transactional producer with one topic. If values are given, it starts a transaction and sends them."""
 
     def __init__(self, b: Subject, topic: str, *values: str) -> None:
         self.b = b
@@ -80,7 +80,7 @@ class _Transaction:
             b.same(self.send(*values), PRODUCE_ERROR, 0, "records to work with")
 
     def add(self, partition: int = 0) -> Any:
-        """Add a partition after the previous transaction has ended, and return the response."""
+        """Send AddPartitionsToTxn and return the response, retrying until the previous transaction has ended."""
         topics = [AddPartitionsToTxnTopic(name=self.topic, partitions=[partition])]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
@@ -147,7 +147,7 @@ def producers_get_ids(b: Subject) -> None:
     look="Remember the last five batches of each producer, and return their offsets for a repeated batch.",
 )
 def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
-    """A producer that missed a response resends the batch. It gets the same offset, and the log has one copy."""
+    """A producer whose response was lost resends the batch. It gets the same offset, and the log has only one copy."""
     topic, producer = b.topic(), _init_producer_id(b).producer_id
     b.same(_produce_as(b, topic, 0, "a", "b", producer=producer), _BASE, 0)
     answer = _produce_as(b, topic, 0, "a", "b", producer=producer)
@@ -161,7 +161,7 @@ def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
     look="Remember five batches, because a producer can have five requests in flight.",
 )
 def the_fifth_batch_before_is_remembered(b: Subject) -> None:
-    """Five batches can be in flight, so the oldest of five is still remembered."""
+    """Five batches can be in flight, so the broker must still recognize the oldest of the last five."""
     topic, producer = b.topic(), _init_producer_id(b).producer_id
     for sequence in range(5):
         _produce_as(b, topic, sequence, "x", producer=producer)
@@ -173,7 +173,7 @@ def the_fifth_batch_before_is_remembered(b: Subject) -> None:
 
 @STAGE.check("KIP-98, ProducerAppendInfo.checkSequence", look="Require the sequence to follow the last one.")
 def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
-    """A gap means that a batch is missing, and is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    """A batch after a missing one is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER."""
     topic, producer = b.topic(), _init_producer_id(b).producer_id
     _produce_as(b, topic, 0, "a", producer=producer)
     b.same(_produce_as(b, topic, 5, "b", producer=producer), PRODUCE_ERROR, 45)
@@ -286,7 +286,7 @@ def a_marker_is_a_control_batch(b: Subject) -> None:
     look="Keep an index of aborted transactions, and return them for read_committed.",
 )
 def an_abort_is_told_to_consumers(b: Subject) -> None:
-    """Aborted records stay in the log. Fetch returns their producer id and first offset, and consumers skip them."""
+    """Aborted records stay in the log. Fetch returns the producer id and first offset, and consumers skip them."""
     topic = topic_with(b, "before")
     transaction = _Transaction(b, topic, "lost")
     transaction.end_and_wait(commit=False)
@@ -303,7 +303,7 @@ def an_abort_is_told_to_consumers(b: Subject) -> None:
     look="Return only aborted transactions, not committed ones.",
 )
 def a_commit_is_not_told_as_aborted(b: Subject) -> None:
-    """A committed transaction is not among the aborted transactions."""
+    """Fetch does not list a committed transaction among the aborted ones."""
     topic = b.topic()
     transaction = _Transaction(b, topic, "a")
     transaction.end_and_wait(commit=True)
@@ -343,7 +343,7 @@ def a_repeated_end_has_the_same_outcome(b: Subject) -> None:
     look="Reject a producer id that does not belong to the transactional id.",
 )
 def a_foreign_producer_id_has_error_49(b: Subject) -> None:
-    """The producer id of another transactional id is rejected with INVALID_PRODUCER_ID_MAPPING."""
+    """A producer id that belongs to another transactional id is rejected with INVALID_PRODUCER_ID_MAPPING."""
     transaction = _Transaction(b, b.topic())
     transaction.producer += 100000
     answer = transaction.add()
@@ -393,7 +393,7 @@ def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
     look="Return UNSTABLE_OFFSET_COMMIT for require_stable while offsets are pending.",
 )
 def pending_offsets_are_unstable(b: Subject) -> None:
-    """A consumer that requires stable offsets waits until a transaction with newer offsets has ended."""
+    """A consumer that requires stable offsets waits until the transaction with the newer offsets has ended."""
     topic, group = b.topic(), new_group(b)
     _transaction_with_offset(b, topic, group)
     b.same(fetch_committed(b, group, topic, stable=True), "topics[0].partitions[0].error_code", 88)

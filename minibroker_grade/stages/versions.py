@@ -22,7 +22,7 @@ def _unknown_version_frame() -> bytes:
 
 @STAGE.check(_TABLE, look="Answer key 18, version 0, with an error code and an array of key, first and last version.")
 def version_0_is_answered(b: Subject) -> None:
-    """The oldest ApiVersions request has no body, and every client can send it."""
+    """A version 0 ApiVersions request has no body, and every client can send it."""
     answer = b.ask(ApiVersionsRequest(), 0)
     b.same(answer, "error_code", 0)
     b.holds(answer.api_keys, "at least one API", answer, "api_keys")
@@ -30,7 +30,7 @@ def version_0_is_answered(b: Subject) -> None:
 
 @STAGE.check(_TABLE, look="List all served APIs, including ApiVersions itself.")
 def the_table_has_what_clients_need(b: Subject) -> None:
-    """Clients need Produce, Fetch, ListOffsets, Metadata and ApiVersions in the table to continue."""
+    """Clients cannot continue without Produce, Fetch, ListOffsets, Metadata and ApiVersions in the table."""
     answer = b.ask(ApiVersionsRequest(), 0)
     keys = {api.api_key for api in answer.api_keys}
     missing = [key.message for key in _NEEDED_APIS if key not in keys]
@@ -40,7 +40,7 @@ def the_table_has_what_clients_need(b: Subject) -> None:
 
 @STAGE.check("ApiVersionsResponse.collectApis", look="Write one row for each API.")
 def each_api_is_listed_once(b: Subject) -> None:
-    """Clients convert the table to a map. Of two rows for an API, an arbitrary one would win."""
+    """Clients convert the table to a map. If an API had two rows, an arbitrary one would win."""
     answer = b.ask(ApiVersionsRequest(), 0)
     keys = [api.api_key for api in answer.api_keys]
     duplicate = next((index for index, key in enumerate(keys) if key in keys[:index]), 0)
@@ -55,7 +55,7 @@ def each_api_is_listed_once(b: Subject) -> None:
 
 @STAGE.check("NodeApiVersions.latestUsableVersion", look="The first version must not be higher than the last one.")
 def ranges_are_in_order(b: Subject) -> None:
-    """A client uses the highest version in the range, and an empty range has none."""
+    """A client uses the highest version between the first and the last, and there is none in an empty range."""
     answer = b.ask(ApiVersionsRequest(), 0)
     for index, api in enumerate(answer.api_keys):
         b.holds(
@@ -78,7 +78,7 @@ def an_unknown_version_is_answered_in_version_0_with_error_35(b: Subject) -> Non
     "KIP-511", look="Add the ApiVersions row to the error response, as ApiVersionsRequest.getErrorResponse does."
 )
 def the_refusal_names_the_versions_of_apiversions(b: Subject) -> None:
-    """The error response has the version range of ApiVersions, and the client retries with the last version."""
+    """The error response has the version range of ApiVersions, and the client retries with the last version in it."""
     served = b.versions[ApiKey.API_VERSIONS]
     b.wire.send_frame(_unknown_version_frame(), ApiVersionsRequest(), _FUTURE_VERSION)
     answer = b.wire.receive()
@@ -88,7 +88,7 @@ def the_refusal_names_the_versions_of_apiversions(b: Subject) -> None:
 
 @STAGE.check("KIP-511", look="Keep the connection open after the error response.")
 def the_connection_goes_on_after_the_refusal(b: Subject) -> None:
-    """The client repeats ApiVersions on the same connection."""
+    """After the error response, the client repeats ApiVersions on the same connection."""
     b.wire.send_frame(_unknown_version_frame(), ApiVersionsRequest(), _FUTURE_VERSION)
     b.wire.receive()
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)
@@ -116,7 +116,7 @@ def correlation_ids_come_back(b: Subject) -> None:
 
 @STAGE.check("Processor.processCompletedReceives", look="Respond to the requests of a connection in order.")
 def requests_of_a_connection_are_answered_in_order(b: Subject) -> None:
-    """A client can send several requests at once. Their responses arrive in the same order."""
+    """Several requests can be in flight at once. Their responses arrive in the order of the requests."""
     for _ in range(5):
         b.wire.send(ApiVersionsRequest(), 0)
         b.wire.send(MetadataRequest(topics=[]), 1 if b.versions[ApiKey.METADATA][0] <= 1 else 4)
@@ -148,7 +148,7 @@ def connections_do_not_wait_for_each_other(b: Subject) -> None:
     "NetworkReceive, InvalidReceiveException", look="Reject lengths above socket.request.max.bytes and below 0."
 )
 def an_impossible_length_ends_the_connection(b: Subject) -> None:
-    """A negative length is invalid. Kafka closes the connection and keeps serving the others."""
+    """A negative length is invalid. Kafka closes the connection and keeps serving the other connections."""
     broken = b.connect()
     broken.send_bytes(b"\xff\xff\xff\xff\0\0\0\0", is_request=True)
     b.holds(broken.is_closed(), "the end of the connection", actual="an answer")

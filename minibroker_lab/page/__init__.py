@@ -1,8 +1,8 @@
 """The lab's web page, which shows a running broker.
 
 Like the control plane, the page has its own thread and event loop. It reads the exchanges that the broker records
-(`inspection.recording`) and fetches everything else on the broker's loop. Without the extra `lab`, only `open_page` can
-be imported.
+(`inspection.recording`) and fetches everything else on the broker's loop. Only `open_page` can be imported if the extra
+`lab` is not installed.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def open_page(address: tuple[str, int], token: str | None) -> "PagePlane":
-    """Bind the page's address. The page is served after `start`.
+    """Bind the page's address, so that `start` can serve the page there.
 
     Raises:
         ValueError: The extra `lab` is not installed.
@@ -31,7 +31,7 @@ def open_page(address: tuple[str, int], token: str | None) -> "PagePlane":
 
 
 def open_trace_page(address: tuple[str, int], token: str | None) -> "TracePlane":
-    """Bind the address of the page of `minibroker trace`.
+    """Bind the address for the page of `minibroker trace`.
 
     Raises:
         ValueError: The extra `lab` is not installed.

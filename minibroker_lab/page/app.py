@@ -29,7 +29,7 @@ _DATA: Final = "/data"
 def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, needs_token: bool) -> FastAPI:
     """Return the application of a broker's page.
 
-    Any path that is neither a file nor data returns the page, whose JavaScript reads the path.
+    A path that is neither a file nor data returns the page itself, whose JavaScript interprets the path.
     """
     app = _new_app()
     app.state.remote = remote

@@ -29,7 +29,7 @@ _HIDDEN_APIS: Final = frozenset({int(ApiKey.ENVELOPE)})
 
 
 def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
-    """Return the JSON of an exchange with its bytes and fields."""
+    """Return an exchange as JSON, with its bytes and their fields."""
     content = rows.row(exchange)._asdict()
     content["request"] = _part_json(exchange, "request", exchange.version, exchange.request_frame, exchange.bytes_in)
     versions = request_versions(exchange.api_key) if exchange.kind is Kind.REQUEST else range(0)
@@ -60,7 +60,8 @@ def _part_json(exchange: Exchange, name: str, version: int, data: bytes | bytear
 def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
     """Return a request and its response translated to another version.
 
-    `parts` has each translation by name, or the reason why that version cannot express it.
+    `parts` has the translations of "request" and "response", each with what was lost, or the reason why the version
+    cannot express it.
     """
     translations = {"request": request_in_version(exchange.request_frame, version)}
     if exchange.bytes_out:
@@ -77,7 +78,7 @@ def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
 
 
 def record_set_json(data: bytes, topic: str) -> dict[str, Any]:
-    """Return the bytes of stored batches and their fields. Records of the coordinators' topics are decoded."""
+    """Return the bytes of stored batches and their fields. Records of coordinator topics are decoded too."""
     tree = record_set_tree(memoryview(data), _LIMITS)
     open_records(tree, memoryview(data), topic, _LIMITS)
     return {"hex": data.hex(), **_tree_json(tree)}
@@ -88,7 +89,10 @@ def _tree_json(tree: Node) -> dict[str, Any]:
 
 
 def mask_secrets(tree: Node, frame: bytearray) -> bool:
-    """Overwrite secrets with zeros in the frame and remove them from the tree. Return whether any were found."""
+    """Mask secrets: set their bytes in the frame to zero and clear their values in the tree.
+
+    Return whether there were any secrets.
+    """
     is_masked = False
     for node in tree.all_nodes():
         for child in node.children or ():

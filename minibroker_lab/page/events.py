@@ -66,7 +66,7 @@ class Events:
         return self._count
 
     def all(self) -> list[BrokerEvent]:
-        """Return all events that are kept."""
+        """Return all events that are still stored."""
         return list(self._kept)
 
     def of(self, topic: str, partition: int) -> list[BrokerEvent]:

@@ -1,8 +1,8 @@
 """The bytes saved by fetch sessions (KIP-227), found by comparing recorded exchanges with full fetches.
 
 A full fetch names all partitions of the session, and its response contains all of them. An incremental fetch differs
-only by the partitions that it omits, and their size depends only on the version. Records are therefore never decoded,
-and each exchange is read once, when the page is viewed.
+only by the partitions that it omits, and the size of an omitted partition depends only on the version. Records are
+therefore never decoded. Each exchange is read only once, when the page is viewed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Session:
 
 
 class FetchSavings:
-    """The savings of all sessions whose first request was recorded."""
+    """The savings of all fetch sessions whose first request was recorded."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -77,7 +77,7 @@ class FetchSavings:
         self._sessions: dict[tuple[str, int], _Session] = {}
 
     async def catch_up(self) -> None:
-        """Read the exchanges that were recorded since the last call."""
+        """Read the exchanges recorded since the last call."""
         await self._reader.read_new(self._sessions.clear)  # A dropped exchange may belong to any session.
 
     def of(self, node: int, session_id: int) -> Savings | None:
@@ -154,7 +154,7 @@ def _by_topic(places: Iterable[_PartitionKey]) -> dict[tuple[str, bytes], list[i
 
 
 def _request_of(request: FetchRequest, places: Iterable[_PartitionKey]) -> FetchRequest:
-    """Return the same request for all partitions."""
+    """Return a copy of the request that names all partitions."""
     topics = [
         FetchTopic(
             topic=name,

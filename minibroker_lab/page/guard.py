@@ -1,4 +1,4 @@
-"""Access to the page: the control plane's rules, plus a cookie, because browsers cannot send a token by themselves.
+"""Access to the page: the control plane's rules, plus a cookie, because browsers do not send a token on their own.
 
 `/?token=TOKEN` sets the cookie and redirects to the same page without the token.
 """

@@ -1,4 +1,4 @@
-"""The lifecycle of the page: a control plane with a recorder, in front of a broker or a proxy.
+"""The lifecycle of the page of a broker or a proxy. It is that of a control plane, with a recorder added.
 
 The page and the control plane share one server. Each has its own port, and the control plane's port also serves the
 page below `/lab`.
@@ -44,16 +44,16 @@ class _RecordingPlane(ControlPlane):
 
 
 class PagePlane(_RecordingPlane):
-    """The page of a broker. It listens as soon as it is created, and serves from `start` to `stop`."""
+    """The page of a broker. It listens from its creation on, and serves from `start` to `stop`."""
 
     def __init__(self, address: tuple[str, int], token: str | None) -> None:
         super().__init__(address, token)
         self._control: ControlPlane | None = None
 
     def adopt(self, control: ControlPlane) -> None:
-        """Also serve the address of a control plane, with the page below it. Call this before `start`.
+        """Also serve a control plane at its own address, with the page below it. Call this before `start`.
 
-        Both then run on one thread and share their state: fault ids, snapshots and recorded requests.
+        The page and the control plane then run on one thread and share fault ids, snapshots and recorded requests.
         """
         control.is_adopted = True
         self._control = control
@@ -67,7 +67,7 @@ class PagePlane(_RecordingPlane):
         self.recorder = Recorder(recording_of(services).keep_frames(), services.core)
 
     def make_app(self) -> ASGIApp:
-        """Return the application behind its guard."""
+        """Return the application wrapped in its guard."""
         self.recorder.start()
         self._app = make_app(self._remote)
         page = make_page(self._remote, self.recorder, self._app, needs_token=self.token is not None)
@@ -80,7 +80,7 @@ class PagePlane(_RecordingPlane):
 
 
 class TracePlane(_RecordingPlane):
-    """The page of `minibroker trace`. It listens as soon as it is created, and serves from `serve` to `stop`.
+    """The page of `minibroker trace`. It listens from its creation on, and serves from `serve` to `stop`.
 
     Attributes:
         ring: The exchanges that pass through the proxy.
@@ -102,7 +102,7 @@ class TracePlane(_RecordingPlane):
         self.begin()
 
     def make_app(self) -> ASGIApp:
-        """Return the application behind its guard."""
+        """Return the application wrapped in its guard."""
         self.recorder.start()
         return PageGuard(make_trace_page(self.recorder, self._facts), self.token, self.host, self.port)
 

@@ -1,7 +1,7 @@
-"""The recorder: provides the recorded exchanges to the page and notifies subscribers of new ones.
+"""The recorder: provides the recorded exchanges to the page, and notifies subscribers of new ones.
 
-The broker's or the proxy's thread fills a ring of exchanges (`inspection.exchanges`). The recorder reads the ring on
-the page's thread, and only while a page is open or requests data.
+The thread of the broker or of the proxy fills a ring of exchanges (`inspection.exchanges`). The recorder reads the ring
+on the page's thread, and only while a page is open or requests data.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Recorder:
         self._look()
 
     def stop(self) -> None:
-        """End all subscriptions. Called before the page stops."""
+        """End all subscriptions, because the page is about to stop."""
         self.is_over = True
         for subscription in self._subscribers:
             subscription.wake()
@@ -75,7 +75,7 @@ class Recorder:
         return self.known(number)
 
     def known(self, number: int) -> Exchange | None:
-        """Like `find`, but without reading the ring for changes first."""
+        """Return the exchange like `find`, but without first reading changes from the ring."""
         exchange: Exchange | None = self._ring.get(number) if number >= self.first else None
         return exchange
 
@@ -85,7 +85,7 @@ class Recorder:
         return self._ring.between(max(first, self.first), last)
 
     async def in_slices(self, first: int, last: int) -> AsyncGenerator[Exchange]:
-        """Yield the recorded exchanges from `first` to `last`, and let other tasks run in between."""
+        """Yield the recorded exchanges from `first` to `last`, inclusive, and let other tasks run in between."""
         began = perf_counter()
         for start in range(first, last + 1, _EXCHANGES_PER_STEP):
             for exchange in self.between(start, min(start + _EXCHANGES_PER_STEP - 1, last)):
@@ -146,7 +146,7 @@ class Recorder:
 
 
 class Reader:
-    """Reads each exchange once, when its response is recorded or can no longer arrive.
+    """Reads each exchange once, as soon as it is settled: its response is recorded or can no longer arrive.
 
     Args:
         recorder: The source of the exchanges.
@@ -199,7 +199,7 @@ class Reader:
 
 
 class Subscription:
-    """The numbers of new and changed exchanges that one subscriber has not received."""
+    """The numbers of new and changed exchanges that one subscriber has not received yet."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -208,7 +208,7 @@ class Subscription:
         self._event = asyncio.Event()
 
     def add(self, numbers: set[int], fresh: range) -> None:
-        """Add changed exchanges and new ones. The new numbers continue the previous range."""
+        """Add changed and new exchanges. The numbers of new exchanges continue the previous range."""
         self._numbers |= numbers
         if fresh:
             self._fresh = range(self._fresh.start if self._fresh else fresh.start, fresh.stop)

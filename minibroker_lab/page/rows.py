@@ -1,4 +1,4 @@
-"""Rows of the request list: short descriptions of exchanges, made when the page shows them."""
+"""Rows of the request list: short descriptions of exchanges, created when the page shows them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Filter(NamedTuple):
     Attributes:
         api: The name of an API, or an empty string for all APIs.
         words: Words that must all occur in the row, ignoring case.
-        only_errors: Whether to show only rows with an error response or without a response.
+        only_errors: Whether to show only rows whose response has an error or that have no response.
     """
 
     api: str = ""
@@ -95,7 +95,7 @@ def parse_filter(api: str, text: str, *, only_errors: bool) -> Filter:
 
 
 class Rows:
-    """Makes the rows of exchanges, and caches the rows of those that are over.
+    """Makes the rows of exchanges, and caches the rows of completed exchanges.
 
     Args:
         core: The broker's core, which has the names of topics, or None for a proxy.
@@ -131,7 +131,7 @@ class Rows:
         return row
 
     def reading(self, exchange: Exchange) -> Reading:
-        """Decode an exchange."""
+        """Return the decoded exchange."""
         return read(exchange, self.topics)
 
     def fault_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
@@ -140,7 +140,7 @@ class Rows:
         return None if fault is None else fault.to_json()
 
     def forget(self, number: int) -> None:
-        """Discard the cached row of an exchange that was changed or dropped."""
+        """Discard the cached row of an exchange that has changed or was dropped."""
         self._made.pop(number, None)
 
     def _make(self, exchange: Exchange) -> Row:

@@ -1,8 +1,8 @@
 """The time line: requests and events in order, and the state of the broker at a given request.
 
-Request numbers are the axis. An event is placed after the last request that preceded it. For a broker observed through
-a proxy, the time line shows what requests and responses reveal: rebalances, groups, offsets of logs, and leaders from
-Metadata.
+The axis shows request numbers. An event is placed after the last request that preceded it. For a broker observed
+through a proxy, the time line shows what requests and responses reveal: rebalances, groups, log offsets, and the
+leaders in Metadata.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Mark(NamedTuple):
 
 
 class TimeLine:
-    """The time line of one recorder. Each exchange is read once, when the page shows the time line.
+    """The time line of one recorder. Each exchange is read only once, when the page shows the time line.
 
     Args:
         recorder: The source of the exchanges.
@@ -90,7 +90,7 @@ class TimeLine:
         self._marks: deque[_Mark] = deque(maxlen=_MAX_REBALANCES)
 
     async def view(self) -> dict[str, Any]:
-        """Return the counts of requests by bucket, and the newest 500 events."""
+        """Return the number of requests in each bucket, and the newest 500 events."""
         recorder = self._recorder
         recorder.catch_up()
         first, last = recorder.first, recorder.last
@@ -148,7 +148,7 @@ class TimeLine:
         self._marks.append(_Mark(number, ended_ms, "rebalance", text))
 
     def _note_leaders(self, number: int, ended_ms: int, response: Any) -> None:
-        """Record changes of leaders. Responses with an older leader epoch come from brokers that lag behind."""
+        """Record changes of leaders. Older leader epochs come from brokers that lag behind, and are ignored."""
         for topic in response.topics:
             for part in topic.partitions:
                 key = (topic.name or "", part.partition_index)
@@ -168,7 +168,7 @@ class TimeLine:
         """Return the groups, offsets and logs at the time when request `number` was answered.
 
         Without a remote broker, they are reconstructed from earlier requests, and `end_now` is None. `was_cleaned` is
-        true if compaction has since removed records of groups, in which case some groups may be missing.
+        true if compaction has since removed records of groups, so that some groups may be missing.
 
         Raises:
             NotFoundError: The request is no longer recorded.
@@ -201,7 +201,7 @@ class TimeLine:
         )
 
     async def _groups_at(self, number: int, ended_ms: float) -> list[dict[str, Any]]:
-        """Return the groups as reconstructed from the requests up to this moment."""
+        """Return the groups, reconstructed from the requests up to this moment."""
         recorder = self._recorder
         groups = ObservedGroups(recorder.rows.topics)
         async for exchange in recorder.in_slices(max(recorder.first, number - _MAX_SEARCHED + 1), number):
@@ -212,7 +212,7 @@ class TimeLine:
     def _end_of(self, exchange: Exchange, ended_ms: float) -> int:
         """Return the last millisecond in which the request can have changed something.
 
-        Later requests in the same millisecond are included.
+        The effects of later requests in that millisecond are included.
         """
         certain = exchange.time_ms + int(ended_ms - exchange.began_ms)
         following = self._recorder.between(exchange.number + 1, exchange.number + _MAX_OVERLAPPING)
@@ -220,7 +220,7 @@ class TimeLine:
         return certain + (next_ms > certain)
 
     async def _marks_at(self, number: int, ended_ms: float) -> tuple[dict[tuple[str, int], dict[str, int]], int]:
-        """Return the newest offsets of each log in responses up to this moment, and the number of searched requests."""
+        """Return the newest offsets of each log in responses up to this moment, and the number of requests searched."""
         offsets: dict[tuple[str, int], dict[str, int]] = {}
         recorder = self._recorder
         lowest = max(recorder.first, number - _MAX_SEARCHED + 1)
@@ -235,7 +235,7 @@ class TimeLine:
 def _logs(
     offsets: Mapping[tuple[str, int], Mapping[str, int]], end_of: Callable[[tuple[str, int]], int | None]
 ) -> list[dict[str, Any]]:
-    """Return the first 200 logs with their offsets at that time and their current log end offsets."""
+    """Return the first 200 logs, with their offsets at that moment and their current log end offsets."""
     return [
         {"topic": partition[0], "partition": partition[1], **marks, "end_now": end_of(partition)}
         for partition, marks in sorted(offsets.items())[:_MAX_PARTITIONS]

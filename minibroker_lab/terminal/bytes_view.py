@@ -1,4 +1,4 @@
-"""Bytes next to their fields. The selected field is marked in the bytes and explained below them."""
+"""A view of bytes next to their fields. The selected field is marked in the bytes and explained below them."""
 
 import base64
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _PRINTABLE: Final = range(0x20, 0x7F)
 
 
 class TreeItem(NamedTuple):
-    """A field and the bytes that contain it, either a frame or a decompressed batch."""
+    """A field and the bytes that contain it: those of a frame or of a decompressed batch."""
 
     field: Field
     data: bytes

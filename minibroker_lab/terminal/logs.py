@@ -180,7 +180,7 @@ class BatchView(View):
         self._path = path
 
     def body(self) -> ComposeResult:
-        """Return no widgets: the batch is added when it has been fetched."""
+        """Return no widgets. The batch is added once it has been fetched."""
         return iter(())
 
     async def load(self) -> None:

@@ -25,7 +25,7 @@ _COLUMNS: Final = ("#", "Time", "API", "About", "Outcome", "Took", "In", "Out", 
 
 
 class RequestList(View):
-    """The request list. It shows the newest requests or older ones, optionally filtered by words."""
+    """The list of the newest requests or of older ones, optionally filtered by words."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("slash", "find", "Find"),
@@ -76,7 +76,7 @@ class RequestList(View):
         self.query_one("#status", Static).update(text)
 
     async def _rows(self, shown: tuple[int, ...]) -> list[dict[str, Any]]:
-        """Fetch the rows with these numbers, as many at a time as the page returns."""
+        """Fetch the rows with these numbers, in chunks of the size that the page returns at once."""
         rows: dict[int, dict[str, Any]] = {}
         for number in shown:
             if number not in rows:
@@ -193,7 +193,7 @@ class RequestView(View):
 
 
 def part_view(part: dict[str, Any]) -> Vertical:
-    """Return the view of the bytes of a request, response or batch, or a sentence if they are hidden."""
+    """Return the view of the bytes of a request, response or batch, or a sentence if the bytes are hidden."""
     if part.get("hidden"):
         return Vertical(Static("These bytes may hold a secret, so the lab does not show them."))
     notes: list[Static] = []

@@ -1,4 +1,4 @@
-"""The views of state: groups, transactions, fetch sessions and waiting requests, and one group."""
+"""The views of state: one with groups, transactions, fetch sessions and waiting requests, and one of a single group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN: Final = 12
 
 
 class StateView(View):
-    """The view of the state that clients have created in the broker."""
+    """The view of the state that clients have created in the broker, such as groups and transactions."""
 
     def __init__(self, client: PageClient) -> None:
         super().__init__(client, "State")

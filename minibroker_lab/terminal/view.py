@@ -1,4 +1,4 @@
-"""The screens that show and refresh data from a page, and the page's client."""
+"""The screens that show data from a page and refresh it from time to time, and the page's client."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PageClient:
         """Return the JSON of a path below `/data`.
 
         Raises:
-            PageError: The page returned a problem, whose message is used, or did not answer.
+            PageError: The page returned a problem or did not answer. The message is the page's, if there is one.
         """
         return await asyncio.to_thread(self._get, f"{self._address.path.rstrip('/')}/data{path}")
 
@@ -73,7 +73,7 @@ _SECOND_MS: Final = 1000
 
 
 class View(Screen[None]):
-    """A screen with a title and a line for problems. Subclasses define its widgets in `body`, and fill them in `load`.
+    """A screen with a title and a line for problems. Subclasses create widgets in `body`, and fill them in `load`.
 
     Args:
         client: The client of the page.
@@ -122,9 +122,9 @@ class View(Screen[None]):
             self.run_worker(self.show(self.load), group="load", exclusive=False)
 
     async def show(self, ask: Callable[[], Awaitable[None]]) -> None:
-        """Run a fetch and show its problem, if any.
+        """Run a fetch, and show its problem, if there is one.
 
-        Ignore missing widgets if the view has been closed in the meantime.
+        If the view has been closed in the meantime, missing widgets are ignored.
         """
         try:
             problem = self.query_one(".problem", Static)
@@ -193,7 +193,7 @@ def selected_key(data_table: DataTable[Text]) -> str | None:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes as text: "1,234 B" or "56 KiB"."""
+    """Return a number of bytes as text, such as "1,234 B" or "56 KiB"."""
     return f"{count:,} B" if count < _LARGE else f"{round(count / _KIB):,} KiB"
 
 
@@ -210,7 +210,7 @@ def time_of_day(ms: int) -> str:
 
 
 def number(value: int | None) -> str:
-    """Return a number with separators, such as 1,234, or an empty string for None."""
+    """Return a number with thousands separators, such as 1,234, or an empty string for None."""
     return "" if value is None else f"{value:,}"
 
 

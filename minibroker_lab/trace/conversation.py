@@ -1,13 +1,14 @@
 """Matches the requests and responses of one connection, and replaces addresses in responses.
 
 A broker answers the requests of a connection in order, and each response has the correlation id of its request. SASL
-tokens after SaslHandshake 0 have neither a header nor a correlation id. From then on, everything that is not a request
-is a token, until the first request. A Kafka 0.9 client starts with GSSAPI tokens, whose first byte is 0x60.
+tokens after SaslHandshake 0 have neither a header nor a correlation id. After such a handshake, every frame that does
+not look like a request is a token, until the first request. A Kafka 0.9 client starts with GSSAPI tokens, whose first
+byte is 0x60.
 
 The streams split bytes into frames as they pass. Requests are forwarded immediately, and `RequestStream` keeps a copy
 of their start. Responses are forwarded immediately too, except those that a conversation holds to change them.
-`ResponseStream` forwards a held response when it is complete. A negative length is not valid in Kafka's protocol, and
-everything after it is forwarded unchanged.
+`ResponseStream` forwards a held response when it is complete. A negative length is not valid in Kafka's protocol, so
+everything from there on is forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ _WITH_ADDRESSES: Final = {
 
 
 class _Acks(NamedTuple):
-    """The `acks` of Produce requests in this version that start with these bytes after the correlation id.
+    """The `acks` field of Produce requests that have this version and start with these bytes after the correlation id.
 
-    `head` ends with the field `acks`, and its content determines the position of that field. `acks` is None if it
-    cannot be decoded.
+    `head` ends with `acks` and determines its position, so equal heads have equal `acks`. `acks` is None if it cannot
+    be decoded.
     """
 
     version: int
@@ -97,7 +98,7 @@ class Conversation:
 
     @property
     def pending(self) -> int:
-        """The number of requests without a response."""
+        """The number of requests that are waiting for a response."""
         return len(self._pending)
 
     def request(self, frame: bytes | bytearray, size: int) -> None:
@@ -136,7 +137,7 @@ class Conversation:
         """Return whether a response must be complete before it is forwarded, because it can contain addresses.
 
         Args:
-            head: The start of the response, up to `HEAD` bytes.
+            head: The first bytes of the response, at most `HEAD`.
             size: The size of the response.
         """
         exchange = self._find(head)
@@ -151,7 +152,7 @@ class Conversation:
     def response(self, frame: bytes | bytearray, size: int) -> bytes | bytearray:
         """End an exchange, and return the bytes for the client.
 
-        The result is ignored for a response that was not held.
+        Callers ignore the result for a response that was not held, because it was already forwarded.
         """
         exchange = self._find(frame)
         pending = self._pending
@@ -171,7 +172,7 @@ class Conversation:
         return forwarded
 
     def close(self, failure: str) -> None:
-        """End all exchanges without a response, because the connection has been closed."""
+        """End all pending exchanges without a response, because the connection was closed."""
         while self._pending:
             exchange = self._pending.popleft()
             exchange.failure = failure
@@ -224,7 +225,7 @@ def _has_addresses(exchange: Exchange) -> bool:
 
 
 def _is_request(frame: bytes | bytearray, size: int) -> bool:
-    """Return whether a frame looks like a request and not like a SASL token."""
+    """Return whether a frame, which can also be a SASL token, looks like a request."""
     if len(frame) < _HEADER_END:
         return False
     api_key, version, _ = _HEADER.unpack_from(frame, 4)
@@ -235,7 +236,7 @@ def _is_request(frame: bytes | bytearray, size: int) -> bool:
 
 
 def _acks(frame: bytes | bytearray, version: int) -> _Acks:
-    """Return the `acks` field of a Produce request with the bytes in front of it."""
+    """Return the `acks` field of a Produce request with the bytes before it."""
     try:
         position = _HEADER_END + _CLIENT_ID.size + max(_CLIENT_ID.unpack_from(frame, _HEADER_END)[0], 0)
         if version >= _FLEXIBLE_PRODUCE:
@@ -322,7 +323,7 @@ class ResponseStream:
         return forwarded
 
     def _begin(self, data: bytes, position: int, forwarded: list[bytes | bytearray]) -> int:
-        """Process the start of a frame, and return the new position."""
+        """Process the start of a frame at `position`, and return the position after the processed bytes."""
         head = data[position : position + HEAD]
         size = PREFIX + int.from_bytes(head[:PREFIX], "big", signed=True) if len(head) >= PREFIX else HEAD
         if size < PREFIX:

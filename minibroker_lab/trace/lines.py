@@ -1,12 +1,12 @@
 """Readings as lines: text for people, JSON for programs, and the writer of both.
 
 Completed exchanges wait in the writer until they are decoded, formatted and written. None of this is done while a
-request is forwarded. Every 20 ms, the new exchanges are decoded for up to 2 ms at a time, and a thread writes their
-lines, so that a slow terminal delays nothing. Memory has three limits:
+request is forwarded. Every 20 ms, the new exchanges are decoded for up to 2 ms at a time. A thread writes their lines,
+so that a slow terminal delays nothing. Memory has three limits:
 
 - 64 MiB of frames. Of later frames, only the first bytes are kept.
 - 10,000 exchanges. Beyond that, each new exchange causes the oldest one to be decoded immediately.
-- 16 MiB of lines. Later lines are dropped, and a line reports their number.
+- 16 MiB of lines. Later lines are dropped, and a line reports how many.
 """
 
 import json
@@ -85,7 +85,7 @@ def outcome_of(reading: Reading) -> str:
 
 
 def json_of(reading: Reading) -> str:
-    """Return a reading as one JSON object with a final newline. Messages have the format of the journal."""
+    """Return a reading as one JSON object with a final newline. Messages have the same form as in the journal."""
     exchange = reading.exchange
     content: dict[str, Any] = {
         "number": exchange.number,
@@ -117,7 +117,7 @@ def _raw_json(raw: RawBytes) -> dict[str, Any]:
 
 
 class Output:
-    """A file that is written by a thread.
+    """A file written by its own thread.
 
     Args:
         file: The file.
@@ -143,7 +143,7 @@ class Output:
         return True
 
     def close(self) -> None:
-        """Wait until everything is written, or until a timeout: the reader of a pipe may have stopped."""
+        """Wait until everything is written, up to a timeout, because the reader of a pipe may have stopped."""
         self._queue.put(None)
         self._thread.join(_END_S)
 
@@ -162,15 +162,15 @@ class Output:
 
 
 class LineWriter:
-    """The sink of all conversations, which numbers and times exchanges and writes them when they are complete.
+    """The sink of all conversations. It numbers and timestamps exchanges, and writes them when they are complete.
 
     Args:
         clock: The clock of all times.
         output: The destination of the lines, or None.
         line: Returns the line of a reading.
-        left_out: Returns the line that reports a number of dropped lines.
+        left_out: Returns the line that reports how many lines were dropped.
         complain: Prints a problem for the user.
-        ring: The exchanges for a page, or None without a page.
+        ring: Stores the exchanges for a page, or None without a page.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class LineWriter:
         self._is_waiting = False
 
     def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
-        """Begin an exchange when its request has arrived."""
+        """Begin an exchange, because its request has arrived."""
         if self._output is None and self._ring is None:
             return
         exchange.began = self._clock.now_ms(), self._clock.monotonic_ms()
@@ -237,7 +237,7 @@ class LineWriter:
             self._clock.call_later(_PAUSE_MS, self._write_some)
 
     def complain(self, text: str) -> None:
-        """Print a problem for the user, once per text."""
+        """Print a problem for the user. Each text is printed only once."""
         if text not in self._complaints and len(self._complaints) < _MAX_COMPLAINTS:
             self._complaints.add(text)
             self._complain(text)

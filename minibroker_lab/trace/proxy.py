@@ -1,4 +1,4 @@
-"""The proxy: its connections, and a listening port per broker, bound when a response first names the broker.
+"""The proxy: its connections, and one listening port per broker, opened when a response first names that broker.
 
 Each side of a connection is read only while the other side accepts data. A slow client or broker therefore costs no
 memory: the sockets fill up, as they would without a proxy.
@@ -38,7 +38,7 @@ class Proxy:
 
     Args:
         to: The address of a broker of the cluster.
-        listen: The listening address for that broker. Other brokers get the next ports, or any port if its port is 0.
+        listen: The listening address for that broker. Other brokers get the next ports, or any ports if it has port 0.
         context: The TLS context for connections to brokers, or None.
         sink: Receives all exchanges.
     """
@@ -57,11 +57,11 @@ class Proxy:
 
     @property
     def address(self) -> Address:
-        """The bootstrap address for clients."""
+        """The address from which clients bootstrap."""
         return self._listen[0], self._ports[self._to]
 
     async def start(self) -> None:
-        """Connect to the broker once as a check, then start listening.
+        """Check that the broker can be reached, then start listening.
 
         Raises:
             ValueError: The broker cannot be reached, or the listening address is invalid or in use.
@@ -112,7 +112,9 @@ class Proxy:
         self._sides.discard(side)
 
     def translate(self, host: str, port: int, our_host: str) -> Address | None:
-        """Return the address that clients see in place of a broker's, or None to leave the address unchanged.
+        """Return the address that clients see in place of a broker's.
+
+        Return None, which leaves the address unchanged, if it is not a broker's or no port can be opened for it.
 
         Args:
             host: The broker's host.
@@ -172,7 +174,7 @@ class Proxy:
 
 
 class _Side(asyncio.Protocol):
-    """One side of a connection. `_holds` has the reasons why it is not being read."""
+    """One side of a connection. `_holds` has the reasons why this side is not being read."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -183,13 +185,13 @@ class _Side(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def hold(self, reason: str) -> None:
-        """Stop reading until this reason is released."""
+        """Stop reading until `release` removes this reason."""
         if not self._holds and self.transport is not None:
             self.transport.pause_reading()
         self._holds.add(reason)
 
     def release(self, reason: str) -> None:
-        """Remove a reason, and resume reading if it was the last."""
+        """Remove a reason to hold this side, and resume reading if no reason is left."""
         if reason in self._holds:
             self._holds.remove(reason)
             if not self._holds and self.transport is not None and not self.transport.is_closing():
@@ -206,7 +208,7 @@ class _Side(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Forward the end of the peer's data.
 
-        Data for the peer is still forwarded if the transport supports half-closing.
+        Data for the peer is still forwarded afterwards, if the transport supports half-closed connections.
         """
         other = None if self.other is None else self.other.transport
         if other is None or other.is_closing():
@@ -253,7 +255,7 @@ class ClientSide(_Side):
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def _pause_again(self) -> None:
-        """Pause reading again. In Python 3.11.2, a paused transport reads after `connection_made` nevertheless."""
+        """Pause reading again. In Python 3.11.2, a transport reads after `connection_made` even if it is paused."""
         if self._holds and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
             self.transport.pause_reading()
@@ -284,7 +286,7 @@ class ClientSide(_Side):
             self.hold("pending")
 
     def eof_received(self) -> bool:
-        """Record that the client ended the connection, and forward the end of its data."""
+        """Record that the client has sent all its data, and forward the end of the data."""
         self.ended_by = "client"
         return super().eof_received()
 
@@ -297,7 +299,7 @@ class ClientSide(_Side):
         self._owner.remove_side(self)
 
     def abort(self) -> None:
-        """Abort the connections to the client and the broker."""
+        """Abort the connections to the client and to the broker."""
         for side in (self, self.other):
             if side is not None and side.transport is not None:
                 side.transport.abort()

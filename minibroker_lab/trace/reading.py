@@ -60,13 +60,14 @@ class Reading(NamedTuple):
 
     Attributes:
         api: The name of the API, such as "Produce", or "API 999" if it is unknown.
-        request: The request without secrets, or None if there is none or it was not decoded. It refers to the frame.
-        response: The response without secrets, or None if there is none or it was not decoded. It refers to the frame.
-        response_version: The version of the response, which is 0 for an ApiVersions version that the broker does not
-            have.
+        request: The request without secrets, or None if there is none or it was not decoded. Its fields can be views of
+            the frame.
+        response: The response without secrets, or None if there is none or it was not decoded. Its fields can be views
+            of the frame.
+        response_version: The version of the response. It is 0 if the broker does not support the ApiVersions version.
         request_bytes: The bytes of a request that was not decoded.
         response_bytes: The bytes of a response that was not decoded.
-        errors: The sorted names of the errors in the response, with the number of an error that has no name.
+        errors: The sorted names of the errors in the response. An error without a name is given by its number.
     """
 
     exchange: Exchange
@@ -93,11 +94,11 @@ class KnownTopics:
         self.topics = self  # The attribute that `targets_by_name` uses.
 
     def with_id(self, topic_id: bytes) -> _Topic | None:
-        """Return the topic with this id, or None if no response has contained it."""
+        """Return the topic with this id, or None if no response has contained its name."""
         return self._by_id.get(topic_id)
 
     def learn(self, response: Any) -> None:
-        """Save the topics of a response that have a name and an id."""
+        """Store the topics of a response that have both a name and an id."""
         topics: Sequence[Any] = getattr(response, "topics", None) or ()
         for topic in topics:
             topic_id, name = getattr(topic, "topic_id", ZERO_UUID), getattr(topic, "name", None)
@@ -106,7 +107,7 @@ class KnownTopics:
 
 
 def read(exchange: Exchange, topics: KnownTopics) -> Reading:
-    """Decode an exchange. Bytes that cannot be decoded do not raise an error."""
+    """Decode an exchange. Bytes that cannot be decoded are kept as `RawBytes` and are not an error."""
     if exchange.kind is not Kind.REQUEST:
         api = {Kind.TOKEN: "SASL token", Kind.UNREADABLE: "unreadable", Kind.UNASKED: "response to no request"}
         hides = exchange.kind is Kind.TOKEN
@@ -140,7 +141,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
 
 @cache
 def has_secrets(api_key: int) -> bool:
-    """Return whether the bytes of an API are never shown. In an unknown version, a secret can be anywhere."""
+    """Return whether the bytes of an API must never be shown. In an unknown version, a secret can be anywhere."""
     if api_key == ApiKey.ENVELOPE:
         return True
     served = _endpoint(api_key)
@@ -179,7 +180,7 @@ def _raw(frame: bytes | bytearray, size: int, *, hides: bool) -> RawBytes | None
 
 
 def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, Any]:
-    """Return the client id and the request. Either is None if it cannot be decoded."""
+    """Return the client id and the request, or None for each if it cannot be decoded."""
     view = memoryview(exchange.request_frame)[_PREFIX:]
     client_id = None
     try:
@@ -195,7 +196,7 @@ def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, A
 
 
 def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
-    """Return (version, response). The response is None if it cannot be decoded."""
+    """Return the version and the response. The response is None if it cannot be decoded."""
     version, view = exchange.version, memoryview(exchange.response_frame)
     if served is None or not exchange.bytes_out or len(view) < exchange.bytes_out:
         return version, None

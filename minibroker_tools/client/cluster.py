@@ -42,14 +42,14 @@ _TRANSIENT_ERRORS: Final = frozenset(
 
 
 class Cluster:
-    """The cluster of the bootstrap servers, a context manager that closes its connections."""
+    """The cluster behind the bootstrap servers. It is a context manager that closes its connections."""
 
     def __init__(self, settings: Settings, *, timeout: float | None = None) -> None:
         """Prepare the cluster without connecting.
 
         Args:
             settings: The client's properties and bootstrap servers.
-            timeout: A timeout in seconds, instead of `default.api.timeout.ms`.
+            timeout: The timeout in seconds, which replaces `default.api.timeout.ms`.
         """
         self.settings = settings
         self._timeout = settings.milliseconds("default.api.timeout.ms") if timeout is None else timeout
@@ -75,7 +75,7 @@ class Cluster:
             connection.close()
 
     def any(self) -> Connection:
-        """Return a connection to one of the bootstrap servers.
+        """Return a connection to any of the bootstrap servers.
 
         Raises:
             UnreachableError: The timeout expired, or no host name could be resolved.
@@ -163,7 +163,7 @@ class Cluster:
         return sorted(topics, key=lambda topic: topic.name or "")
 
     def ask_controller(self, request: object) -> Any:
-        """Send a request to the controller named by Metadata, which in KRaft is any broker and forwards requests."""
+        """Send a request to the controller named by Metadata. In KRaft, this can be any broker, which forwards it."""
         return self.controller().ask(request)
 
     def controller(self) -> Connection:
@@ -180,7 +180,7 @@ class Cluster:
         """Return the broker that coordinates a group, or a transactional id if `key_type` is 1.
 
         Raises:
-            ApiError: The coordinator cannot be found.
+            ApiError: The coordinator could not be found.
         """
 
         def find() -> MetadataResponseBroker:

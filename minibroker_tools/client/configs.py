@@ -41,10 +41,10 @@ def describe_configs(
 
 
 def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
-    """Set or delete keys of resources. A value of None deletes its key.
+    """Set or delete keys of resources. A key with the value None is deleted.
 
     Raises:
-        ApiError: The change of a resource is refused. The first such error is raised.
+        ApiError: The change of a resource was rejected. The first such error is raised.
     """
     for node, group in _group_by_node(list(changes)):
         request = api.IncrementalAlterConfigsRequest(
@@ -86,7 +86,10 @@ def is_default(entry: ConfigEntry) -> bool:
 
 
 def node_of(resource: Resource) -> int | None:
-    """Return the broker that must handle a resource: the broker itself for a broker or its loggers, otherwise None."""
+    """Return the id of the broker that must handle a resource, or None if any broker can.
+
+    A broker and its loggers are handled by that broker itself.
+    """
     kind, name = resource
     return int(name) if kind in {BROKER, LOGGER} and name.isdecimal() else None
 

@@ -1,4 +1,4 @@
-"""A connection to a broker that sends requests in the newest version supported by both sides."""
+"""A connection to one broker. Requests are sent in the newest version supported by both sides."""
 
 import socket
 import struct
@@ -77,14 +77,14 @@ class Connection:
         self._socket.close()
 
     def extend(self, deadline: float) -> None:
-        """Set a later deadline for the next requests."""
+        """Give the next requests time until `deadline`."""
         self._deadline = deadline
 
     def version_for(self, request: object) -> int:
-        """Return the version in which to send a request.
+        """Return the version in which a request is sent.
 
         Raises:
-            ApiError: UNSUPPORTED_VERSION if the client and the broker share no version.
+            ApiError: UNSUPPORTED_VERSION, because the client and the broker share no version.
         """
         key = key_of(type(request))
         supported = schema_of(type(request)).versions
@@ -129,7 +129,7 @@ class Connection:
             raise self._connection_error(error) from None
 
     def receive(self, request: object, version: int) -> Any:
-        """Return the response to the latest request."""
+        """Return the response to the last request that was sent."""
         data = self._receive_frame()
         position = 4
         if version in schema_of(type(request)).flexible and not isinstance(request, ApiVersionsRequest):

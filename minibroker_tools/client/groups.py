@@ -1,4 +1,4 @@
-"""Lists groups at every broker; describes and deletes each group at its coordinator."""
+"""Groups: listed at every broker, and described and deleted at the coordinator of each group."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -37,7 +37,7 @@ class Listing(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a group with its assigned partitions."""
+    """A member of a group: its id, instance id, address and assigned partitions."""
 
     member_id: str
     instance_id: str | None
@@ -60,7 +60,7 @@ def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence
     """Return the groups of all brokers.
 
     Raises:
-        ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that it does not support.
+        ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for an unsupported filter.
     """
     request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     listings: list[Listing] = []
@@ -77,16 +77,16 @@ def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence
 
 
 def is_consumer_group(listing: Listing) -> bool:
-    """Return whether the group has or had consumers, or only committed offsets."""
+    """Return whether the group has or had consumers, or has only committed offsets."""
     return listing.protocol_type in {CONSUMER_TYPE, ""}
 
 
 def describe_group(cluster: Cluster, group: str) -> Description:
-    """Return a group with its members. The state of a group that does not exist is Dead.
+    """Return a group with its members. A group that does not exist gets the state Dead.
 
     Raises:
         ApiError: The coordinator returned an error.
-        ToolError: The group is not a consumer group.
+        ToolError: The group belongs to programs other than consumers.
     """
     cluster.restart_timeout()  # The timeout applies to each group, as in Kafka's admin client.
     coordinator = cluster.coordinator_node(group)
@@ -195,7 +195,7 @@ def delete_offsets(
 
 
 def attempt(work: Callable[[], T]) -> T | ApiError:
-    """Return the result of `work`, or the error that a broker returned."""
+    """Return the result of `work`, or the `ApiError` that it raised."""
     try:
         return work()
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""A consumer that reads the partitions it is given, or joins a group of the classic protocol."""
+"""Consumers, which read given partitions or are members of a classic-protocol group."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -103,7 +103,7 @@ class Membership:
             return
 
     def must_rejoin(self) -> bool:
-        """Send a heartbeat if one is due. Return True if the group is rebalancing or no longer has this member."""
+        """Send a heartbeat if one is due. Return True if the group is rebalancing or has removed this member."""
         if time.monotonic() < self._next_heartbeat:
             return False
         self._next_heartbeat = time.monotonic() + _HEARTBEAT_INTERVAL_S
@@ -121,7 +121,7 @@ class Membership:
         return False
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets as this member. While the group rebalances, its committed offsets stay unchanged."""
+        """Commit offsets as this member. During a rebalance, the group rejects the commit and keeps its old offsets."""
         if not offsets:
             return
         member = (self._generation, self._member_id, self._instance)
@@ -206,7 +206,7 @@ class Membership:
 
 
 class Consumer:
-    """A consumer of the topics whose names match, with or without a group.
+    """A consumer of all topics with matching names, with or without a group.
 
     Without a group, the consumer reads all partitions and commits no offsets, so it does not look for a coordinator.
     """
@@ -218,7 +218,7 @@ class Consumer:
 
         Args:
             cluster: The cluster to read from.
-            topic: The only topic, which the broker can create automatically, or None to use `matches`.
+            topic: The only topic, which the broker may create automatically, or None to select topics by `matches`.
             matches: Returns whether to read the topic with this name.
             properties: Kafka's consumer properties.
         """
@@ -241,13 +241,13 @@ class Consumer:
         self.next_offsets: dict[TopicPartition, int] = {}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read only one partition from this offset. -1 is the end of the partition and -2 its start."""
+        """Read only this partition, starting at an offset, or at -1 for its end or -2 for its start."""
         self.reader.assign({partition: offset})
         self._next_refresh = float("inf")
         self._group = None
 
     def poll(self, seconds: float) -> list[Received]:
-        """Return the records that arrive within `seconds`, waiting at most half a second."""
+        """Return the records that arrive within `seconds`, or within half a second if that is shorter."""
         now = time.monotonic()
         if now >= self._next_refresh:
             self._refresh_topics()
@@ -260,16 +260,16 @@ class Consumer:
         return self.reader.poll(seconds)
 
     def commit(self) -> None:
-        """Commit the offsets of the consumed records if the consumer is a member of a group.
+        """As a member of the group, commit the offsets of the consumed records.
 
         Raises:
-            ApiError: The coordinator refused the commit.
+            ApiError: The coordinator rejected the commit.
         """
         if self._member is not None:
             self._commit(self._member)
 
     def close(self) -> None:
-        """Commit the offsets of the consumed records and leave the group."""
+        """Commit the offsets of the consumed records, and leave the group."""
         if self._member is not None:
             self._commit(self._member)
             self._member.leave()

@@ -1,6 +1,6 @@
 """Offsets of partitions (ListOffsets) and committed offsets of groups (OffsetFetch and OffsetCommit).
 
-ListOffsets requests go to the leaders of the partitions, the others to the coordinator of the group.
+ListOffsets requests go to the leaders of the partitions. The other requests go to the coordinator of the group.
 """
 
 from collections.abc import Iterable, Mapping
@@ -70,7 +70,10 @@ def group_by_leader(
 def list_offsets(
     cluster: Cluster, places: Mapping[TopicPartition, int], *, isolation: int = 0
 ) -> dict[TopicPartition, OffsetResult]:
-    """Return each partition's offset for a timestamp in milliseconds, or for one of the protocol's negative values."""
+    """Return the offset of each partition for its timestamp.
+
+    Timestamps are in milliseconds. Negative ones are the special values of the protocol.
+    """
     groups, errors = group_by_leader(cluster, places)
     results = {partition: OffsetResult(-1, -1, error) for partition, error in errors.items()}
     for leader, partitions in groups.items():
@@ -150,7 +153,7 @@ def commit_offsets(
         cluster: The cluster of the group.
         group: The group id.
         offsets: The offset to commit for each partition.
-        member: The member that commits. By default the commit is made outside the group's membership.
+        member: The member that commits. Without one, the offsets are committed from outside the group.
     """
     generation, member_id, instance = member
     request = commits.OffsetCommitRequest(

@@ -29,7 +29,7 @@ OnAcknowledged = Callable[[int, int, int], None]
 
 
 class Outgoing(NamedTuple):
-    """A record to send. If `partition` is None, the key's hash selects the partition."""
+    """A record to send. If `partition` is None, the hash of the key selects the partition."""
 
     key: bytes | None
     value: bytes | None
@@ -49,7 +49,8 @@ OnRefused = Callable[[Sequence[Outgoing], ApiError], None]
 class Producer:
     """A producer for one topic.
 
-    Keys select partitions as in Kafka's clients. Records without a key go to one random partition per `send` call.
+    A key selects its partition as in Kafka's clients. All records without a key in one `send` call go to the same
+    random partition.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class Producer:
         return answer.error_code, answer.error_message, answer.base_offset
 
     def _find_leaders(self) -> dict[int, int]:
-        """Return the leader of each of the topic's partitions, waiting if the broker is creating the topic."""
+        """Return the leaders of the topic's partitions. If the broker has to create the topic first, wait for it."""
         return self._cluster.retry(lambda: find_topic_leaders(self._cluster, self._topic))
 
 

@@ -1,4 +1,4 @@
-"""Reads records from the leaders of partitions."""
+"""A reader of records, which fetches each partition from its leader."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping

@@ -27,7 +27,7 @@ class Field(NamedTuple):
     Attributes:
         place: "path", "query" or "body" of the request, or "record" for a field of the body's only record.
         kind: "text", "integer", "number", "name" (a text or an integer), "choice", "switch" or "pairs".
-        default: The value of an empty field as text, or an empty string.
+        default: The value used if the field is left empty, as text, or an empty string if there is none.
         choices: The possible values of a choice.
         known: The kind of values that the page suggests, or an empty string.
     """
@@ -59,7 +59,7 @@ class Form(NamedTuple):
 
 
 def forms(document: Mapping[str, Any]) -> dict[str, Form]:
-    """Return the forms of all actions by name, made from an OpenAPI document."""
+    """Return the forms of all actions by name, built from an OpenAPI document."""
     operations = {
         operation["operationId"]: (method.upper(), path, operation)
         for path, item in document["paths"].items()
@@ -142,10 +142,10 @@ class Action(NamedTuple):
     Attributes:
         name: The name of the control plane's operation.
         title: The title shown to users.
-        needed: Fields that the form requires and the operation does not.
+        needed: Fields that the form requires although the operation does not.
         hidden: Fields of the operation that the form omits.
-        lists: The kind of known values that a field suggests, by field.
-        meanings: Meanings of fields that differ from the operation's.
+        lists: For each field whose values the broker can list, the kind of these values.
+        meanings: The meanings of fields that mean something else in the form than in the operation.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Python and curl equivalents of an action."""
+"""The Python line and the curl command that are equivalent to an action."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def python_line(name: str, values: Mapping[str, Any], directory: str | None) -> 
     Args:
         name: The name of the action.
         values: The values of the form.
-        directory: The directory of the snapshot that the values name.
+        directory: The directory of the snapshot named in the values.
     """
     if name == "restore_snapshot":
         return _call("broker.restore", directory)

@@ -1,4 +1,4 @@
-"""The control plane request that a filled form makes."""
+"""The conversion of a filled form to a request to the control plane."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ControlRequest(NamedTuple):
 def control_request(form: Form, texts: Mapping[str, str]) -> ControlRequest:
     """Return the request for a user's input.
 
-    A text that is not a number is sent as text, and the control plane reports the error.
+    Invalid numbers are sent as text, and the control plane reports the error.
 
     Raises:
         OperationError: A required field is empty, a field does not exist, or a line is not a pair.

@@ -1,4 +1,4 @@
-"""Equivalents of an action for Kafka's command line tools, where a tool supports it."""
+"""The Kafka command line tools' equivalent of an action, if there is one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def tool_line(name: str, values: Mapping[str, Any], servers: str, replicas: Sequ
 
     Args:
         name: The name of the action.
-        values: The values of its fields.
+        values: The values of the action's fields.
         servers: The bootstrap servers.
-        replicas: The replicas of the partition in `values`, empty if it is unknown.
+        replicas: The replicas of the partition in `values`, or empty if they are unknown.
     """
     if name == "move_leader":
         return _move_leader(values, servers, replicas)
@@ -48,7 +48,7 @@ def _create_topic(values: Mapping[str, Any], servers: str) -> ToolLine:
 
 
 def _produce(values: Mapping[str, Any], servers: str) -> ToolLine:
-    """Return a console producer command. The producer reads headers, key and value as tab-separated lines."""
+    """Return a console producer command. Its input lines are headers, key and value, separated by tabs."""
     for name in ("partition", "timestamp", "message_format"):
         if name in values:
             return ToolLine(None, f"The console producer has no option for the {name.replace('_', ' ')}.")
@@ -97,7 +97,7 @@ def _read_records(values: Mapping[str, Any], servers: str) -> ToolLine:
 
 
 def _move_leader(values: Mapping[str, Any], servers: str, replicas: Sequence[int]) -> ToolLine:
-    """Return a reassignment that puts the broker first, followed by an election of the preferred leader."""
+    """Return commands that reassign the replicas with the broker first, and then elect the preferred leader."""
     if not replicas:
         return ToolLine(None, "The broker does not know this partition.")
     topic, partition, node = values["topic"], values["partition"], values["node_id"]

@@ -1,4 +1,4 @@
-"""The positions of records in requests and responses, which the page links to the history of each record."""
+"""The positions of records in requests and responses, from which the page links to the history of each record."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ _MARKED: Final = {
 def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]:
     """Return the record sets of an exchange.
 
-    Each has its direction, byte range, topic and partition. `first` and `last` are the offsets of the first and last
-    record in the log, or None if no response contains them. `shift` is the difference between the offsets in the log
-    and those in the bytes.
+    Each has its direction, byte range, topic and partition. `first` and `last` are the log offsets of the first and the
+    last record, or None if no response contains them. `shift` is added to the offsets in the bytes to get log offsets.
     """
     is_produce = exchange.api_key == ApiKey.PRODUCE
     direction = "request" if is_produce else "response"
@@ -86,7 +85,7 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
 
 
 def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
-    """Yield the offsets of logs in a response to Produce, Fetch or DeleteRecords.
+    """Yield the log offsets in a response to Produce, Fetch or DeleteRecords.
 
     Yields:
         The topic and partition, and the offsets by name. "end" is the offset after the batch of a Produce request.
@@ -124,7 +123,7 @@ def _base_offsets(response: Node, topics: KnownTopics) -> dict[tuple[str, int], 
 
 
 def _parts(tree: Node, names: tuple[str, str, str, str], topics: KnownTopics) -> Iterator[tuple[str, Node]]:
-    """Yield the partitions with the names of their topics. Iteration ends where the tree is truncated."""
+    """Yield the partitions with the names of their topics. A truncated tree ends the iteration."""
     try:
         for topic in tree.find("body", names[0]).children or ():
             name = _name(topic, names[1], topics) if topic.type == STRUCT else None

@@ -23,7 +23,7 @@ class Search:
 
     Attributes:
         began_with: The number of the oldest exchange that was searched. Earlier exchanges were no longer recorded.
-        found: The sightings by kind, oldest first. Of commits, only the first of each group and outcome is kept.
+        found: The sightings by kind, oldest first. For commits, only the first of each group and outcome is kept.
         counts: The number of sightings by kind.
     """
 

@@ -35,8 +35,8 @@ class Target(NamedTuple):
 
     Attributes:
         topic_id: The id of the topic, or None if the topic was deleted.
-        batch: The base offset, CRC, producer id, producer epoch and base sequence of its batch in the log, or None if
-            the record is not in the log. They identify the batch in a request that has no response.
+        batch: The base offset, CRC, producer id, producer epoch and base sequence of the record's batch in the log, or
+            None if the record is not in the log. These values identify the batch in a request without a response.
     """
 
     topic: str
@@ -50,8 +50,8 @@ class Sighting(NamedTuple):
     """An exchange that concerns the record.
 
     Attributes:
-        kind: "produced", "refused", "fetched", "cut" (the part of a response that could contain it was not recorded),
-            "committed", "acknowledged", "deleted" or "ended" (its transaction).
+        kind: "produced", "refused", "fetched", "cut" (the part of a response that could contain the record was not
+            recorded), "committed", "acknowledged", "deleted" or "ended" (the record's transaction).
         direction: "request" or "response", to whose bytes `start` and `end` refer.
         place: The position of the record in these bytes, or None if unknown.
         error: The name of the error, an empty string for no error, or None without a response.
@@ -89,7 +89,7 @@ def _names_target(exchange: Exchange, target: Target) -> bool:
 
 
 class _Frames:
-    """The field trees of an exchange. The response is decoded when it is first needed."""
+    """The field trees of the two frames of an exchange. The response is decoded when it is first needed."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
@@ -118,7 +118,7 @@ class _Frames:
 
 
 def _parts(tree: Node | None, target: Target, names: tuple[str, str, str, str]) -> Iterator[Node]:
-    """Yield the elements for the partition.
+    """Yield the elements for the target's partition in a request or a response.
 
     Args:
         tree: The fields of a request or a response, or None.
@@ -154,7 +154,7 @@ def _error(node: Node | None, *path: str) -> str | None:
 
 
 def records_of(part: Node, frame: bytes | bytearray) -> tuple[int, memoryview, bool]:
-    """Return the start of a partition's record set, its recorded bytes, and whether they are complete."""
+    """Return the start of a partition's record set, its recorded bytes, and whether these are all of its bytes."""
     node = part.find("records")
     length = node.find(LENGTH)
     start = length.end
@@ -222,7 +222,10 @@ def _in_set(data: memoryview, number: int) -> RecordPlace | None:
 
 
 def _is_same_batch(data: memoryview, target: Target) -> bool:
-    """Return whether a client's batch is the one in the log, by its sequence, or by its CRC if it has no sequence."""
+    """Return whether a batch sent by a client is the one in the log.
+
+    Batches are compared by their sequences, or by their CRCs if they have no sequence.
+    """
     if target.batch is None or not _is_v2(data):
         return False
     header = read_header(data)

@@ -1,9 +1,8 @@
 """The stages of a record's life as JSON: each has a state, a sentence, and items that link to the bytes.
 
 A stage is `{"id", "title", "state", "text", "items"}`. Its state is "done", "waiting" for a later event, "none" if the
-stage does not apply, "unknown" if the evidence is no longer recorded, or "bad". An item has "text" and, where
-available, "link" (a path of the page), "time" in ms, "request" (a request number) and "bar" (byte ranges to draw to
-scale).
+stage does not apply, "unknown" if the evidence is no longer recorded, or "bad". An item has "text" and, if available,
+"link" (a path of the page), "time" in ms, "request" (a request number) and "bar" (byte ranges to draw to scale).
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ def stage(name: str, title: str, state: str, text: str, items: Sequence[dict[str
 
 
 def log_link(topic: str, partition: int, offset: int, **more: Any) -> str:
-    """Return the path of the page for an offset in its log."""
+    """Return the page path of an offset in its log."""
     return f"/logs/{quote(topic, safe='')}/{partition}?{urlencode({'offset': offset, **more})}"
 
 
 def follow_link(topic: str, partition: int, offset: int) -> str:
-    """Return the path of the page for the history of a record."""
+    """Return the page path of a record's history."""
     return f"/follow/{quote(topic, safe='')}/{partition}/{offset}"
 
 
@@ -88,7 +87,7 @@ def _bytes_text(sighting: Sighting) -> str:
 
 
 def not_kept_text(search: Search) -> str:
-    """Return a sentence about the requests that are no longer recorded, or an empty string if none is missing."""
+    """Return a sentence about the requests that are no longer recorded, or "" if the lab still has all of them."""
     last = search.began_with - 1
     return f"Of what came before, requests 1 to {last} are no longer kept." if last else ""
 

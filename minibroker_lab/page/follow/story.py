@@ -26,7 +26,7 @@ _MAX_TEXT: Final = 400
 async def story(
     remote: Remote, recorder: Recorder, searches: Searches, topic: str, partition: int, offset: int
 ) -> dict[str, Any]:
-    """Return the stages of a record.
+    """Return the stages of a record's life.
 
     Raises:
         OperationError: A log cannot be read.
@@ -91,9 +91,9 @@ def _bounds(view: RecordView) -> dict[str, Any]:
 
 
 def _copy(view: RecordView | None, search: Search) -> tuple[RecordPlace | None, str]:
-    """Return the record from the log, a Produce request or a Fetch response, and the name of the source.
+    """Return the record and the name of its source.
 
-    The sources are tried in this order.
+    The sources are the log, then a Produce request, then a Fetch response.
     """
     if view is not None and view.place is not None:
         return view.place, "the log"
@@ -110,7 +110,7 @@ def _record_json(place: RecordPlace) -> dict[str, Any]:
 
 
 def _text(data: bytes | None) -> dict[str, Any] | None:
-    """Return the first bytes as {"text"} or {"hex"} and the full size as "size", or None for null."""
+    """Return the first bytes as {"text"} or {"hex"}, with the full size as "size". Return None for null."""
     if data is None:
         return None
     text = bytes_json(data[:_MAX_TEXT])

@@ -1,4 +1,4 @@
-"""Deliveries of `orders` records to the consumers of a group, for the goals of lesson 6."""
+"""Which consumers of a group received which records of `orders`, for the goals of lesson 6."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class Finding(NamedTuple):
 
     Attributes:
         is_reached: Whether the goal is reached.
-        sentence: The evidence that the goal is reached, or the state so far.
+        sentence: A sentence with the evidence that the goal is reached, or with the state so far.
     """
 
     is_reached: bool
@@ -23,12 +23,12 @@ class Finding(NamedTuple):
 
 
 def reached(sentence: str) -> Finding:
-    """Return the finding of a reached goal. The sentence gives the evidence."""
+    """Return the finding for a reached goal. The sentence gives the evidence."""
     return Finding(is_reached=True, sentence=sentence)
 
 
 def not_yet(sentence: str) -> Finding:
-    """Return the finding of an open goal. The sentence describes the state so far."""
+    """Return the finding for an open goal. The sentence describes the state so far."""
     return Finding(is_reached=False, sentence=sentence)
 
 
@@ -36,8 +36,8 @@ class Goal(NamedTuple):
     """A goal for the learner to reach.
 
     Attributes:
-        name: The name within the lesson, as saved in the progress file.
-        task: The sentence that sets the goal.
+        name: The name of the goal within its lesson, as saved in the progress file.
+        task: The sentence that tells the learner what to do.
         hint: Help for a learner who is stuck.
         check: Checks whether the goal is reached.
     """

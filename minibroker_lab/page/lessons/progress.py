@@ -25,8 +25,8 @@ _REQUEST_LINK: Final = re.compile(r"\[([^]]*)\]\(/requests/\d+\)")
 class Progress:
     """The goals that were reached. They stay reached after a reset and after a restart on the same data directory.
 
-    When a lesson is restarted, only later requests and records count. Requests are compared by their numbers in this
-    run, and records by the log end offsets saved in the file.
+    After a lesson is restarted, only later requests and records count. Later requests are found by their numbers,
+    within the same run, and later records by the log end offsets at the restart, which are saved in the file.
     """
 
     def __init__(self, data_dir: str) -> None:
@@ -52,11 +52,11 @@ class Progress:
             _logger.warning("%s cannot be read (%s): the lessons begin again", self._path, error)
 
     def of(self, lesson: Lesson) -> dict[str, str]:
-        """Return the sentences of the lesson's reached goals by goal name."""
+        """Return the sentences of the reached goals of a lesson, by goal name."""
         return _of(lesson, self._reached)
 
     def so_far(self, lesson: Lesson) -> dict[str, str]:
-        """Return the sentences of the lesson's open goals by goal name, from the last check."""
+        """Return the sentences of the open goals of a lesson from the last check, by goal name."""
         return _of(lesson, self._so_far)
 
     def is_complete(self, lesson: Lesson) -> bool:
@@ -64,11 +64,11 @@ class Progress:
         return len(self.of(lesson)) == len(lesson.goals)
 
     def marks_of(self, lesson: Lesson) -> Mapping[str, LogMark]:
-        """Return the marks of the logs from the lesson's restart, or an empty mapping if it was not restarted."""
+        """Return the marks of the logs at the lesson's restart, or an empty mapping if it was not restarted."""
         return self._log_marks.get(lesson.number, {})
 
     def update(self, lesson: Lesson, activity: Activity, facts: Facts) -> None:
-        """Check the open goals of a lesson, given the facts after its marks."""
+        """Check the open goals of a lesson. `facts` cover what happened after the lesson's marks."""
         mark = self._activity_marks.get(lesson.number)
         evidence = (
             Evidence(activity, facts) if mark is None else Evidence(activity, facts._replace(was_killed=False), mark)
@@ -86,7 +86,7 @@ class Progress:
     def begin_again(self, lesson: Lesson, mark: ActivityMark, facts: Facts) -> None:
         """Reset the goals of a lesson.
 
-        Only requests, events and records after these numbers and facts count from now on.
+        From now on, only requests, events and records after `mark` and `facts` count.
         """
         for goal in lesson.goals:
             self._reached.pop(f"{lesson.number}/{goal.name}", None)

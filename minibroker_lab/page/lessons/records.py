@@ -139,7 +139,8 @@ def _check_kept_once(evidence: Evidence) -> Finding:
 def _duplicates(evidence: Evidence) -> set[int]:
     """Return the base offsets in responses to batches that were already in the log.
 
-    Such a response contains the timestamp of the batch, which is otherwise -1 (`UnifiedLog.append`, a duplicate).
+    The response to a duplicate has the timestamp of the batch. In other responses, the timestamp is -1
+    (`UnifiedLog.append`, a duplicate).
     """
     return {
         part.base_offset

@@ -1,9 +1,9 @@
 """The ten lessons and their pages, which are written in Markdown and are also part of the documentation.
 
-The page's security policy requires trusted types, which rules out HTML. The page gets a tree and creates the elements
-itself.
+The page's security policy requires trusted types, so the page cannot accept HTML. Instead, it gets a tree and creates
+the elements itself.
 
-A checkout has the pages in docs/lessons, and a wheel has them next to this module.
+In a checkout the lesson pages are in docs/lessons. In a wheel they are next to this module.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Element = str | list[Any]
 
 
 class Text(NamedTuple):
-    """The text of a lesson: before and after its goals, and the client and the answers by language."""
+    """The text of a lesson: the parts before and after its goals, and the clients and answers by language."""
 
     before: list[Element]
     behind: list[Element]
@@ -67,7 +67,7 @@ def text_of(lesson: Lesson) -> Text:
     """Return the text of a lesson.
 
     Raises:
-        OSError: A page does not exist.
+        OSError: A page of the lesson does not exist.
     """
     source = _read(f"{lesson.slug}.md").partition("\n")[2]  # The view shows the title separately.
     before, after = _GOALS.split(source, maxsplit=1)
@@ -99,7 +99,7 @@ def _elements(source: str) -> list[Element]:
 
 
 class _Tree(HTMLParser):
-    """Converts the renderer's HTML to elements."""
+    """An HTML parser that builds elements from the output of the Markdown renderer."""
 
     def __init__(self) -> None:
         super().__init__()

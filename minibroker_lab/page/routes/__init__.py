@@ -1,4 +1,4 @@
-"""The data of the page, with one module per view."""
+"""The data routes of the page, one module per view."""
 
 from typing import Annotated
 

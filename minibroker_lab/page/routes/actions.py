@@ -76,7 +76,7 @@ async def prepare(
 
 @router.get("/choices")
 async def choices(request: Request, on_broker: OnBroker) -> dict[str, Any]:
-    """Return the names that forms suggest, and the state that actions change."""
+    """Return the values that forms suggest, and the state that actions change."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         topics, _ = topics_page(broker.services, "", _MAX_LISTED)
@@ -103,7 +103,7 @@ def _forms(request: Request) -> dict[str, Form]:
 
 
 async def _facts(broker: AsyncOperations, request: ControlRequest) -> tuple[str, tuple[int, ...]]:
-    """Return the bootstrap servers and the replicas of the named partition, if there is one."""
+    """Return the bootstrap servers, and the replicas of the named partition if there is one."""
     topic = broker.services.core.topics.get(str(request.values.get("topic", "")))
     index: Any = request.values.get("partition")
     partition = topic.partition(index) if topic is not None and isinstance(index, int) else None

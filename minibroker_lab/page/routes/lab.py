@@ -37,7 +37,7 @@ async def about(on_broker: OnBroker) -> dict[str, Any]:
 
 @proxy.get("/lab")
 async def about_proxy(request: Request) -> dict[str, Any]:
-    """Return facts about the proxy and the cluster that it forwards to."""
+    """Return facts about the proxy and the cluster behind it."""
     facts: dict[str, Any] = request.app.state.facts
     return facts
 
@@ -63,5 +63,5 @@ async def follow(
     partition: Annotated[int, Path(ge=0)],
     offset: Annotated[int, Path(ge=0)],
 ) -> dict[str, Any]:
-    """Return the stages of a record's life that logs and recorded requests show."""
+    """Return the stages of a record's life, as far as logs and recorded requests show them."""
     return await story(on_broker, recorder, request.app.state.searches, topic, partition, offset)

@@ -24,7 +24,7 @@ Answers = Annotated[bool, Query(description="With the answer for teachers.")]
 
 @router.get("")
 async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
-    """Return all lessons, with the numbers of their goals and of the goals reached."""
+    """Return all lessons, each with its number of goals and of reached goals."""
     progress = await _progress(request, on_broker)
     await _update(progress, LESSONS, on_broker, recorder)
     return {
@@ -58,7 +58,7 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
 
 @router.get("/{number}/reached")
 async def reached(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
-    """Check the broker for the goals of a lesson.
+    """Check which goals of a lesson the broker's state fulfills.
 
     Each goal has a sentence: the evidence that it is reached, or the state so far.
     """
@@ -70,7 +70,7 @@ async def reached(request: Request, number: Number, on_broker: OnBroker, recorde
 
 @router.delete("/{number}/reached", status_code=204)
 async def begin_again(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> None:
-    """Reset the goals of a lesson. Only later requests, events and records count."""
+    """Reset the goals of a lesson. From now on, only later requests, events and records count."""
     lesson, progress = _lesson(number), await _progress(request, on_broker)
     facts = await _facts(on_broker, {})
     recorder.catch_up()

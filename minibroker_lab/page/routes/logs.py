@@ -34,7 +34,7 @@ Most = Annotated[int, Query(ge=1, le=1000)]
 
 @router.get("")
 async def logs(on_broker: OnBroker) -> dict[str, Any]:
-    """Return all partitions with their offsets and sizes, at most the first 2,000."""
+    """Return all partitions with their offsets and sizes, limited to the first 2,000."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         core = broker.services.core
@@ -62,9 +62,9 @@ async def one(topic: Topic, index: Number, on_broker: OnBroker, first_segment: O
 async def batches(
     topic: Topic, index: Number, on_broker: OnBroker, offset: Offset = 0, most: Most = 200
 ) -> dict[str, Any]:
-    """Return the batches around an offset.
+    """Return the batches around an offset, starting a few batches before it.
 
-    They start at the second to last index entry at or below the offset.
+    The page starts at the index entry before the last entry at or below the offset.
     """
     read = _read_log(on_broker, topic, index, lambda log: snapshot.batch_page(log, _shortly_before(log, offset), most))
     return asdict(await read)
@@ -72,7 +72,7 @@ async def batches(
 
 @router.get("/{topic}/{index}/indexes")
 async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset) -> dict[str, Any]:
-    """Return the entries of a segment's indexes, or every nth entry if there are many."""
+    """Return the entries of a segment's indexes. If there are many, return only every nth entry."""
 
     def work(log: Log) -> dict[str, Any]:
         segment_view = snapshot.segment_with(log, segment)
@@ -90,7 +90,10 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
 
 @router.get("/{topic}/{index}/history")
 async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str, Any]:
-    """Return the latest compactions, retentions and DeleteRecords of a log, with its outline before and after each."""
+    """Return the latest compactions, retentions and DeleteRecords of a log.
+
+    Each has the outline of the log before and after it.
+    """
     events = [event for event in recorder.events.of(topic, index) if "before" in event.facts]
     return {"count": len(events), "changes": [event._asdict() for event in events[-_MAX_CHANGES:]]}
 
@@ -112,7 +115,7 @@ async def find(
     offset: Annotated[int | None, Query()] = None,
     time: Annotated[int | None, Query(description="ms since the epoch")] = None,
 ) -> dict[str, Any]:
-    """Return the steps that find an offset or a time."""
+    """Return the lookup steps that find an offset or a time."""
     if (offset is None) == (time is None):
         raise OperationError("find: exactly one of offset and time is needed")
 
@@ -127,7 +130,7 @@ async def find(
 
 @router.get("/{topic}/{index}/producers")
 async def producers(topic: Topic, index: Number, on_broker: OnBroker) -> dict[str, Any]:
-    """Return the producers with state in the log, and its aborted transactions."""
+    """Return the log's producers and aborted transactions."""
 
     def work(log: Log) -> dict[str, Any]:
         return {
@@ -152,7 +155,7 @@ async def _read_log(on_broker: OnBroker, topic: str, index: int, read: Callable[
 
 
 def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
-    """Return a partition after committing all appended records to its log.
+    """Return a partition after committing all pending writes, so that its log has every appended record.
 
     Raises:
         NotFoundError: There is no such partition.

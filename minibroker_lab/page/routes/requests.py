@@ -39,7 +39,7 @@ async def list_requests(
 ) -> dict[str, Any]:
     """Return the numbers of the requests that match the filter.
 
-    Without a filter, the first and the last number are sufficient.
+    Without a filter, only the first and the last number are returned, which is sufficient.
     """
     row_filter = parse_filter(api, q, only_errors=errors)
     recorder.catch_up()
@@ -52,7 +52,7 @@ async def rows(
 ) -> dict[str, Any]:
     """Return the rows from `first` to `last`, inclusive, at most 500.
 
-    Numbers not yet returned by a list are left out.
+    Rows that no list has returned yet are left out.
     """
     numbers = range(max(first, recorder.first), min(last, recorder.last, first + _MAX_ROWS - 1) + 1)
     exchanges = [exchange for number in numbers if (exchange := recorder.known(number)) is not None]

@@ -51,7 +51,7 @@ async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) 
 
 
 def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
-    """Add the API and the client id to waiting requests. A broker without a journal does not keep them."""
+    """Add the API and the client id to waiting requests, because a broker without a journal does not store them."""
     recorder.catch_up()
     rows = recorder.rows
     newest = recorder.between(recorder.last - _MAX_NEWEST, recorder.last)
@@ -65,16 +65,13 @@ def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
 
 @router.get("/groups")
 async def more_groups(on_broker: OnBroker, after: After = "") -> dict[str, Any]:
-    """Return the groups after a name."""
+    """Return the next page of groups, after the group with this name."""
     return asdict(await on_broker(lambda broker: groups.group_page(broker.services, after)))
 
 
 @router.get("/groups/{group_id:path}")
 async def group(on_broker: OnBroker, group_id: Annotated[str, Path()]) -> dict[str, Any]:
-    """Return one group with its members, assignments and committed offsets.
-
-    For a share group, the records in flight are included.
-    """
+    """Return one group: its members, assignments and committed offsets, and for a share group the records in flight."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         view = await groups.group_view(broker.services, group_id)
