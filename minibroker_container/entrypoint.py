@@ -250,7 +250,7 @@ def _data_dir(configs: Mapping[str, str]) -> str:
     return log_dirs.split(",")[0].strip()
 
 
-def written_properties(environment: Mapping[str, str]) -> dict[str, str]:
+def read_configure_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that the images' `configure` script writes into a properties file.
 
     Raises:
@@ -331,9 +331,9 @@ def container_command(
         silent = lists.silent_addresses(understood, configs)
         return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
     overrides = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in understood.items() if value}
-    lead = None if overrides else lists.lead_of(configs)
+    lead = None if overrides else lists.find_lead(configs)
     is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
-    if lead is not None and not is_lead and checks_files and _answers(lead[1]):
+    if lead is not None and not is_lead and checks_files and _is_lead_reachable(lead[1]):
         return _follower_command(understood, configs, lead[1])
     remark = lists.remark_on_other_containers(configs)
     if is_lead:
@@ -344,11 +344,11 @@ def container_command(
         _check_stores(understood, configs)
     options, secrets = serve_options(understood, keeps_names=is_lead)
     if is_lead:
-        options = _with_link(options, configs)
+        options = _replace_silent_port(options, configs)
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
 
 
-def _answers(lead: str) -> bool:
+def _is_lead_reachable(lead: str) -> bool:
     return ports.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_TIMEOUT_S)
 
 
@@ -364,7 +364,7 @@ def _follower_command(environment: Mapping[str, str], configs: Mapping[str, str]
     return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
 
 
-def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
+def _replace_silent_port(options: list[str], configs: Mapping[str, str]) -> list[str]:
     """Make the controller's port accept the connections that other containers forward, instead of staying silent."""
     linked = {listener.port for listener in lists.controller_listeners(configs)}
     return [
@@ -422,7 +422,7 @@ def _ignore(remark: str) -> None:
     """Ignore a warning that was already printed when the container started."""
 
 
-def with_kafka_class(command: list[str]) -> list[str]:
+def append_kafka_class(command: list[str]) -> list[str]:
     """Add Kafka's class name to the broker's command line, for health checks such as `pgrep -f kafka.Kafka`.
 
     Python ignores unknown -X options.
@@ -439,7 +439,7 @@ def exec_command(command: list[str]) -> NoReturn:
     Raises:
         OSError: the command does not exist.
     """
-    command = with_kafka_class(command)
+    command = append_kafka_class(command)
     try:
         os.execvp(command[0], command)  # noqa: S606 - becoming the broker, so that signals reach it, is the purpose
     except FileNotFoundError:
@@ -463,7 +463,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         if arguments and arguments[0] == _FOLLOW:
             sys.exit(ports.forward_connections(arguments[1], arguments[2], arguments[3:]))
         if arguments and arguments[0] == _WRITE_PROPERTIES:
-            files.write_properties(arguments[1], written_properties(os.environ))
+            files.write_properties(arguments[1], read_configure_settings(os.environ))
             sys.exit(0)
         if arguments and arguments[0] == _LINK_TOOLS:
             files.link_tools(arguments[1:])
@@ -478,7 +478,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
             files.run_init_scripts()
         exec_command(command)
     except (OSError, ValueError) as problem:
-        _warn(variables.with_variable(_reason(problem)))
+        _warn(variables.add_variable(_reason(problem)))
         sys.exit(1)
 
 

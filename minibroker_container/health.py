@@ -117,14 +117,14 @@ def addresses(proc: Path = _PROC) -> list[tuple[str, str]]:
         words: list[str] = []
         with contextlib.suppress(OSError):  # The process has ended.
             words = (process / "cmdline").read_bytes().decode("utf-8", "surrogateescape").split("\0")
-        listened += _listened(words, process)
+        listened += _iterate_listened(words, process)
     return [address for address in listened if not address[0].endswith(":0")]
 
 
-def _listened(words: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
+def _iterate_listened(words: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
     for index, word in enumerate(words[1:], 1):
         if word == "serve" and os.path.basename(words[index - 1]) == "minibroker":
-            yield from _served(words[index + 1 :], process)
+            yield from _parse_served_options(words[index + 1 :], process)
         elif word == HOLD_PORTS and os.path.basename(words[index - 1]) == "entrypoint.py":
             yield from ((address, "") for address in words[index + 2 :] if address)
         elif word == FOLLOW and os.path.basename(words[index - 1]) == "entrypoint.py":
@@ -133,7 +133,7 @@ def _listened(words: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
                 yield address, named.partition(":")[0]
 
 
-def _served(arguments: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
+def _parse_served_options(arguments: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_options(parser)
     options, _ = parser.parse_known_args([argument for argument in arguments if argument])

@@ -175,7 +175,7 @@ def node_of(configs: Mapping[str, str]) -> str:
     return configs.get("node.id") or configs.get("broker.id", "1")
 
 
-def lead_of(configs: Mapping[str, str]) -> tuple[int, str] | None:
+def find_lead(configs: Mapping[str, str]) -> tuple[int, str] | None:
     """Return the id and the controller's HOST:PORT of the first node, if all nodes are brokers and controllers.
 
     Return None if this node is alone or has other roles, or if its configuration does not list the other nodes.

@@ -59,7 +59,7 @@ class _Ports(ABC):
         """
         connections: dict[asyncio.StreamWriter, None] = {}
 
-        async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             connections[writer] = None
             if most is not None and len(connections) > most:
                 next(iter(connections)).close()
@@ -70,7 +70,7 @@ class _Ports(ABC):
                 connections.pop(writer, None)
                 writer.close()
 
-        self._servers.append(await asyncio.start_server(served, host, port, limit=_CHUNK_BYTES))
+        self._servers.append(await asyncio.start_server(serve_connection, host, port, limit=_CHUNK_BYTES))
         self._connections.append(connections)
 
     def close(self) -> None:
@@ -273,14 +273,17 @@ async def _join(
     other: asyncio.StreamWriter,
 ) -> None:
     """Forward bytes in both directions until either side ends."""
-    pumps = [asyncio.ensure_future(_pump(reader, other)), asyncio.ensure_future(_pump(other_reader, writer))]
+    pumps = [
+        asyncio.ensure_future(_copy_stream(reader, other)),
+        asyncio.ensure_future(_copy_stream(other_reader, writer)),
+    ]
     await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
     for pump in pumps:
         pump.cancel()
     await asyncio.gather(*pumps, return_exceptions=True)
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(_CHUNK_BYTES):
         writer.write(data)
         await writer.drain()

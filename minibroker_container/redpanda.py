@@ -56,9 +56,9 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
             raise ValueError(f"redpanda start: --set {pair!r} is not KEY=VALUE")
         settings[key.removeprefix("redpanda.")] = value
     variables = {name: value for name, value in given.items() if not name.startswith("KAFKA_")}
-    variables |= _listening(options, settings)
-    node_id = _last(options, "node-id") or str(settings.get("node_id", 0))
-    automatic = settings.get("auto_create_topics_enabled", _last(options, "mode") == "dev-container")
+    variables |= _listener_variables(options, settings)
+    node_id = _find_last_value(options, "node-id") or str(settings.get("node_id", 0))
+    automatic = settings.get("auto_create_topics_enabled", _find_last_value(options, "mode") == "dev-container")
     variables |= {
         "KAFKA_NODE_ID": node_id,
         "KAFKA_LOG_DIRS": str(settings.get("data_directory") or DATA_DIR),
@@ -72,12 +72,12 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
         if key in settings:
             variables[name] = str(settings[key])
     variables |= _security(settings, given, warn)
-    if _last(options, "seeds") or settings.get("seed_servers"):
+    if _find_last_value(options, "seeds") or settings.get("seed_servers"):
         warn("--seeds: each container is a cluster of its own here; topics and records of one are not on the others")
     admin = _addresses("admin", settings.get("admin"), 9644)
     ports = [f"redpanda={listener.address}" for listener in admin]
     for section, key, port in _ABSENT:
-        listed = _parsed(options, key.removesuffix("_api").replace("_", "-") + "-addr")
+        listed = _parse_listeners(options, key.removesuffix("_api").replace("_", "-") + "-addr")
         listed = listed or _addresses(key, _section(node, section).get(key), port)
         ports += [f"absent={listener.address}" for listener in listed]
     variables.setdefault("MINIBROKER_ADMIN_API", " ".join(ports))
@@ -100,7 +100,7 @@ def _options(arguments: Sequence[str]) -> dict[str, list[str]]:
     return options
 
 
-def _last(options: Mapping[str, Sequence[str]], name: str) -> str:
+def _find_last_value(options: Mapping[str, Sequence[str]], name: str) -> str:
     return options[name][-1] if name in options else ""
 
 
@@ -137,7 +137,7 @@ def _is_true(value: object) -> bool:
     return str(value).lower() in {"true", "1", "yes"}
 
 
-def _parsed(options: Mapping[str, Sequence[str]], option: str) -> list[_Listener]:
+def _parse_listeners(options: Mapping[str, Sequence[str]], option: str) -> list[_Listener]:
     """Return the comma-separated addresses of an option such as --kafka-addr."""
     listeners: list[_Listener] = []
     for entry in filter(None, (text.strip() for text in ",".join(options.get(option, ())).split(","))):
@@ -162,10 +162,10 @@ def _addresses(key: str, content: object, port: int) -> list[_Listener]:
     return listeners
 
 
-def _listening(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]) -> dict[str, str]:
+def _listener_variables(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables for listeners, their protocols and their advertised addresses."""
-    listed = _parsed(options, "kafka-addr") or _addresses(_KAFKA, settings.get(_KAFKA), 9092)
-    advertised = _parsed(options, "advertise-kafka-addr")
+    listed = _parse_listeners(options, "kafka-addr") or _addresses(_KAFKA, settings.get(_KAFKA), 9092)
+    advertised = _parse_listeners(options, "advertise-kafka-addr")
     if not advertised and settings.get("advertised_kafka_api"):
         advertised = _addresses("advertised_kafka_api", settings["advertised_kafka_api"], 9092)
     names = _names(listener.name for listener in listed)

@@ -9,7 +9,7 @@ from typing import Final
 from minibroker_protocol.errors import ProtocolError
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options
-from minibroker_tools.output import err, out
+from minibroker_tools.output import write_error_line, write_line
 
 PROGRAM: Final = "minibroker-tools"
 
@@ -111,11 +111,11 @@ def _run(words: list[str]) -> int:
     if words and _plain_name(words[0]) == "kafka-run-class":
         return _run_class(words[1:])
     if not words or words[0] in {"--help", "-h"}:
-        out(f"usage: {PROGRAM} TOOL [OPTION ...]\n\nTools: {', '.join(sorted(TOOLS))}, kafka-run-class")
+        write_line(f"usage: {PROGRAM} TOOL [OPTION ...]\n\nTools: {', '.join(sorted(TOOLS))}, kafka-run-class")
         return 0 if words else 1
     tool = _plain_name(words[0])
     if tool not in TOOLS:
-        err(f"{PROGRAM}: {words[0]} is not one of the tools {', '.join(sorted(TOOLS))}, kafka-run-class")
+        write_error_line(f"{PROGRAM}: {words[0]} is not one of the tools {', '.join(sorted(TOOLS))}, kafka-run-class")
         return 1
     return run_tool(tool, words[1:])
 
@@ -127,28 +127,28 @@ def run_tool(tool: str, arguments: Sequence[str]) -> int:
     try:
         status: int = module.run(options, arguments)
     except UsageError as failure:
-        err(failure.message)
+        write_error_line(failure.message)
         options.print_usage()
         return failure.status
     except ToolError as failure:
         if failure.message:
-            err(failure.message)
+            write_error_line(failure.message)
         return failure.status
     except BrokenPipeError:
         raise
     except (OSError, ProtocolError) as error:
-        err(f"{tool}: {error}")
+        write_error_line(f"{tool}: {error}")
         return 1
     return status
 
 
 def _run_class(words: Sequence[str]) -> int:
     if not words:
-        err("USAGE: kafka-run-class classname [opts]")
+        write_error_line("USAGE: kafka-run-class classname [opts]")
         return 1
     if words[0] not in _TOOLS_BY_CLASS:
         classes = ", ".join(sorted(_TOOLS_BY_CLASS))
-        err(f"Error: Could not find or load main class {words[0]}: kafka-run-class knows {classes}")
+        write_error_line(f"Error: Could not find or load main class {words[0]}: kafka-run-class knows {classes}")
         return 1
     return run_tool(_TOOLS_BY_CLASS[words[0]], words[1:])
 

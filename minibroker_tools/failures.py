@@ -133,18 +133,18 @@ def check(code: int, message: str | None = None) -> None:
         raise ApiError(code, message)
 
 
-def error_in(answer: Any) -> ApiError | None:
+def find_error(answer: Any) -> ApiError | None:
     """Return the error of a response or of an element of a response, or None if it has none."""
     return ApiError(answer.error_code, getattr(answer, "error_message", None)) if answer.error_code else None
 
 
-def checked(answer: Answer) -> Answer:
+def raise_if_failed(answer: Answer) -> Answer:
     """Return the response, or the element of a response, if it has no error.
 
     Raises:
         ApiError: The response has an error.
     """
-    error = error_in(answer)
+    error = find_error(answer)
     if error is not None:
         raise error
     return answer
@@ -157,11 +157,11 @@ def check_all(answers: Iterable[object]) -> None:
         ApiError: An element has an error.
     """
     for answer in answers:
-        checked(answer)
+        raise_if_failed(answer)
 
 
 @contextmanager
-def rewording(text_of: Callable[[Any], str], kind: type[ToolError] = ToolError) -> Generator[None]:
+def reword_failures(text_of: Callable[[Any], str], kind: type[ToolError] = ToolError) -> Generator[None]:
     """Convert a failure of this kind into a ToolError with the text that `text_of` returns."""
     try:
         yield

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from minibroker_protocol.java_text import to_double, to_long
 from minibroker_tools.failures import ToolError, UsageError
-from minibroker_tools.output import err, out
+from minibroker_tools.output import write_error_line, write_line
 
 KAFKA_VERSION: Final = "3.9.1"
 """The Kafka release whose tools are emulated. `--version` prints it, because health checks expect a Kafka version."""
@@ -152,13 +152,13 @@ class Options:
         if values["help"] is not None or not arguments:
             raise UsageError(self._description if arguments else self._without_arguments)
         if values["version"] is not None:
-            out(KAFKA_VERSION)
+            write_line(KAFKA_VERSION)
             raise ToolError("", status=0)
         return Values(values, [word for word in remaining if word != "--"])
 
     def print_usage(self) -> None:
         """Print the options on standard error."""
-        err(self._parser.format_help())
+        write_error_line(self._parser.format_help())
 
     def _add(self, names: tuple[str, ...], **settings: Any) -> None:
         self._names += names

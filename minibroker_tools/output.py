@@ -10,24 +10,24 @@ def write(text: str) -> None:
     sys.stdout.write(text)
 
 
-def out(line: str = "") -> None:
+def write_line(line: str = "") -> None:
     """Write a line to standard output."""
     sys.stdout.write(line + "\n")
 
 
-def err(line: str) -> None:
+def write_error_line(line: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(line + "\n")
 
 
 def log(level: str, message: str, logger: str) -> None:
     """Write a log line to standard error in the format of Kafka's tools: time, level, message, logger."""
-    err(_log_line(level, message, logger))
+    write_error_line(_log_line(level, message, logger))
 
 
-def out_log(message: str, logger: str) -> None:
+def write_log_line(message: str, logger: str) -> None:
     """Write a log line at level INFO to standard output in the format of Kafka's servers."""
-    out(_log_line("INFO", message, logger))
+    write_line(_log_line("INFO", message, logger))
 
 
 def _log_line(level: str, message: str, logger: str) -> str:
@@ -61,4 +61,4 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     cells = [tuple(headers), *(tuple(map(str, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        out("".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths, strict=True)))
+        write_line("".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths, strict=True)))

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from minibroker_storage import installation_hints
-from minibroker_storage.installation_hints import missing, pip_install
+from minibroker_storage.installation_hints import format_pip_command, missing
 from tests.documented import ROOT
 
 EXTRAS: Final[dict[str, list[str]]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
@@ -22,14 +22,14 @@ ROOMS: Final = ("minibroker", "storage", "protocol", "pipeline", "docs")
 
 @pytest.mark.parametrize("extra", ["control", "lab", "security", "spark"])
 def test_the_hint_names_the_packages_of_the_extra(extra: str) -> None:
-    pip, install, *packages = shlex.split(pip_install(extra))
+    pip, install, *packages = shlex.split(format_pip_command(extra))
     assert (pip, install) == ("pip", "install")
     assert {*map(Requirement, packages)} == {*map(Requirement, EXTRAS[extra])}
 
 
 def test_a_checkout_that_is_not_installed_is_installed_from_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation_hints, "_DISTRIBUTION", "a-distribution-that-is-not-installed")
-    assert pip_install("control") == "pip install '/path/to/minibroker[control]'"
+    assert format_pip_command("control") == "pip install '/path/to/minibroker[control]'"
 
 
 @pytest.mark.parametrize("kind", ["dir_info", "archive_info"])
@@ -45,11 +45,11 @@ def test_an_installation_from_a_folder_or_a_wheel_is_repeated_with_the_extra(
     (about / "direct_url.json").write_text(json.dumps({"url": source.as_uri(), kind: {}}))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(installation_hints, "_DISTRIBUTION", "minibroker-twin")
-    assert pip_install("control") == "pip install fastapi"
+    assert format_pip_command("control") == "pip install fastapi"
     source.touch()
-    assert shlex.split(pip_install("control")) == ["pip", "install", f"{source}[control]"]
+    assert shlex.split(format_pip_command("control")) == ["pip", "install", f"{source}[control]"]
     assert missing("fastapi", "control") == (
-        f"the package fastapi of the extra minibroker[control] is missing: {pip_install('control')}"
+        f"the package fastapi of the extra minibroker[control] is missing: {format_pip_command('control')}"
     )
 
 

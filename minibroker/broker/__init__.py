@@ -27,7 +27,7 @@ from minibroker.cluster.errors import (
     warn_if_loop_waits,
 )
 from minibroker.operations.blocking import BlockingOperations
-from minibroker.operations.options import BrokerOptions, by_name
+from minibroker.operations.options import BrokerOptions, accept_options_by_name
 
 if TYPE_CHECKING:
     # Most brokers have no logins, so this is imported for type checking only.
@@ -54,7 +54,7 @@ class Broker(BlockingOperations):
     ConfigError.
     """
 
-    @by_name
+    @accept_options_by_name
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         self._asynchronous = AsyncBroker(**options)
         for remark in self._asynchronous.remarks():

@@ -14,8 +14,8 @@ from minibroker.cluster.topics import Topic
 from minibroker.config.addresses import reachable
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.options import BrokerOptions, by_name
-from minibroker.operations.wording import counted
+from minibroker.operations.options import BrokerOptions, accept_options_by_name
+from minibroker.operations.wording import format_count
 from minibroker.server.server import Server
 from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
@@ -53,7 +53,7 @@ class AsyncBroker(AsyncOperations):
         owns_loop: whether the event loop belongs to the broker alone, and therefore is not watched for blocking code.
     """
 
-    @by_name
+    @accept_options_by_name
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         self._options = CheckedOptions(options)
         self._data_dir = self._options.data_dir
@@ -261,7 +261,7 @@ def _log_differences(topic: Topic, spec: TopicSpec) -> None:
         if topic.config.overrides.get(key) != str(value)
     ]
     if spec.partitions not in (DEFAULT, len(topic.partitions)):
-        differs.insert(0, f"it has {counted(len(topic.partitions), 'partition')}, not {spec.partitions}")
+        differs.insert(0, f"it has {format_count(len(topic.partitions), 'partition')}, not {spec.partitions}")
     if differs:
         _logger.warning("topic %r exists already, and stays as it is: %s", spec.name, "; ".join(differs))
 

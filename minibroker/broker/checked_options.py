@@ -79,7 +79,7 @@ class CheckedOptions:
         unserved = (
             []
             if self._is_list_served
-            else _ignored_listeners(self._properties, self.listeners, advertises=self._advertises)
+            else _find_ignored_listeners(self._properties, self.listeners, advertises=self._advertises)
         )
         for name in ("log.dirs", "log.dir"):
             text = self._properties.get(name)
@@ -189,7 +189,7 @@ def _parse_listener(text: str, number: int) -> ServedListener:
     return ServedListener(f"{PLAINTEXT}-{number}", PLAINTEXT, host, port, advertised)
 
 
-def _ignored_listeners(
+def _find_ignored_listeners(
     properties: Mapping[str, str], served: Sequence[ServedListener], *, advertises: bool
 ) -> list[str]:
     """Return warnings about `listeners` and `advertised.listeners` in the configuration, which `given` overrides."""

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from minibroker.cluster.advice import LOGGER as ADVICE
-from minibroker.cluster.advice import about_advertised
+from minibroker.cluster.advice import check_advertised_host
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -91,7 +91,7 @@ class Console:
 
 
 def _check_advertised(host: str) -> None:
-    problem = about_advertised(host)
+    problem = check_advertised_host(host)
     if problem is not None:
         logging.getLogger(_OURS).warning("%s", problem)
 

@@ -90,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
         verify_index_only=options.verify_index_only,
         is_07=options.format == "0.7",
     )
-    _remark_on_empty(options.files)
-    with _standard_output() as out:
+    _report_empty_directories(options.files)
+    with _open_standard_output() as out:
         try:
             sound = explain(options.files, dump_options, out) if options.explain else _dump(options, dump_options, out)
             out.flush()
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     return _SOUND if sound else _FAULTY
 
 
-def _remark_on_empty(paths: Iterable[str]) -> None:
+def _report_empty_directories(paths: Iterable[str]) -> None:
     """Print a remark on stderr for each directory without files to dump."""
     for path in paths:
         if os.path.isdir(path) and next(expand([path]), None) is None:
@@ -136,7 +136,7 @@ def _decoder(options: argparse.Namespace) -> Any:
 
 
 @contextlib.contextmanager
-def _standard_output() -> Generator[TextIO]:
+def _open_standard_output() -> Generator[TextIO]:
     """Open standard output as buffered UTF-8 in any locale, because logs can contain any text and paths any bytes."""
     raw = getattr(sys.stdout, "buffer", None)
     if raw is None:

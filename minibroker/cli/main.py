@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from urllib import parse
 
 from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
-from minibroker.cli.variables import in_container, unread_variables, with_variable
+from minibroker.cli.variables import add_variable, find_unread_variables, is_in_container
 from minibroker.config import parse_properties
 from minibroker.config.names import suggestion
 from minibroker.config.version import __version__
@@ -70,7 +70,7 @@ class _Parser(argparse.ArgumentParser):
         Raises:
             ValueError: the process runs in a container.
         """
-        if in_container():
+        if is_in_container():
             raise ValueError(message)
         super().error(message)
 
@@ -141,14 +141,14 @@ def _run_serve(options: argparse.Namespace) -> int:
 
 
 async def _serve(options: argparse.Namespace, console: "Console") -> int:
-    broker = _broker(options)
+    broker = _create_broker(options)
     faults = fault.read_faults(options.faults) if options.faults else []
     stop = _stop_event(with_stdin=options.stop_with_stdin)
     broker.asynchronous.owns_loop = True
     with _ready_file(options.ready_file) as write_ready_file:
         async with (
             broker,
-            _ports(options, broker),
+            _container_ports(options, broker),
             _admin_ports(options.admin_api, broker),
         ):
             if faults:
@@ -170,7 +170,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     return 0
 
 
-def _broker(options: argparse.Namespace) -> "Broker":
+def _create_broker(options: argparse.Namespace) -> "Broker":
     """Return a broker with these options, not yet started. Its warnings are logged."""
     properties = _properties(options)
     listeners = None if options.listen else properties.get("listeners") or None
@@ -182,7 +182,7 @@ def _broker(options: argparse.Namespace) -> "Broker":
         warnings.simplefilter("always")
         broker = broker_module.Broker(
             listen=options.listen or DEFAULT_LISTEN,
-            data_dir=options.data_dir or _first(properties, "log.dirs") or _first(properties, "log.dir"),
+            data_dir=options.data_dir or _first_item(properties, "log.dirs") or _first_item(properties, "log.dir"),
             advertise=options.advertise,
             config=properties,
             topics=options.topic,
@@ -198,7 +198,7 @@ def _broker(options: argparse.Namespace) -> "Broker":
         )
     for caught_warning in caught:
         _logger.warning("%s", caught_warning.message)
-    if unread := unread_variables():
+    if unread := find_unread_variables():
         _logger.warning("%s", unread)
     return broker
 
@@ -255,7 +255,7 @@ def _token(options: argparse.Namespace) -> str | None:
     return options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
 
 
-def _ports(options: argparse.Namespace, broker: "Broker") -> contextlib.AbstractAsyncContextManager[None]:
+def _container_ports(options: argparse.Namespace, broker: "Broker") -> contextlib.AbstractAsyncContextManager[None]:
     """Open the silent ports, and the ports to which other containers forward connections for this broker."""
     if not options.silent_port and not options.link:
         return contextlib.nullcontext()
@@ -334,7 +334,7 @@ def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
     rows = {
         "minibroker": __version__ if release is None else f"{__version__}, as a Kafka {release.name}",
         "bootstrap.servers": broker.bootstrap_servers,
-        "advertised": _advertised(broker),
+        "advertised": _format_advertised(broker),
         "data": broker.data_dir,
         "topics": ", ".join(topics[:_MAX_BANNER_TOPICS]) + (", ..." if len(topics) > _MAX_BANNER_TOPICS else "")
         or "none yet",
@@ -349,7 +349,7 @@ def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
     return rows
 
 
-def _advertised(broker: "Broker") -> str:
+def _format_advertised(broker: "Broker") -> str:
     return (
         ", ".join(f"{host}:{port}" for host, port in broker.asynchronous.advertised) or "where each client has found it"
     )
@@ -393,7 +393,7 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
     return properties
 
 
-def _first(properties: Mapping[str, str], name: str) -> str | None:
+def _first_item(properties: Mapping[str, str], name: str) -> str | None:
     """Return the first item of a list, or None if the list is missing or empty."""
     return properties.get(name, "").split(",")[0].strip() or None
 
@@ -403,7 +403,7 @@ def _reason(error: ValueError | OSError) -> str:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
     else:
         reason = str(error)
-    return with_variable(reason) if in_container() else reason
+    return add_variable(reason) if is_in_container() else reason
 
 
 def _check_terminal() -> None:

@@ -62,15 +62,15 @@ def variable_of(config: str) -> str:
     return "KAFKA_" + config.replace("-", "___").replace("_", "__").replace(".", "_").upper()
 
 
-def in_container(environment: Mapping[str, str] = os.environ) -> bool:
+def is_in_container(environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether this process is the broker of a container, which gets its options from variables."""
     return _LOG_LINES in environment
 
 
-def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
+def find_unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
     """Return a warning about variables of Kafka's images, which `minibroker serve` ignores, or None."""
     names = sorted(name for name in environment if name.startswith("KAFKA_"))
-    if not names or in_container(environment):
+    if not names or is_in_container(environment):
         return None
     names = [name for name in names if config_name(name) in key_tables.BROKER_KEYS]
     if not names:
@@ -81,11 +81,11 @@ def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
     return f"{', '.join(names)}: minibroker reads no such variable outside of its container image; write {setting}"
 
 
-def with_variable(message: str, environment: Mapping[str, str] = os.environ) -> str:
+def add_variable(message: str, environment: Mapping[str, str] = os.environ) -> str:
     """Prefix a message with the variable that it concerns, and append a remedy for a file or an address."""
     if _VARIABLE.match(message):
         return message
-    remedy = _remedy(message, variable := _variable_in(message, environment))
+    remedy = _remedy(message, variable := _find_variable_by_name(message, environment))
     if variable is not None:
         shown = "" if SECRET.fullmatch(variable.replace("_", ".")) else f"={environment[variable][:_MAX_VALUE_LENGTH]}"
         return f"{variable}{shown}: {message}{remedy}"
@@ -106,7 +106,7 @@ def _remedy(message: str, variable: str | None) -> str:
     return "; mount the file there"
 
 
-def _variable_in(message: str, environment: Mapping[str, str]) -> str | None:
+def _find_variable_by_name(message: str, environment: Mapping[str, str]) -> str | None:
     """Return the variable whose key, option or value occurs first in a message, or None."""
     matches: list[tuple[int, int, str]] = []
     for variable in environment:
@@ -114,7 +114,7 @@ def _variable_in(message: str, environment: Mapping[str, str]) -> str | None:
             match = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message)
             if match is not None:
                 matches.append((match.start(), -len(name), variable))
-    return min(matches)[2] if matches else _variable_with(message, environment)
+    return min(matches)[2] if matches else _find_variable_by_value(message, environment)
 
 
 def _names(variable: str) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _names(variable: str) -> Iterator[str]:
             yield IMAGE_FILES[key]
 
 
-def _variable_with(message: str, environment: Mapping[str, str]) -> str | None:
+def _find_variable_by_value(message: str, environment: Mapping[str, str]) -> str | None:
     """Return the variable whose value a message begins with or quotes, or None."""
     path_match = _PATH_MESSAGE.fullmatch(message)
     address = _ADDRESS.match(message)

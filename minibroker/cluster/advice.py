@@ -132,7 +132,7 @@ def _log_suppressed(kind: str, state: _Kind) -> None:
     state.suppressed = 0
 
 
-def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
+def explain_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
     """Return advice for a client that sends no Kafka requests, based on its first bytes."""
     if start.startswith(_TLS_RECORD):
         protocol = "security.protocol=PLAINTEXT" if listener == "PLAINTEXT" else "a security.protocol without SSL"
@@ -147,12 +147,12 @@ def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
     return None
 
 
-def about_tls_failure(reason: str) -> str | None:
+def explain_tls_failure(reason: str) -> str | None:
     """Return advice for a failed TLS handshake, based on the reason that OpenSSL reports."""
     return next((advice for part, advice in _TLS_FAILURES.items() if part in reason), None)
 
 
-def about_unauthenticated(listener: str, protocol: str) -> str:
+def explain_missing_login(listener: str, protocol: str) -> str:
     """Return advice for a client that sends requests without authenticating first."""
     return (
         f"the listener {listener} requires a login, and a client sends none: give the client "
@@ -160,7 +160,7 @@ def about_unauthenticated(listener: str, protocol: str) -> str:
     )
 
 
-def about_full_address(address: str, limit: int) -> str:
+def explain_full_address(address: str, limit: int) -> str:
     """Return advice for an address that has reached its connection limit."""
     return (
         f"a connection from {address} was refused: it has {limit} of them already, which max.connections.per.ip (or "
@@ -168,12 +168,12 @@ def about_full_address(address: str, limit: int) -> str:
     )
 
 
-def about_full_broker(full: str, limit: int) -> str:
+def explain_full_broker(full: str, limit: int) -> str:
     """Return advice for new connections that wait because the broker or a listener, named by `full`, is full."""
     return f"{full} has all of its {limit} connections (max.connections): new clients wait until others disconnect"
 
 
-def about_connection_rate(of_broker: int, of_listener: int, listener: str) -> str:
+def explain_connection_rate(of_broker: int, of_listener: int, listener: str) -> str:
     """Return advice for connections that exceed the connection rate limit."""
     return (
         f"connections come faster than {min(of_broker, of_listener)} a second to the listener {listener} "
@@ -181,12 +181,12 @@ def about_connection_rate(of_broker: int, of_listener: int, listener: str) -> st
     )
 
 
-def about_address_rate(address: str) -> str:
+def explain_address_rate(address: str) -> str:
     """Return advice for an address that connects more often than its quota allows."""
     return f"connections from {address} are closed: they come faster than its quota connection_creation_rate allows"
 
 
-def about_needless_login(listener: str, protocol: str) -> str:
+def explain_needless_login(listener: str, protocol: str) -> str:
     """Return advice for a client that tries to authenticate at a listener without authentication."""
     return (
         f"a client wants to log in, but the listener {listener} has no authentication: give it "
@@ -194,7 +194,7 @@ def about_needless_login(listener: str, protocol: str) -> str:
     )
 
 
-def about_size(topic: str, size: int, limit: int) -> str:
+def explain_batch_size(topic: str, size: int, limit: int) -> str:
     """Return advice for a batch that is larger than its topic allows."""
     return (
         f"a batch of {size} bytes for {topic} was refused: its max.message.bytes is {limit}. Raise it "
@@ -202,7 +202,7 @@ def about_size(topic: str, size: int, limit: int) -> str:
     )
 
 
-def about_lost_members(group: str, session_timeout_ms: int) -> str:
+def explain_lost_members(group: str, session_timeout_ms: int) -> str:
     """Return advice for a group whose last member stopped sending heartbeats."""
     return (
         f"group {group!r} has no members left to read its topics: the last one was silent for longer than its "
@@ -210,12 +210,12 @@ def about_lost_members(group: str, session_timeout_ms: int) -> str:
     )
 
 
-def about_missing(topic: str) -> str:
+def explain_missing_topic(topic: str) -> str:
     """Return advice for a client that requests a missing topic while topics are not created automatically."""
     return f"a client asks for the topic {topic!r}, which does not exist, and auto.create.topics.enable is false"
 
 
-def about_blocked_loop() -> str:
+def explain_blocked_loop() -> str:
     """Return advice for an `AsyncBroker` whose event loop is blocked while a client waits for a response."""
     return (
         "this line holds up the event loop that the broker runs on, while a client waits for the broker. A client that "
@@ -236,7 +236,7 @@ def log_topic_creation(name: str, topics: Sequence[str]) -> str | None:
     return intended
 
 
-def about_advertised(host: str) -> str | None:
+def check_advertised_host(host: str) -> str | None:
     """Return a warning if the host has no address here, else None. The lookup can take seconds."""
     try:
         socket.getaddrinfo(host, None)

@@ -133,7 +133,7 @@ class Core:
         """Apply a changed configuration."""
         if kind is ConfigResourceType.BROKER:
             self.topics.reconfigure()
-            self.logs.broker_reconfigured()
+            self.logs.apply_broker_config()
             for node in self.cluster.nodes.values():
                 advertise(self, node)
                 if node.listener is not None:
@@ -147,10 +147,10 @@ class Core:
         self.hooks.leader_moved(partition)
 
     def close(self, *, keep: bool = True) -> None:
-        """Run all steps of `closing` without a break."""
-        drain(self.closing(keep=keep))
+        """Run all steps of `close_logs` without a break."""
+        drain(self.close_logs(keep=keep))
 
-    def closing(self, *, keep: bool = True) -> Steps[None]:
+    def close_logs(self, *, keep: bool = True) -> Steps[None]:
         """Write staged appends and close all logs. `keep` is passed to `LogManager.close`."""
         self.slices.stop()
         self.writes.commit()
@@ -158,7 +158,7 @@ class Core:
             self.durability.sync()
         try:
             self.logs.close(keep=keep)
-            for make_directory in self.logs.missing_directories() if keep else ():
+            for make_directory in self.logs.prepare_missing_directories() if keep else ():
                 make_directory()
                 yield
         except OSError as error:

@@ -27,7 +27,7 @@ _MARKER: Final = re.compile(r"deleted-0\.(?P<id>[0-9a-f]{32})-unnoted-delete\Z")
 _logger = logging.getLogger(__name__)
 
 
-def purge_logged(directories: Iterable[str]) -> None:
+def purge_and_log_errors(directories: Iterable[str]) -> None:
     """Remove directories, from any thread. Errors are logged, and the next start tries again.
 
     For a symbolic link only the link is removed, with a warning.
@@ -97,7 +97,7 @@ def remove_leftovers(data_dir: str) -> None:
         OSError: The data directory cannot be read.
     """
     with os.scandir(data_dir) as entries:
-        purge_logged([entry.path for entry in entries if is_leftover(entry.name)])
+        purge_and_log_errors([entry.path for entry in entries if is_leftover(entry.name)])
 
 
 def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[AdoptedTopic]:
@@ -123,11 +123,13 @@ def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[Ado
                 continue
             partitions = known_topics.get(match["topic"])
             if partitions is not None:
-                is_surplus = int(match["partition"]) >= partitions and _why_foreign(entry, match["partition"]) is None
+                is_surplus = (
+                    int(match["partition"]) >= partitions and _explain_foreign(entry, match["partition"]) is None
+                )
                 if is_surplus and is_unfinished(entry.path):
                     unfinished.append(entry.path)
                 continue
-            reason = _why_foreign(entry, match["partition"])
+            reason = _explain_foreign(entry, match["partition"])
             if reason is None:
                 counts[match["topic"]] = max(counts.get(match["topic"], 0), int(match["partition"]) + 1)
             else:
@@ -135,13 +137,13 @@ def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[Ado
     for reason, names in foreign.items():
         remainder = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         _logger.warning("%s: left alone (%s): %s%s", data_dir, reason, ", ".join(sorted(names)[:_MAX_NAMED]), remainder)
-    purge_logged(unfinished)
+    purge_and_log_errors(unfinished)
     for name, partitions in counts.items():
         epochs = [_read_last_epoch(f"{data_dir}/{name}-{index}") for index in range(partitions)]
         yield AdoptedTopic(name, _read_topic_id(f"{data_dir}/{name}-{partitions - 1}"), epochs)
 
 
-def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
+def _explain_foreign(entry: os.DirEntry[str], number: str) -> str | None:
     """Return why a directory is not a partition, or None if it is one."""
     if entry.is_symlink():
         return "symbolic links are not taken for partitions"

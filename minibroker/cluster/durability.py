@@ -91,10 +91,10 @@ class Durability:
                 except OSError as failure:
                     error = failure
                     error.filename = error.filename or file.path
-        self._note(error)
+        self._log_disk_state(error)
         return error is None
 
-    def _note(self, error: OSError | None) -> None:
+    def _log_disk_state(self, error: OSError | None) -> None:
         """Log once when the disk starts to fail, and once when it works again."""
         if error is not None and not self._has_failed:
             _logger.error(

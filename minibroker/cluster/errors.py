@@ -127,7 +127,7 @@ def warn_caller(warning: str) -> None:
 
 
 @contextmanager
-def collected_warnings() -> Generator[list[str]]:
+def collect_warnings() -> Generator[list[str]]:
     """Collect the warnings of `warn_caller` within the block, including those of coroutines run on another event loop.
 
     A client of the control plane cannot see warnings of the broker's process.
@@ -141,7 +141,7 @@ def collected_warnings() -> Generator[list[str]]:
 
 
 def are_warnings_collected() -> bool:
-    """Return whether the caller is inside `collected_warnings`."""
+    """Return whether the caller is inside `collect_warnings`."""
     return _COLLECTED.get() is not None
 
 

@@ -225,7 +225,7 @@ class FetchSessionCache:
         """Close all sessions."""
         self._sessions.clear()
 
-    def topics_deleted(self) -> None:
+    def forget_deleted_topics(self) -> None:
         """Release the partitions of deleted topics, since a session may never fetch again."""
         for session in self._sessions.values():
             for entry in session.partitions.values():
@@ -257,7 +257,7 @@ class FetchSessionCache:
                     requested[topic_key, partition.partition] = partition
             if request.session_epoch == FINAL_EPOCH or not self._make_room(len(requested), now_ms):
                 return FetchContext(requested)
-            session = FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
+            session = FetchSession(self._create_id(), now_ms, uses_ids=ids is not None)
         for topic in request.topics:
             session.add(topic, topic.partitions, ids)
         session.drop(request.forgotten_topics_data, ids)
@@ -313,7 +313,7 @@ class FetchSessionCache:
         self._end(smallest.id)
         return True
 
-    def _new_id(self) -> int:
+    def _create_id(self) -> int:
         """Return an unused id that cannot be guessed. `secrets` would load ten more modules at every start."""
         while True:
             session_id = int.from_bytes(os.urandom(8), "big") % _MAX_EPOCH + 1

@@ -43,7 +43,7 @@ def assign_replicas(
         racks: The racks of the nodes.
     """
     if racks:
-        nodes = _alternating(_by_rack(nodes, racks).values())
+        nodes = _interleave(_group_by_rack(nodes, racks).values())
     number = len(nodes)
     rack_count = len({racks.get(node) for node in nodes})
     shift = start + (first_partition - 1) // number if first_partition > 0 else start
@@ -67,13 +67,13 @@ def assign_replicas(
 
 def stripe_replicas(nodes: Sequence[int], partitions: int, factor: int, *, start: int, racks: Racks) -> list[Replicas]:
     """Place new partitions as KRaft's `StripedReplicaPlacer` does. Leaders rotate over racks, not over nodes."""
-    by_rack = _by_rack(nodes, racks)
+    by_rack = _group_by_rack(nodes, racks)
     names = list(by_rack)
     turns = Counter[str]()
     assigned: list[Replicas] = []
     for partition in range(start, start + partitions):
-        order = _rotated(names, partition)
-        replicas = _alternating([_rotated(by_rack[name], turns[name]) for name in order])[:factor]
+        order = _rotate(names, partition)
+        replicas = _interleave([_rotate(by_rack[name], turns[name]) for name in order])[:factor]
         turns.update({racks.get(node, "") for node in replicas})
         assigned.append(tuple(replicas))
     return assigned
@@ -84,18 +84,18 @@ def racks_of(partitions: Iterable[Replicas], racks: Racks) -> PartitionRacks:
     return tuple(tuple(sorted(racks[node_id] for node_id in replicas if node_id in racks)) for replicas in partitions)
 
 
-def _by_rack(nodes: Iterable[int], racks: Racks) -> dict[str, list[int]]:
+def _group_by_rack(nodes: Iterable[int], racks: Racks) -> dict[str, list[int]]:
     """Return the nodes of each rack, with racks and nodes in ascending order."""
     names = sorted({racks.get(node, "") for node in nodes})
     return {name: sorted(node for node in nodes if racks.get(node, "") == name) for name in names}
 
 
-def _rotated(items: Sequence[Item], by: int) -> list[Item]:
+def _rotate(items: Sequence[Item], by: int) -> list[Item]:
     by %= len(items)
     return [*items[by:], *items[:by]]
 
 
-def _alternating(groups: Iterable[Sequence[int]]) -> list[int]:
+def _interleave(groups: Iterable[Sequence[int]]) -> list[int]:
     """Return the first node of each group, then the second one of each, and so on."""
     groups = tuple(groups)
     return [group[turn] for turn in range(max(map(len, groups))) for group in groups if turn < len(group)]

@@ -19,7 +19,14 @@ from itertools import chain
 from typing import Any, Final
 
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.directories import find_markers, find_orphans, mark, marker_path, purge_logged, remove_leftovers
+from minibroker.cluster.directories import (
+    find_markers,
+    find_orphans,
+    mark,
+    marker_path,
+    purge_and_log_errors,
+    remove_leftovers,
+)
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import append_policy, keeps_batches, log_config
 from minibroker.cluster.metadata_file import MetadataFile
@@ -284,7 +291,7 @@ class Topics:
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), partition.directory) from None
 
     def delete(self, topic: Topic) -> list[str]:
-        """Delete a topic, and return the directories to remove (`purge_logged`), on any thread.
+        """Delete a topic, and return the directories to remove (`purge_and_log_errors`), on any thread.
 
         Raises:
             OSError: A directory cannot be renamed. The topic has not changed.
@@ -336,7 +343,7 @@ class Topics:
             # disk.
             self._markers += [mark(self.data_dir, topic.name, topic.id, directories) for topic, directories in gone]
             kept_markers = frozenset(self._markers)
-            purge_logged({directory for _, directories in gone for directory in directories} - kept_markers)
+            purge_and_log_errors({directory for _, directories in gone for directory in directories} - kept_markers)
             for marker in self._markers:
                 with contextlib.suppress(OSError):
                     purge_contents(marker)
@@ -441,7 +448,7 @@ class Topics:
         except Exception:
             # A running broker can continue without seeds, but not with half of them.
             for topic in [topic for topic in self if topic.notes]:
-                purge_logged(self.delete(topic))
+                purge_and_log_errors(self.delete(topic))
             raise
         finally:
             self._is_seeding = False
@@ -468,7 +475,7 @@ class Topics:
         self._write(self._file, chain(self._by_name.values(), also), sync=sync)
         if self._markers:
             markers, self._markers = self._markers, []
-            purge_logged(markers)
+            purge_and_log_errors(markers)
 
     def _write(self, file: MetadataFile, topics: Iterable[Topic], *, sync: bool = False) -> None:
         # The encoded lines of unchanged topics are cached. Adding a topic to 10,000 others must not encode all of them.

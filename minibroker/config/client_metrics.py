@@ -87,10 +87,10 @@ def _parse(name: str, text: str) -> ConfigValue:
 def _pattern(text: str) -> tuple[str, RegularExpression]:
     name, _, pattern = text.partition("=")
     name, pattern = name.strip(), pattern.strip()
-    refused = ConfigError(f"Illegal client matching pattern: {text}")
+    pattern_error = ConfigError(f"Illegal client matching pattern: {text}")
     if name not in MATCHED or not pattern or "=" in pattern:
-        raise refused
+        raise pattern_error
     try:
         return name, RegularExpression(pattern)
     except RegularExpressionError:
-        raise refused from None
+        raise pattern_error from None

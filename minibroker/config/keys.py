@@ -8,7 +8,7 @@ import re
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from minibroker_protocol.java_text import fold, parse_double, parse_integer, trim
+from minibroker_protocol.java_text import fold_case, parse_double, parse_integer, trim
 
 ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 
@@ -398,7 +398,7 @@ def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
     """
     trimmed = trim(text)
     if kind is ConfigType.BOOLEAN:
-        folded = fold(trimmed)
+        folded = fold_case(trimmed)
         if folded not in {"true", "false"}:
             raise refused(name, text, "Expected value to be either true or false")
         return folded == "true"

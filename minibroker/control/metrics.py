@@ -24,7 +24,7 @@ from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.share_partitions.manager import Histogram
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.groups import group_lag
-from minibroker.operations.waiting import in_slices
+from minibroker.operations.waiting import run_in_slices
 from minibroker.server.inspection.recording import journal_of
 from minibroker.server.node_listener import NodeListener
 from minibroker.server.services import Services
@@ -147,7 +147,7 @@ async def collect_metrics(broker: AsyncOperations) -> Scrape:
     _count_brokers(services, scrape)
     _measure_logs(services, scrape)
     _count_shares(services, scrape)
-    await in_slices(services, _count_groups(services, scrape))
+    await run_in_slices(services, _count_groups(services, scrape))
     for fault in await broker.faults.list():
         scrape.numbers[_FAULTS][fault.api or "*", fault.action or "delay"] += fault.fired
     journal = journal_of(services)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from minibroker.cluster.errors import are_warnings_collected, collected_warnings
+from minibroker.cluster.errors import are_warnings_collected, collect_warnings
 from minibroker.control.errors import UnavailableError
 from minibroker.operations.asynchronous import AsyncOperations
 
@@ -38,7 +38,7 @@ class Remote:
         if self._stopped:
             raise UnavailableError
         if not are_warnings_collected():
-            with collected_warnings():  # Uncollected warnings would point to a line in asyncio.
+            with collect_warnings():  # Uncollected warnings would point to a line in asyncio.
                 return await self(work)
         running = run()
         try:

@@ -101,10 +101,10 @@ def timeline_order(named: Mapping[str, T]) -> list[T]:
         slots *= 2
     shift = 65 - slots.bit_length()
 
-    def slot(name: str) -> int:
+    def scramble_hash(name: str) -> int:
         value = java_hash(name)
         return (value - 2 * (value & _INT_SIGN)) * _FIBONACCI & _LONG
 
     # The newest entry of a slot comes first. A reversed sort keeps the order of equal keys.
-    ordered = sorted(named, key=lambda name: slot(name) >> shift, reverse=True)
+    ordered = sorted(named, key=lambda name: scramble_hash(name) >> shift, reverse=True)
     return [named[name] for name in reversed(ordered)]

@@ -121,7 +121,7 @@ class _Partition:
             pending.records = [
                 (subject, logged)
                 for subject, logged in pending.records
-                if logged.offset > self._offset_of(subject, logged.record.key)
+                if logged.offset > self._find_latest_offset(subject, logged.record.key)
             ]
         self.states = {
             subject: live
@@ -149,7 +149,7 @@ class _Partition:
                 pending = self.pending.setdefault(header.producer_id, _PendingOffsets())
                 pending.epoch = header.producer_epoch
         for record in batch:
-            subject = self._subject_of(record.key)
+            subject = self._find_owner(record.key)
             if subject is not None:
                 logged = _LoggedRecord(
                     NewRecord(record.key, record.value, record.timestamp), record.offset, self._time(record)
@@ -172,18 +172,18 @@ class _Partition:
         if key not in state or state[key].offset < written.offset:
             state[key] = written
 
-    def _offset_of(self, subject: _StateOwner, key: bytes | None) -> int:
+    def _find_latest_offset(self, subject: _StateOwner, key: bytes | None) -> int:
         """Return the offset of the latest committed record with a key, or -1."""
         logged = self._states.get(subject, {}).get(key)
         return -1 if logged is None else logged.offset
 
-    def _subject_of(self, key: bytes | None) -> _StateOwner | None:
+    def _find_owner(self, key: bytes | None) -> _StateOwner | None:
         """Return the owner of a record, or None if its state is not wanted."""
         if key is None:
             return None
         if key not in self._subjects:
             subject = _parse_key(self._topic, key)
-            is_chosen = subject is not None and self._is_wanted(_hashed_text(self._topic, subject))
+            is_chosen = subject is not None and self._is_wanted(_text_to_hash(self._topic, subject))
             self._subjects[key] = subject if is_chosen else None
         return self._subjects[key]
 
@@ -252,14 +252,14 @@ class _Move:
                 self._log.append(index, [NewRecord(key, None, NO_TIMESTAMP) for key in deleted])
 
     def _target(self, subject: _StateOwner) -> int:
-        return self._log.partition_of(_hashed_text(self._log.name, subject))
+        return self._log.partition_of(_text_to_hash(self._log.name, subject))
 
     def _choose_states(self) -> None:
         """Compare the states in both partitions, and collect the records to write to each."""
         texts: dict[int, set[str]] = {}
         for partition in self._moving.values():
             for subject in partition.states:
-                text = _hashed_text(self._log.name, subject)
+                text = _text_to_hash(self._log.name, subject)
                 texts.setdefault(self._log.partition_of(text), set()).add(text)
         targets = {index: _read(self._log, index, chosen.__contains__) for index, chosen in texts.items()}
         for index, partition in self._moving.items():
@@ -269,7 +269,7 @@ class _Move:
                     self._choose(index, subject, state, target.states.get(subject, {}))
 
     def _choose(self, index: int, subject: _StateOwner, state: _State, kafka_state: _State) -> None:
-        newest, newest_of_kafka = _newest(state), _newest(kafka_state)
+        newest, newest_of_kafka = _find_newest_time(state), _find_newest_time(kafka_state)
         winner, loser = (state, kafka_state) if newest > newest_of_kafka else (kafka_state, state)
         if self._log.name == TRANSACTION_STATE:
             self._end_superseded(_transaction(subject, loser), _transaction(subject, winner))
@@ -390,14 +390,14 @@ def _parse_key(topic: str, key: bytes) -> _StateOwner | None:
     return subject if is_offset or topic == SHARE_GROUP_STATE else subject._replace(rest=b"")
 
 
-def _hashed_text(topic: str, subject: _StateOwner) -> str:
+def _text_to_hash(topic: str, subject: _StateOwner) -> str:
     """Return the text whose hash chooses the partition."""
     if topic != SHARE_GROUP_STATE:
         return subject.name
     return SharePartitionKey(subject.name, *_SHARE_PARTITION.unpack(subject.rest)).text
 
 
-def _newest(state: _State) -> int:
+def _find_newest_time(state: _State) -> int:
     return max((logged.time_ms for logged in state.values()), default=NO_TIMESTAMP)
 
 

@@ -83,7 +83,7 @@ class PartitionLoader(Generic[R]):
     """
 
     _is_loaded_in_steps: ClassVar[bool] = False
-    """Whether requests run the steps of `awaited` first, instead of replaying in a single step."""
+    """Whether requests run the steps of `wait_until_loaded` first, instead of replaying in a single step."""
     _known_keys: Container[str] = ()
     """Keys whose partitions are known to be loaded."""
 
@@ -144,7 +144,7 @@ class PartitionLoader(Generic[R]):
         loading = self._loading.get(partition)
         return None if loading is None else loading.replay
 
-    def readiness(self, key: str, node: Node | None = None) -> ErrorCode:
+    def check_readiness(self, key: str, node: Node | None = None) -> ErrorCode:
         """Return NONE if requests for a key can be served, and start to load its partition if necessary.
 
         Args:
@@ -177,11 +177,11 @@ class PartitionLoader(Generic[R]):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE if partition in self._loaded else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    def awaited(self, key: str, node: Node | None) -> Iterator[None]:
+    def wait_until_loaded(self, key: str, node: Node | None) -> Iterator[None]:
         """Yield until the partition of a group or transactional id is loaded, for a request that can wait.
 
         All waiting requests share the steps of one replay. Yields nothing if the partition is too large to wait for, or
-        if there is nothing to load. `readiness` returns which case it is.
+        if there is nothing to load. `check_readiness` returns which case it is.
         """
         if self.log.coordinator_error(key, node):
             return

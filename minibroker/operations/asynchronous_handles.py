@@ -105,7 +105,7 @@ class AsyncConsumerGroup(_Handle):
         await work.groups.wait_for_group(self._services, self.group_id)
         if work.groups.find_group(self._services, self.group_id) is None:
             warn_caller(work.groups.missing_group(self._services, self.group_id))
-        return await waiting.in_slices(self._services, work.groups.group_lag(self._services, self.group_id))
+        return await waiting.run_in_slices(self._services, work.groups.group_lag(self._services, self.group_id))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
         """Return a share group's partitions with their records in flight: offsets, states, delivery counts and members.

@@ -14,7 +14,7 @@ from minibroker.operations.groups import (
 from minibroker.operations.records import record_slices
 from minibroker.operations.share_groups import SharePartitionDescription, describe_loaded_partitions, state_logs
 from minibroker.operations.waiting import eventually
-from minibroker.operations.wording import counted, missing
+from minibroker.operations.wording import format_count, missing
 from minibroker.server.services import Services
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
@@ -92,7 +92,7 @@ class _Progress:
         key = partition.topic.name, partition.index
         if key not in self.committed:
             return None
-        return list(self._shared[key].unread(end))
+        return list(self._shared[key].iterate_unread(end))
 
     def _load_offsets(self) -> None:
         group = find_group(self._services, self._group_id)
@@ -139,7 +139,7 @@ class _Progress:
         """Return a message about the group's current state, for a timeout."""
         read = "everything" if self._topic is None else f"everything in {self._topic!r}"
         description = describe_group(self._services, self._group_id)
-        state = f"{description.state}, {counted(len(description.members), 'member')}"
+        state = f"{description.state}, {format_count(len(description.members), 'member')}"
         lines = [f"group {self._group_id!r} had not read {read} within {timeout:g} s: {state}"]
         if find_group(self._services, self._group_id) is None:
             lines.append(f"  {missing_group(self._services, self._group_id)}")

@@ -16,8 +16,8 @@ from minibroker.cluster.topics import Topic
 from minibroker.config.names import misspelling
 from minibroker.operations.matching import RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
-from minibroker.operations.waiting import check_not_negative, eventually, in_slices
-from minibroker.operations.wording import counted
+from minibroker.operations.waiting import check_not_negative, eventually, run_in_slices
+from minibroker.operations.wording import format_count
 from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.services import Services
 from minibroker_storage.log import Log
@@ -82,22 +82,22 @@ async def wait_for_records(
         WaitTimeoutError: the message shows the records that the topic has.
     """
     check_not_negative("count", count, hint=f"; expect({topic!r}, {count!r}) waits for a record like this")
-    watched = _MatchingRecords(services, topic, matching)
+    matching_records = _MatchingRecords(services, topic, matching)
 
     async def check() -> list[ConsumerRecord] | None:
-        await watched.check()
-        return watched.found if len(watched.found) >= count else None
+        await matching_records.check()
+        return matching_records.found if len(matching_records.found) >= count else None
 
     def describe_failure() -> str:
-        there = f"expected {counted(count, 'record')} in {topic!r} within {timeout:g} s"
+        there = f"expected {format_count(count, 'record')} in {topic!r} within {timeout:g} s"
         if services.core.topics.get(topic) is None:
             return f"{there}; {missing_topic(services, topic)}"
         if isinstance(matching, RecordMatcher):
-            return f"{there}, {len(watched.found)} match\n{explain(matching, watched.seen)}"
-        found = f"{len(watched.found)} match, of" if matching is not None else "found"
-        return "\n".join([f"{there}; {found} {len(watched.seen)}", *_describe_records(watched.seen)])
+            return f"{there}, {len(matching_records.found)} match\n{explain(matching, matching_records.seen)}"
+        found = f"{len(matching_records.found)} match, of" if matching is not None else "found"
+        return "\n".join([f"{there}; {found} {len(matching_records.seen)}", *_describe_records(matching_records.seen)])
 
-    return await eventually(check, describe_failure, timeout, watched.logs)
+    return await eventually(check, describe_failure, timeout, matching_records.logs)
 
 
 async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
@@ -109,20 +109,20 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
         UnexpectedRecordError: the message shows the matching records.
     """
     check_not_negative("within", within, " s")
-    watched = _MatchingRecords(services, topic, matcher)
+    matching_records = _MatchingRecords(services, topic, matcher)
 
     async def check() -> list[ConsumerRecord] | None:
-        await watched.check()
-        return watched.found or None
+        await matching_records.check()
+        return matching_records.found or None
 
     try:
-        records = await eventually(check, str, within, watched.logs)
+        records = await eventually(check, str, within, matching_records.logs)
     except WaitTimeoutError:
         _warn_of_misspelling(services, topic)
         return
     expectation = "record" if matcher == RecordMatcher() else str(matcher)
     lines = [
-        f"expected no {expectation} in {topic!r}, found {counted(len(records), 'record')}",
+        f"expected no {expectation} in {topic!r}, found {format_count(len(records), 'record')}",
         *_describe_records(records),
     ]
     raise UnexpectedRecordError("\n".join(lines))
@@ -158,14 +158,14 @@ async def wait_for_requests(
     check_not_negative("count", count, hint=f"; wait_for_requests(api={count!r}) waits for requests of an API")
 
     async def check() -> list[Entry] | None:
-        found = await in_slices(services, journal.find(**filters))
-        return found if len(found) >= count else None
+        requests = await run_in_slices(services, journal.find(**filters))
+        return requests if len(requests) >= count else None
 
     def describe_failure() -> str:
         asked = ", ".join(f"{name}={value!r}" for name, value in filters.items() if value is not None) or "any"
         came = ", ".join(f"{name} {number}x" for name, number in Counter(entry.api for entry in journal).most_common())
         fitting = len(journal.entries(**filters))
-        expected = f"expected {counted(count, 'request')} ({asked}) within {timeout:g} s"
+        expected = f"expected {format_count(count, 'request')} ({asked}) within {timeout:g} s"
         return f"{expected}, {fitting} came; all: {came or 'none'}"
 
     return await eventually(check, describe_failure, timeout)

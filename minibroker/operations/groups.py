@@ -21,7 +21,7 @@ from minibroker.coordinators.groups.streams.group import (
 from minibroker.operations.options import DEFAULT_TIMEOUT
 from minibroker.operations.share_groups import describe_loaded_partitions, wait_for_states
 from minibroker.operations.waiting import until
-from minibroker.operations.wording import counted, missing
+from minibroker.operations.wording import format_count, missing
 from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
@@ -249,21 +249,22 @@ async def wait_until_stable(
         if group is None or len(group.members) != expected:
             return None
         settled = group.state in STABLE_STATES if expected else group.is_empty
-        found = describe_group(services, group_id)
-        return found if settled and not find_unassigned(services, group, found) else None
+        description = describe_group(services, group_id)
+        return description if settled and not find_unassigned(services, group, description) else None
 
     def describe() -> str:
-        found = describe_group(services, group_id)
-        expected = "members" if members is None else counted(members, "member")
-        stands = f"{found.state}, generation {found.generation}, {counted(len(found.members), 'member')}"
+        description = describe_group(services, group_id)
+        expected = "members" if members is None else format_count(members, "member")
+        count = format_count(len(description.members), "member")
+        stands = f"{description.state}, generation {description.generation}, {count}"
         lines = [f"group {group_id!r} was not stable with {expected} within {timeout:g} s: {stands}"]
         group = find_group(services, group_id)
         if group is None:
             lines.append(f"  {missing_group(services, group_id)}")
-        unassigned = sorted(find_unassigned(services, group, found)) if group is not None else []
-        if found.is_stable and unassigned:
+        unassigned = sorted(find_unassigned(services, group, description)) if group is not None else []
+        if description.is_stable and unassigned:
             lines.append(f"  no member has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")
-        for member in found.members:
+        for member in description.members:
             has = "waits" if member.partitions is None else ", ".join(f"{t}-{i}" for t, i in member.partitions) or "-"
             lines.append(f"  {member.client_id} ({member.member_id}): {has}")
         return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from minibroker.config.documents import parse_json
 from minibroker.operations.records import ConsumerRecord
-from minibroker.operations.wording import counted
+from minibroker.operations.wording import format_count
 
 ANY: Final = ...
 """Matches anything."""
@@ -92,7 +92,7 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
     """
     judged = sorted(((expected.mismatches(record), record) for record in records), key=lambda pair: len(pair[0]))
     lines = [_shorten(f"expected {expected}", 5 * _SHOWN_BYTES)]
-    lines.append(f"found {counted(len(judged), 'record')}" + (", the nearest first:" if judged else ""))
+    lines.append(f"found {format_count(len(judged), 'record')}" + (", the nearest first:" if judged else ""))
     for mismatches, record in judged[:_SHOWN]:
         lines.append(f"  {describe(record)}")
         lines += [f"    {mismatch}" for mismatch in mismatches[:_SHOWN]]

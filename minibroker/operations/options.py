@@ -152,7 +152,7 @@ class _Default:
 _DEFAULT: Final = _Default()
 
 
-def by_name(init: Callable[Concatenate[Instance, P], None]) -> Callable[Concatenate[Instance, P], None]:
+def accept_options_by_name(init: Callable[Concatenate[Instance, P], None]) -> Callable[Concatenate[Instance, P], None]:
     """Return an `__init__` that accepts only `BrokerOptions`, with a signature that lists them.
 
     It raises TypeError for an unknown option, with the one that was probably meant.

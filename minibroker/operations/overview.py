@@ -1,7 +1,7 @@
 """A short report of a broker's content and newest requests, for a failed test."""
 
 from minibroker.clock import SystemClock
-from minibroker.operations.wording import counted, span
+from minibroker.operations.wording import format_count, format_duration
 from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.inspection.recording import journal_of
 from minibroker.server.inspection.request_lines import line_of
@@ -17,7 +17,7 @@ async def overview(services: Services, requests: int) -> str:
         ends = {index: (log.log_start_offset, log.high_watermark) for index, log in logs.items()}
         filled = ", ".join(f"{index}: {start}..{end}" for index, (start, end) in ends.items() if end)
         if not topic.is_internal:
-            size = counted(len(ends), "partition")
+            size = format_count(len(ends), "partition")
             meant = services.misspelt_topics.get(topic.name)
             hint = f"; created for a client, did you mean {meant!r}?" if meant else ""
             lines.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}{hint}")
@@ -25,9 +25,11 @@ async def overview(services: Services, requests: int) -> str:
         lines = ["topics: none"]
     groups = sorted(services.groups.store.groups(), key=lambda group: group.group_id)
     lines += ["groups:" if groups else "groups: none"]
-    lines += [f"  {group.group_id}: {group.state.value}, {counted(len(group.members), 'member')}" for group in groups]
+    lines += [
+        f"  {group.group_id}: {group.state.value}, {format_count(len(group.members), 'member')}" for group in groups
+    ]
     if isinstance(services.core.clock, SystemClock) and services.core.clock.ahead_ms:
-        lines.append(f"clock: {span(services.core.clock.ahead_ms / 1000)} ahead of the machine's")
+        lines.append(f"clock: {format_duration(services.core.clock.ahead_ms / 1000)} ahead of the machine's")
     lines += [f"hint: {hint}" for hint in services.core.advice.security_hints()]
     journal = journal_of(services)
     if journal is not None:

@@ -269,7 +269,7 @@ def headers_of(headers: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> list[t
     return [(name, payload_of(value, f"header {name!r}")) for name, value in pairs]
 
 
-def shown(data: bytes | None, form: Form) -> Any:
+def convert_to_json(data: bytes | None, form: Form) -> Any:
     """Return bytes of a record as a JSON value."""
     if data is None:
         return None

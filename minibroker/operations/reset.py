@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator
 from functools import partial
 
 from minibroker.cluster.core import Core
-from minibroker.cluster.directories import purge_logged
+from minibroker.cluster.directories import purge_and_log_errors
 from minibroker.cluster.errors import ConflictError
 from minibroker.cluster.topics import Topic
 from minibroker.server.inspection.recording import journal_of
@@ -34,7 +34,7 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     gone = [topic for topic in core.topics if topic.is_internal or not keep_topics]
     ends = {topic: _end_offsets(topic) for topic in core.topics if topic not in gone}
     try:
-        with staging(core) as new:
+        with create_staging_directory(core) as new:
             core.features.raise_epoch(core.metadata.write_first(new))
             core.topics.note({topic: {"begins_at": offsets} for topic, offsets in ends.items() if any(offsets)})
             core.topics.write_into(new, ends)
@@ -89,7 +89,7 @@ _STATE_FILES = (*METADATA_FILES, *(name + BACKUP_SUFFIX for name in METADATA_FIL
 
 
 @contextlib.contextmanager
-def staging(core: Core) -> Generator[str]:
+def create_staging_directory(core: Core) -> Generator[str]:
     """Create a directory in which the `with` block builds a new state to pass to `replace`.
 
     The block writes the files of a data directory, but none that belong to the running broker's process. The
@@ -104,7 +104,7 @@ def staging(core: Core) -> Generator[str]:
         yield f"{path}/{NEW}"
     finally:
         if os.path.isdir(path):
-            purge_logged([path])
+            purge_and_log_errors([path])
 
 
 def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
@@ -142,7 +142,7 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
         core.topics.replaced(gone, f"{data_dir}/{UNFINISHED}")
     core.metadata.load()
     # The directory holds everything that was set aside. Removing it is slow, so it happens in the background.
-    core.background(partial(purge_logged, leftovers))
+    core.background(partial(purge_and_log_errors, leftovers))
 
 
 def sync_tree(directory: str) -> None:

@@ -71,7 +71,7 @@ class SharePartitionDescription:
             for offset in range(records.first_offset, records.last_offset + 1)
         }
 
-    def unread(self, end: int) -> Iterator[tuple[int, int]]:
+    def iterate_unread(self, end: int) -> Iterator[tuple[int, int]]:
         """Yield the unfinished offsets before `end` as half-open ranges (first offset, last offset + 1)."""
         start = end if self.start_offset is None else self.start_offset
         for records in self.in_flight:

@@ -21,13 +21,13 @@ from typing import Any, Final, Self, TypeAlias
 from minibroker.cluster import temporary
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.core import Core
-from minibroker.cluster.directories import find_markers, purge_logged
+from minibroker.cluster.directories import find_markers, purge_and_log_errors
 from minibroker.cluster.dynamic_configs import DynamicConfigs
 from minibroker.cluster.errors import ConflictError, NotFoundError, OperationError, is_the_callers
 from minibroker.cluster.features import Features
 from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker.cluster.topics import Topics
-from minibroker.operations.reset import METADATA_FILES, replace, reset_clients, staging, sync_tree
+from minibroker.operations.reset import METADATA_FILES, create_staging_directory, replace, reset_clients, sync_tree
 from minibroker.server.services import Services
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import (
@@ -113,7 +113,7 @@ async def take_snapshot(
             sizes = _link_files(core, links)
             snapshot: Snapshot = await aside(partial(_copy_links, links, sizes, directory))
         finally:
-            core.background(partial(purge_logged, [links]))
+            core.background(partial(purge_and_log_errors, [links]))
         return snapshot
 
 
@@ -192,7 +192,7 @@ async def restore_snapshot(
     source = snapshot.directory if isinstance(snapshot, Snapshot) else os.fspath(snapshot)
     async with services.copying:
         mark = _check_source(core, source)
-        with staging(core) as new:
+        with create_staging_directory(core) as new:
             with _lock(source):
                 await aside(partial(_copy_snapshot, source, new, mark, sync=core.durability.is_needed))
             core.writes.commit()

@@ -19,7 +19,7 @@ from minibroker.cluster.errors import (
 )
 from minibroker.cluster.partition import Partition
 from minibroker.operations.records import topic_of
-from minibroker.operations.wording import span
+from minibroker.operations.wording import format_duration
 from minibroker.server.services import Services
 
 _logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def advance_clock(services: Services, by: float | timedelta) -> None:
     line = None if are_warnings_collected() else callers_line()
     services.core.logs.on_retained = partial(_warn_of_retention, services, line)
     services.core.clock.advance(seconds * 1000)
-    _logger.info("the clock was moved on by %s", span(seconds))
+    _logger.info("the clock was moved on by %s", format_duration(seconds))
 
 
 def _warn_of_retention(services: Services, line: tuple[str, int] | None, partition: Partition) -> None:

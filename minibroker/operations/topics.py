@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from minibroker.cluster.directories import purge_logged
+from minibroker.cluster.directories import purge_and_log_errors
 from minibroker.cluster.errors import ConflictError, OperationError, is_the_callers
 from minibroker.cluster.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker.cluster.topics import Topic
@@ -106,7 +106,7 @@ def delete_topic(services: Services, name: str) -> None:
     """
     topic = topic_of(services, name)
     services.core.writes.commit()
-    services.core.background(partial(purge_logged, services.core.topics.delete(topic)))
+    services.core.background(partial(purge_and_log_errors, services.core.topics.delete(topic)))
     services.core.hooks.topics_deleted([name])
 
 

@@ -66,10 +66,10 @@ def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") 
 async def until(look: Callable[[], T | None], describe: Callable[[], str], timeout: float) -> T:  # noqa: ASYNC109 - part of what is asked
     """Like eventually(), for a function that is not a coroutine."""
 
-    async def looked() -> T | None:
+    async def look_once() -> T | None:
         return look()
 
-    return await eventually(looked, describe, timeout)
+    return await eventually(look_once, describe, timeout)
 
 
 async def eventually(
@@ -112,7 +112,7 @@ async def eventually(
     return result
 
 
-async def in_slices(services: Services, steps: Steps[T]) -> T:
+async def run_in_slices(services: Services, steps: Steps[T]) -> T:
     """Run steps for some milliseconds per turn of the event loop, and return their result or raise their error."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 

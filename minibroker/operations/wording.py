@@ -26,12 +26,12 @@ _MAX_NAMES = 10
 _MAX_SPAN_S = timedelta.max.days * 86_400
 
 
-def counted(number: int, noun: str, nouns: str = "") -> str:
+def format_count(number: int, noun: str, nouns: str = "") -> str:
     """Format a number of things, such as `1 record` or `2 records`. `nouns` is an irregular plural."""
     return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration, such as `8:20:00` or `83 days, 8:00:00`."""
     return str(timedelta(seconds=round(min(seconds, _MAX_SPAN_S), 3)))
 

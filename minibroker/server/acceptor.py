@@ -118,7 +118,7 @@ class Acceptor:
             accepted.setblocking(False)
             wait_ms = self._quotas.pace_ms(self._listener)
             if wait_ms or not self._quotas.has_room(self._listener):
-                self._hold(accepted, wait_ms)
+                self._pause_for(accepted, wait_ms)
             else:
                 self._admit(accepted)
 
@@ -135,7 +135,7 @@ class Acceptor:
         if listening in self.sockets and self._held is None:
             self.loop.add_reader(listening, self._accept, listening)
 
-    def _hold(self, accepted: socket.socket, wait_ms: int) -> None:
+    def _pause_for(self, accepted: socket.socket, wait_ms: int) -> None:
         self.stop()
         self._held = accepted
         self._held_until_ms = self._clock.monotonic_ms() + wait_ms
@@ -168,7 +168,7 @@ class Acceptor:
             task = self.loop.create_task(self._enter(accepted, permit))
             permit.abort = task.cancel
             self.entering.add(task)
-            task.add_done_callback(partial(self._entered, accepted, permit))
+            task.add_done_callback(partial(self._finish_entering, accepted, permit))
         else:
             self._refuse(accepted, permit)
 
@@ -197,7 +197,7 @@ class Acceptor:
         """Connect a connection to its socket."""
         await self.loop.connect_accepted_socket(lambda: connection, accepted)
 
-    def _entered(self, accepted: socket.socket, permit: ConnectionPermit, task: asyncio.Task[None]) -> None:
+    def _finish_entering(self, accepted: socket.socket, permit: ConnectionPermit, task: asyncio.Task[None]) -> None:
         self.entering.discard(task)
         if accepted in self._not_started:  # The task was canceled before it began.
             self._not_started.discard(accepted)

@@ -15,7 +15,7 @@ from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.cluster.advice import SECURITY, about_first_bytes, about_unauthenticated
+from minibroker.cluster.advice import SECURITY, explain_first_bytes, explain_missing_login
 from minibroker.cluster.node import Node
 from minibroker.cluster.routing.outcomes import NO_ANSWER, Answer, FrameHandler, Outcome, Waiting
 from minibroker.cluster.routing.routes import UnservedRequestError
@@ -29,7 +29,7 @@ from minibroker.server.requests.dispatch import (
     must_send_earlier_first,
 )
 from minibroker.server.requests.request_path import compose
-from minibroker.server.requests.session import Session, address_in_kafka
+from minibroker.server.requests.session import Session, format_kafka_address
 from minibroker.server.services import Services
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
@@ -166,10 +166,10 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Set up the session of a new connection."""
         self._transport = cast("asyncio.Transport", transport)
-        self._outbox = Outbox(self._transport, self._note_activity, self._on_drained)
+        self._outbox = Outbox(self._transport, self._record_activity, self._on_drained)
         permit = self._permit
         permit.abort, permit.unsent = self.abort, self._transport.get_write_buffer_size
-        self._note_activity()
+        self._record_activity()
         security = self._security
         is_tls = security is not None and security.tls is not None
         self._transport.set_write_buffer_limits(high=_TLS_WRITE_HIGH_WATER if is_tls else _WRITE_HIGH_WATER)
@@ -179,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
             self._services,
             self.node,
             advertised=self.node.endpoints[self._listener].advertised or dialed,
-            client_host=address_in_kafka(peer),
+            client_host=format_kafka_address(peer),
             listener=self._listener,
         )
         self._session.keep = self._reader.keep
@@ -211,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
         descriptor: int = self._transport.get_extra_info("socket").fileno()
         return descriptor
 
-    def _note_activity(self) -> None:
+    def _record_activity(self) -> None:
         """Record that bytes have arrived or left."""
         self._permit.active_ms = self._now_ms()
 
@@ -353,7 +353,7 @@ class Connection(asyncio.BufferedProtocol):
         reader.settle(paused=parked is not None and not reader.awaits_small_frame)
         if parked is not None and reader.pending:
             hasten(parked, reader, self._session)
-        self._regulate()
+        self._pause_or_resume_reading()
 
     def _yield_turn(self) -> None:
         self._state = State.YIELDED
@@ -405,9 +405,9 @@ class Connection(asyncio.BufferedProtocol):
     def _advise(self, error: Exception) -> bool:
         """Log advice about bytes that are not a request, or a request before the login. Return whether there is any."""
         session = self._session
-        advice = about_first_bytes(self._reader.peek(4), session.listener)
+        advice = explain_first_bytes(self._reader.peek(4), session.listener)
         if advice is None and session.authentication is not None and session.authentication.is_early(error):
-            advice = about_unauthenticated(session.listener, session.protocol)
+            advice = explain_missing_login(session.listener, session.protocol)
         if advice is not None:
             self._services.core.advice.advise(SECURITY, advice, advice)
         return advice is not None
@@ -418,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
         self._state = State.CLOSING
         # `_on_drained` closes it after sending everything. If the client does not read, the idle timeout closes it.
         if self._outbox.is_blocked:
-            self._regulate()
+            self._pause_or_resume_reading()
         else:
             self.close()
 
@@ -458,7 +458,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _conclude(self, answers: Sequence[Answer]) -> None:
         """Send the response of a delayed request. Then serve the requests after it, unless the client is muted."""
-        self._note_activity()
+        self._record_activity()
         if answers and not self._answer(answers):
             return
         if self._session.muted_ms:
@@ -466,7 +466,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._reader.pending:
             self._yield_turn()  # The last slice may have been long.
             return
-        self._regulate()
+        self._pause_or_resume_reading()
 
     def _mute(self) -> None:
         """Mute a client that is over a quota."""
@@ -481,7 +481,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._reader.pending:
                 self._serve()
             else:
-                self._regulate()
+                self._pause_or_resume_reading()
 
     def _on_drained(self) -> None:
         """Continue after all responses were sent."""
@@ -490,9 +490,9 @@ class Connection(asyncio.BufferedProtocol):
         elif self._state is _READY and self._reader.pending:
             self._serve()
         else:
-            self._regulate()
+            self._pause_or_resume_reading()
 
-    def _regulate(self) -> None:
+    def _pause_or_resume_reading(self) -> None:
         """Pause reading if requests wait for a delayed one, or responses wait for the client. Otherwise read."""
         # A delayed request without bytes after it does not stop reading, which is how a closed connection is noticed.
         # An incomplete request is read to its end, because it may end the delay.

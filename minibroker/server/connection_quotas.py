@@ -18,10 +18,10 @@ from minibroker.cluster.advice import (
     CONNECTIONS,
     FAST_ADDRESSES,
     FULL_ADDRESSES,
-    about_address_rate,
-    about_connection_rate,
-    about_full_address,
-    about_full_broker,
+    explain_address_rate,
+    explain_connection_rate,
+    explain_full_address,
+    explain_full_broker,
 )
 from minibroker.config import BrokerConfig
 from minibroker.config.broker import read_overrides
@@ -83,7 +83,7 @@ class ConnectionLimits:
         """Add the override of a host that was resolved. Unknown hosts have no override."""
         self._overrides.update(dict.fromkeys(addresses, limit))
 
-    def most_of_address(self, address: str) -> int:
+    def max_connections_of(self, address: str) -> int:
         """Return the maximum of open connections from an IP address."""
         return self._overrides.get(address, self._of_address)
 
@@ -184,15 +184,15 @@ class ConnectionPermit:
         self.listener = listener
         self.address = address
         self.active_ms = now_ms
-        self.abort: Callable[[], object] = _nothing
-        self.unsent: Callable[[], int] = _none
+        self.abort: Callable[[], object] = _do_nothing
+        self.unsent: Callable[[], int] = _return_zero
         self.seen_unsent = 0
 
     def release(self) -> None:
         """Release the permit of a closed connection. Repeated calls have no effect."""
         quotas, self._quotas = self._quotas, None
         if quotas is not None:
-            self.abort, self.unsent = _nothing, _none  # This breaks the reference cycle with the connection.
+            self.abort, self.unsent = _do_nothing, _return_zero  # This breaks the reference cycle with the connection.
             quotas.leave(self)
 
     def close(self) -> None:
@@ -278,7 +278,7 @@ class ConnectionQuotas:
                 waits.append(rate.throttle_ms(limit, now_ms))
         wait_ms = min(max(waits), self._longest_ms)
         if wait_ms:
-            advice = about_connection_rate(limits.rate, limits.rate_of[listener], listener)
+            advice = explain_connection_rate(limits.rate, limits.rate_of[listener], listener)
             self._services.core.advice.advise(CONNECTIONS, advice, advice)
         return wait_ms
 
@@ -300,7 +300,7 @@ class ConnectionQuotas:
             full, limit = "The broker", limits.most
         else:
             return True
-        advice = about_full_broker(full, limit)
+        advice = explain_full_broker(full, limit)
         self._services.core.advice.advise(CONNECTIONS, advice, advice)
         return False
 
@@ -309,10 +309,10 @@ class ConnectionQuotas:
         wait_ms = self._address_delay_ms(listener, address)
         if wait_ms:
             return Refused(wait_ms)
-        count, limit = self._of_address.get(address, 0), self._limits.most_of_address(address)
+        count, limit = self._of_address.get(address, 0), self._limits.max_connections_of(address)
         if count >= limit:
             _logger.info("Refusing a connection from %s, which has %d of at most %d", address, count, limit)
-            self._services.core.advice.advise(FULL_ADDRESSES, address, about_full_address(address, limit))
+            self._services.core.advice.advise(FULL_ADDRESSES, address, explain_full_address(address, limit))
             return Refused(0)
         permit = ConnectionPermit(self, listener, address, self._clock.monotonic_ms())
         self._permits[permit] = None
@@ -362,7 +362,7 @@ class ConnectionQuotas:
             for rate, _ in self._limited_rates(listener):
                 # A connection refused for its address does not count against the listener's rate.
                 rate.record(-1, now_ms)
-            self._services.core.advice.advise(FAST_ADDRESSES, address, about_address_rate(address))
+            self._services.core.advice.advise(FAST_ADDRESSES, address, explain_address_rate(address))
         return wait_ms
 
     def _close_excess(self) -> None:
@@ -376,9 +376,9 @@ class ConnectionQuotas:
             permit.close()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing, for a connection that is not open yet."""
 
 
-def _none() -> int:
+def _return_zero() -> int:
     return 0

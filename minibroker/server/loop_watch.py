@@ -14,7 +14,7 @@ from inspect import CO_COROUTINE
 from types import FrameType
 from typing import Final
 
-from minibroker.cluster.advice import LOGGER, about_blocked_loop
+from minibroker.cluster.advice import LOGGER, explain_blocked_loop
 from minibroker.cluster.errors import MinibrokerWarning, is_ours
 
 _logger: Final = logging.getLogger(LOGGER)
@@ -76,7 +76,7 @@ class LoopWatch:
 
 
 def _warn(line: tuple[str, int]) -> None:
-    advice = about_blocked_loop()
+    advice = explain_blocked_loop()
     try:
         warnings.warn_explicit(advice, MinibrokerWarning, *line)
     except MinibrokerWarning:  # Where warnings are errors, nobody would see this one on this thread.

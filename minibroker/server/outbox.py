@@ -67,7 +67,7 @@ class Outbox:
         self._queue: deque[memoryview | LogSlice] = deque()
         self.is_blocked = False
         self._paused = False  # The transport has buffered bytes.
-        self._resuming = False  # The transport's buffer is empty, and `_continue` is scheduled.
+        self._resuming = False  # The transport's buffer is empty, and `_resume_source` is scheduled.
         self._waiting = False  # The socket is full, and a file range waits.
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ class Outbox:
             self._queue.append(part)
             sent = position
         self._queue.extend(view[begin : begin + _CHUNK_BYTES] for begin in range(sent, len(view), _CHUNK_BYTES))
-        self._pump()
+        self._send_queued()
 
     def _send_joined(self, data: bytearray, splices: Splices) -> None:
         """Send `data` with copies of the file ranges inserted."""
@@ -140,14 +140,14 @@ class Outbox:
         """Continue sending: the transport's buffer is empty."""
         # Not immediately: asyncio reports a lost connection twice if a write fails within `resume_writing`.
         self._resuming = True
-        self._loop.call_soon(self._continue)
+        self._loop.call_soon(self._resume_source)
 
-    def _continue(self) -> None:
+    def _resume_source(self) -> None:
         if not self._resuming:
             return
         self._resuming = self._paused = False
         self._on_moved()
-        self._pump()
+        self._send_queued()
         if not self.is_blocked:
             self._on_drained()
 
@@ -163,7 +163,7 @@ class Outbox:
             self._direct.close()
             self._direct = None
 
-    def _pump(self) -> None:
+    def _send_queued(self) -> None:
         """Send until the queue is empty or the socket is full."""
         queue = self._queue
         while queue and not self._paused and not self._waiting and not self._transport.is_closing():
@@ -271,6 +271,6 @@ class Outbox:
     def _on_writable(self) -> None:
         self._on_moved()
         self._stop_waiting()
-        self._pump()
+        self._send_queued()
         if not self.is_blocked:
             self._on_drained()

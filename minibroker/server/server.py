@@ -82,7 +82,7 @@ class Server:
             data_dir,
             clock or SystemClock(self._loop),
             call_soon=self._loop.call_soon,
-            background=self._background,
+            background=self._run_in_thread,
             run_cleaning=self._run_cleaning,
             max_open_files=_log_file_limit(),
             brokers=brokers,
@@ -161,21 +161,21 @@ class Server:
         return Connection(self.services, self._pool, connections, node, listener, permit, self._security[listener])
 
     async def stop(self, *, keep: bool = True) -> None:
-        """Close the listeners and all connections, then the logs. See `Core.closing` for `keep`."""
+        """Close the listeners and all connections, then the logs. See `Core.close_logs` for `keep`."""
         for listener in self._listeners:
             await listener.end()
         self.services.core.logs.stop_chores()
         while self._work:
             await asyncio.wait(self._work)
         self.services.stop()
-        with closing(self.services.core.closing(keep=keep)) as steps:
+        with closing(self.services.core.close_logs(keep=keep)) as steps:
             until = time.perf_counter() + _SLICE_S
             for _ in steps:
                 if time.perf_counter() > until:  # The loop may belong to an application that continues.
                     await asyncio.sleep(0)
                     until = time.perf_counter() + _SLICE_S
 
-    def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+    def _run_in_thread(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         """Run `work` on a thread, then call `then`."""
         future = self._on_a_thread(work)
         self._work.add(future)

@@ -90,7 +90,7 @@ class Services:
         config = core.config
         self._aside = core.background if aside is None else aside
         self.release = release
-        self.served = _served(release, unstable=config.boolean("unstable.api.versions.enable"))
+        self.served = _served_versions(release, unstable=config.boolean("unstable.api.versions.enable"))
         self.authorizer = _authorizer(core)
         self.quotas: Quotas | None = None
         self.recording: Any = None
@@ -250,7 +250,7 @@ class Services:
         return store.SecurityStore(self.core)
 
     def close(self, *, keep: bool = True) -> None:
-        """Close the services, then the core, see `Core.closing`."""
+        """Close the services, then the core, see `Core.close_logs`."""
         self.stop()
         self.core.close(keep=keep)
 
@@ -294,13 +294,13 @@ class Services:
     def _on_topics_deleted(self, names: Collection[str]) -> None:
         """Forget the committed offsets of topics. This can take long and nothing waits for it, as in Kafka."""
         if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
-            self.core.slices.run(self.groups.store.topics_deleted(names), lambda _: None, _log_failure)
+            self.core.slices.run(self.groups.store.forget_deleted_topics(names), lambda _: None, _log_failure)
         if self.made_share_partitions is not None:
-            self.share_partitions.topics_deleted()
+            self.share_partitions.forget_deleted_topics()
         if self.core.topics.get(SHARE_GROUP_STATE) is not None:
-            self.share_states.topics_deleted()
+            self.share_states.forget_deleted_topics()
         for node in self.core.cluster.nodes.values():
-            node.fetch_sessions.topics_deleted()
+            node.fetch_sessions.forget_deleted_topics()
 
 
 def open_services(
@@ -340,7 +340,7 @@ def _release_of(config: BrokerConfig) -> "Release | None":
     return releases.release(text, unstable_features=config.boolean("unstable.feature.versions.enable"))
 
 
-def _served(release: "Release | None", *, unstable: bool) -> Mapping[int, tuple[int, int]] | None:
+def _served_versions(release: "Release | None", *, unstable: bool) -> Mapping[int, tuple[int, int]] | None:
     """Return the served versions by API key, or None for those of the dispatch table."""
     if not unstable:
         return None if release is None else release.served

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
-from minibroker.cluster.advice import SECURITY, AdviceLog, about_tls_failure
+from minibroker.cluster.advice import SECURITY, AdviceLog, explain_tls_failure
 from minibroker.server.acceptor import Acceptor
 from minibroker.server.connection import Connection
 
@@ -67,7 +67,7 @@ class TlsAcceptor(Acceptor):
         except OSError as error:  # TLS errors are OSErrors.
             reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error) or type(error).__name__
             _logger.info("A client did not get through the TLS handshake: %s", reason)
-            advice = about_tls_failure(reason)
+            advice = explain_tls_failure(reason)
             if advice is not None:
                 self._advised.advise(SECURITY, advice, advice)
 

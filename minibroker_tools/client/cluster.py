@@ -19,7 +19,7 @@ from minibroker_protocol.messages.metadata import (
 )
 from minibroker_tools.client.connection import Connection
 from minibroker_tools.client.settings import Settings
-from minibroker_tools.failures import ApiError, TimedOutError, ToolError, UnreachableError, check_all, checked
+from minibroker_tools.failures import ApiError, TimedOutError, ToolError, UnreachableError, check_all, raise_if_failed
 from minibroker_tools.output import log
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Cluster:
 
     def close(self) -> None:
         """Close all connections."""
-        for connection in self._open_connections():
+        for connection in self._list_connections():
             connection.close()
 
     def any(self) -> Connection:
@@ -131,7 +131,7 @@ class Cluster:
         """Return the metadata of these topics, or of all topics for None. Each topic can have its own error."""
         requested_topics = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=requested_topics, allow_auto_topic_creation=create)
-        response: MetadataResponse = checked(self.ask(request))
+        response: MetadataResponse = raise_if_failed(self.ask(request))
         self._brokers = {broker.node_id: broker for broker in response.brokers}
         self.controller_id = response.controller_id
         self.cluster_id = response.cluster_id
@@ -144,7 +144,7 @@ class Cluster:
             self.metadata([])
             return
         request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS)
-        response: DescribeClusterResponse = checked(connection.ask(request))
+        response: DescribeClusterResponse = raise_if_failed(connection.ask(request))
         self._brokers = {
             node.broker_id: MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port)
             for node in response.brokers
@@ -186,7 +186,7 @@ class Cluster:
         def find() -> MetadataResponseBroker:
             request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
             response = self.any().ask(request)
-            coordinator = checked(response.coordinators[0] if response.coordinators else response)
+            coordinator = raise_if_failed(response.coordinators[0] if response.coordinators else response)
             if coordinator.node_id not in self._brokers:
                 self.refresh()
             return self._broker(coordinator.node_id)
@@ -209,15 +209,15 @@ class Cluster:
         Raises:
             ApiError: The error is not transient, or the timeout expired.
         """
-        return self.retry(lambda: checked(find().ask(request)))
+        return self.retry(lambda: raise_if_failed(find().ask(request)))
 
     def restart_timeout(self) -> None:
         """Restart `default.api.timeout.ms`. A tool that runs for a long time calls it after each success."""
         self._deadline = time.monotonic() + self._timeout
-        for connection in self._open_connections():
+        for connection in self._list_connections():
             connection.extend(self._deadline)
 
-    def _open_connections(self) -> set[Connection]:
+    def _list_connections(self) -> set[Connection]:
         return {*self._connections.values(), *([self._any] if self._any else [])}
 
     def _connect(self) -> Connection:

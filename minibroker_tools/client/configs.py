@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from minibroker_protocol.messages import configs as api
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.failures import check_all, checked
+from minibroker_tools.failures import check_all, raise_if_failed
 
 Resource: TypeAlias = tuple[int, str]
 """A resource's type and name."""
@@ -72,7 +72,7 @@ def list_resources(cluster: Cluster, kind: int) -> list[str]:
     Raises:
         ApiError: The broker returned an error.
     """
-    response: api.ListConfigResourcesResponse = checked(
+    response: api.ListConfigResourcesResponse = raise_if_failed(
         cluster.ask(api.ListConfigResourcesRequest(resource_types=[kind]))
     )
     return sorted(

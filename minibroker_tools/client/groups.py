@@ -18,7 +18,7 @@ from minibroker_protocol.messages.offsets import (
 )
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic
-from minibroker_tools.failures import ApiError, ToolError, checked, error_code, error_in
+from minibroker_tools.failures import ApiError, ToolError, error_code, find_error, raise_if_failed
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ def _describe_consumer_group(cluster: Cluster, group: str, coordinator: Metadata
     def ask() -> consumer_group.DescribedGroup:
         response: consumer_group.ConsumerGroupDescribeResponse = cluster.node(coordinator.node_id).ask(request)
         (description,) = response.groups
-        return checked(description)
+        return raise_if_failed(description)
 
     try:
         description = cluster.retry(ask)
@@ -128,7 +128,9 @@ def _describe_classic_group(cluster: Cluster, group: str, coordinator: MetadataR
         response: api.DescribeGroupsResponse = cluster.node(coordinator.node_id).ask(request)
         (description,) = response.groups
         return (
-            description if error_code(description.error_code) is ErrorCode.GROUP_ID_NOT_FOUND else checked(description)
+            description
+            if error_code(description.error_code) is ErrorCode.GROUP_ID_NOT_FOUND
+            else raise_if_failed(description)
         )
 
     description = cluster.retry(ask)
@@ -169,7 +171,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
     def ask() -> None:
         request = api.DeleteGroupsRequest(groups_names=[group])
         (result,) = cluster.coordinator(group).ask(request).results
-        checked(result)
+        raise_if_failed(result)
 
     cluster.restart_timeout()
     cluster.retry(ask)
@@ -191,7 +193,7 @@ def delete_offsets(
     ]
     request = OffsetDeleteRequest(group_id=group, topics=topics)
     response: OffsetDeleteResponse = cluster.ask_with_retries(partial(cluster.coordinator, group), request)
-    return {key: error_in(partition) for key, partition in by_partition(response.topics).items()}
+    return {key: find_error(partition) for key, partition in by_partition(response.topics).items()}
 
 
 def attempt(work: Callable[[], T]) -> T | ApiError:

@@ -10,7 +10,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import log_offsets as api
 from minibroker_protocol.messages import offsets as commits
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.failures import ApiError, check_all, checked, error_in
+from minibroker_tools.failures import ApiError, check_all, find_error, raise_if_failed
 
 TopicPartition: TypeAlias = tuple[str, int]
 LATEST: Final = -1
@@ -89,7 +89,7 @@ def list_offsets(
         request = api.ListOffsetsRequest(isolation_level=isolation, topics=topics, timeout_ms=30_000)
         response: api.ListOffsetsResponse = cluster.node(leader).ask(request)
         for key, result in by_partition(response.topics).items():
-            results[key] = OffsetResult(result.offset, result.timestamp, error_in(result))
+            results[key] = OffsetResult(result.offset, result.timestamp, find_error(result))
     return results
 
 
@@ -132,7 +132,7 @@ def fetch_committed_offsets(
     )
 
     def fetch() -> dict[TopicPartition, int]:
-        response: commits.OffsetFetchResponse = checked(cluster.coordinator(group).ask(request))
+        response: commits.OffsetFetchResponse = raise_if_failed(cluster.coordinator(group).ask(request))
         check_all(response.groups)
         committed = by_partition([topic for answer in response.groups for topic in answer.topics] or response.topics)
         return {
@@ -175,4 +175,4 @@ def commit_offsets(
         ],
     )
     response: commits.OffsetCommitResponse = cluster.coordinator(group).ask(request)
-    return {key: error_in(partition) for key, partition in by_partition(response.topics).items()}
+    return {key: find_error(partition) for key, partition in by_partition(response.topics).items()}

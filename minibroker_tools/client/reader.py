@@ -12,7 +12,7 @@ from minibroker_protocol.records.record import Record
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.connection import Connection
 from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, find_leaders, list_offsets_at
-from minibroker_tools.failures import ApiError, ToolError, checked, error_code
+from minibroker_tools.failures import ApiError, ToolError, error_code, raise_if_failed
 
 _MAX_PARTITION_BYTES: Final = 1 << 20
 _MAX_FETCH_BYTES: Final = 50 << 20
@@ -85,7 +85,7 @@ class Reader:
             self._leaders = find_leaders(self._cluster, self.positions)
         received: list[Received] = []
         for connection, request, version in pending:
-            response: api.FetchResponse = checked(connection.receive(request, version))
+            response: api.FetchResponse = raise_if_failed(connection.receive(request, version))
             for topic in response.responses:
                 for data in topic.partitions:
                     received += self._read_partition((topic.topic, data.partition_index), data)

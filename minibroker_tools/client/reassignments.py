@@ -11,7 +11,7 @@ from minibroker_protocol.messages import log_dirs
 from minibroker_protocol.messages import reassignments as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic
-from minibroker_tools.failures import ApiError, checked, error_in
+from minibroker_tools.failures import ApiError, find_error, raise_if_failed
 
 _KEEP_FACTOR_VERSION: Final = 1
 """The version of AlterPartitionReassignments that can require an unchanged replication factor (KIP-860)."""
@@ -94,7 +94,7 @@ def alter_reassignments(
     return {
         key: error
         for key, partition in by_partition(response.responses).items()
-        if (error := error_in(partition)) is not None
+        if (error := find_error(partition)) is not None
     }
 
 
@@ -110,7 +110,7 @@ def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[R
         request = log_dirs.DescribeLogDirsRequest(
             topics=[log_dirs.DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()]
         )
-        response: log_dirs.DescribeLogDirsResponse = checked(cluster.node(node).ask(request))
+        response: log_dirs.DescribeLogDirsResponse = raise_if_failed(cluster.node(node).ask(request))
         directories_by_replica |= dict.fromkeys(group, (None, None))
         for result in response.results:
             for key, info in by_partition(result.topics).items():
@@ -143,7 +143,7 @@ def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[R
         response: log_dirs.AlterReplicaLogDirsResponse = cluster.node(node).ask(request)
         for topic in response.results:
             for result in topic.partitions:
-                results[Replica(node, topic.topic_name, result.partition_index)] = error_in(result)
+                results[Replica(node, topic.topic_name, result.partition_index)] = find_error(result)
     return results
 
 

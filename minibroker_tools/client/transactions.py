@@ -10,7 +10,7 @@ from minibroker_protocol.messages import describe_transactions as api
 from minibroker_protocol.messages import transactions as requests
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_partition, find_leaders, group_by_leader, group_by_topic
-from minibroker_tools.failures import ApiError, check, checked, error_code
+from minibroker_tools.failures import ApiError, check, error_code, raise_if_failed
 
 _TRANSACTION_KEY_TYPE: Final = 1
 """The key type of transactional ids in FindCoordinator."""
@@ -166,7 +166,7 @@ def describe_producers(
         )
         response: api.DescribeProducersResponse = cluster.node(leader).ask(request)
         for key, partition in by_partition(response.topics).items():
-            producers_by_partition[key] = list(checked(partition).active_producers)
+            producers_by_partition[key] = list(raise_if_failed(partition).active_producers)
     return producers_by_partition
 
 
@@ -299,7 +299,7 @@ class Transactions:
         def send() -> Any:
             connection = self._cluster.coordinator(self.transactional_id, _TRANSACTION_KEY_TYPE)
             version = connection.version_for(request)
-            response = checked(connection.ask(request, version=version if last is None else min(version, last)))
+            response = raise_if_failed(connection.ask(request, version=version if last is None else min(version, last)))
             if isinstance(response, requests.AddPartitionsToTxnResponse):
                 check(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
             return response

@@ -24,9 +24,9 @@ from minibroker_protocol.messages.acls import (
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error, local_broker
-from minibroker_tools.failures import ToolError, UsageError, check_all, checked
+from minibroker_tools.failures import ToolError, UsageError, check_all, raise_if_failed
 from minibroker_tools.options import Options, Values, key_values
-from minibroker_tools.output import flush, out
+from minibroker_tools.output import flush, write_line
 
 _RESOURCES: Final = {
     "topic": ResourceType.TOPIC,
@@ -109,7 +109,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     except UsageError:
         raise
     except ToolError as failure:
-        out(f"Error while executing ACL command: {java_error(failure)}")
+        write_line(f"Error while executing ACL command: {java_error(failure)}")
         return failure.status
     return 0
 
@@ -268,7 +268,7 @@ def _add(values: Values) -> None:
         raise UsageError("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
     with _connect(values) as cluster:
         for resource, entries in rules.items():
-            out(_format_rules("Adding ACLs for resource", resource, entries))
+            write_line(_format_rules("Adding ACLs for resource", resource, entries))
             request = CreateAclsRequest(
                 creations=[
                     AclCreation(
@@ -313,12 +313,12 @@ def _confirm_removal(values: Values, resource: _ResourcePattern, entries: set[_A
     if values.has("force"):
         return True
     if entries:
-        out(
+        write_line(
             f"Are you sure you want to remove ACLs: \n {_format_entries(entries)} \n from resource filter "
             f"`ResourcePattern({resource}`? (y/n)"
         )
     else:
-        out(f"Are you sure you want to delete all ACLs for resource filter `ResourcePattern({resource}`? (y/n)")
+        write_line(f"Are you sure you want to delete all ACLs for resource filter `ResourcePattern({resource}`? (y/n)")
     flush()
     return sys.stdin.readline().strip().lower() == "y"
 
@@ -330,11 +330,11 @@ def _list(values: Values) -> None:
         rules = _describe_acls(cluster, resources or [_ResourcePattern(ResourceType.ANY, "", PatternType.ANY)])
     for principal in principals or (None,):
         if principal is not None:
-            out(f"ACLs for principal `{principal}`")
+            write_line(f"ACLs for principal `{principal}`")
         for resource, entries in sorted(rules.items()):
             shown_entries = [entry for entry in entries if principal in {None, entry.principal}]
             if shown_entries:
-                out(_format_rules("Current ACLs for resource", resource, shown_entries))
+                write_line(_format_rules("Current ACLs for resource", resource, shown_entries))
 
 
 def _describe_acls(cluster: Cluster, resources: Iterable[_ResourcePattern]) -> _Rules:
@@ -349,7 +349,7 @@ def _describe_acls(cluster: Cluster, resources: Iterable[_ResourcePattern]) -> _
             operation=Operation.ANY,
             permission_type=PermissionType.ANY,
         )
-        response: DescribeAclsResponse = checked(cluster.ask(request))
+        response: DescribeAclsResponse = raise_if_failed(cluster.ask(request))
         for resource_response in response.resources:
             pattern = _ResourcePattern(
                 ResourceType(resource_response.resource_type),

@@ -10,7 +10,7 @@ from minibroker_tools.client.connection import Connection
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ToolError
 from minibroker_tools.options import Options
-from minibroker_tools.output import out
+from minibroker_tools.output import write_line
 
 _CONTROLLER_APIS: Final = frozenset({52, 53, 54, 59, 62, 63, 70, 73, 82})
 """The APIs that only controllers serve."""
@@ -42,7 +42,7 @@ def print_apis(cluster: Cluster) -> None:
             described = _format_apis(cluster.node(broker.node_id))
         except ToolError as failure:
             described = f"ERROR: {failure.message}"
-        out(f"{name} -> {described}")
+        write_line(f"{name} -> {described}")
 
 
 def _format_apis(connection: Connection) -> str:

@@ -11,7 +11,7 @@ from minibroker_tools.client.configs import alter_configs, describe_configs, lis
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out
+from minibroker_tools.output import write_line
 
 _CLIENT_METRICS: Final = 16
 _ACTIONS: Final = ("alter", "delete", "describe", "list")
@@ -48,9 +48,9 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             elif values.has("describe"):
                 _describe(cluster, values.text("name"))
             else:
-                out("\n".join(list_resources(cluster, _CLIENT_METRICS)))
+                write_line("\n".join(list_resources(cluster, _CLIENT_METRICS)))
     except ToolError as failure:
-        out(f"Error while executing client metrics command : {failure.message}")
+        write_line(f"Error while executing client metrics command : {failure.message}")
         return 1
     return 0
 
@@ -80,23 +80,23 @@ def _alter(cluster: Cluster, values: Values) -> None:
     name = values.text("name") if values.has("name") else uuid_text(uuid.uuid4().bytes)
     changes = [(key, ",".join(values.all(option)) or None) for option, key in _KEYS.items() if values.has(option)]
     alter_configs(cluster, {(_CLIENT_METRICS, name or ""): changes})
-    out(f"Altered client metrics config for {name}.")
+    write_line(f"Altered client metrics config for {name}.")
 
 
 def _delete(cluster: Cluster, name: str) -> None:
     resource = (_CLIENT_METRICS, name)
     entries = describe_configs(cluster, [resource])[resource]
     alter_configs(cluster, {resource: [(entry.name, None) for entry in entries]})
-    out(f"Deleted client metrics config for {name}.")
+    write_line(f"Deleted client metrics config for {name}.")
 
 
 def _describe(cluster: Cluster, name: str | None) -> None:
     names = list_resources(cluster, _CLIENT_METRICS)
     if name is not None and name not in names:
-        out(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
+        write_line(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
         return
     for metric_name in names if name is None else [name]:
-        out(f"Client metrics configs for {metric_name} are:")
+        write_line(f"Client metrics configs for {metric_name} are:")
         resource = (_CLIENT_METRICS, metric_name)
         for entry in describe_configs(cluster, [resource])[resource]:
-            out(f"  {entry.name}={entry.value}")
+            write_line(f"  {entry.name}={entry.value}")

@@ -13,9 +13,9 @@ from minibroker_protocol.messages.cluster import (
 from minibroker_tools.client.cluster import BROKERS, CONTROLLERS, Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.broker_api_versions import print_apis
-from minibroker_tools.failures import ApiError, ToolError, UsageError, checked
+from minibroker_tools.failures import ApiError, ToolError, UsageError, raise_if_failed
 from minibroker_tools.options import Options
-from minibroker_tools.output import format_row, out
+from minibroker_tools.output import format_row, write_line
 
 _COMMANDS: Final = ("cluster-id", "unregister", "unregister-controller", "list-endpoints", "api-versions")
 _FENCED_OPTION: Final = "include-fenced-brokers"
@@ -59,31 +59,31 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             return 0
         cluster.refresh()
         if cluster.cluster_id is None:
-            out("No cluster ID found. The Kafka version is probably too old.")
+            write_line("No cluster ID found. The Kafka version is probably too old.")
         else:
-            out(f"Cluster ID: {cluster.cluster_id}")
+            write_line(f"Cluster ID: {cluster.cluster_id}")
     return 0
 
 
 def _unregister(cluster: Cluster, broker_id: int) -> None:
     try:
-        checked(cluster.ask_controller(UnregisterBrokerRequest(broker_id=broker_id)))
+        raise_if_failed(cluster.ask_controller(UnregisterBrokerRequest(broker_id=broker_id)))
     except ApiError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
-        out("The target cluster does not support the broker unregistration API.")
+        write_line("The target cluster does not support the broker unregistration API.")
     else:
-        out(f"Broker {broker_id} is no longer registered.")
+        write_line(f"Broker {broker_id} is no longer registered.")
 
 
 def _unregister_controller(cluster: Cluster, controller_id: int) -> None:
     try:
-        checked(cluster.ask_controller(UnregisterControllerRequest(controller_id=controller_id)))
+        raise_if_failed(cluster.ask_controller(UnregisterControllerRequest(controller_id=controller_id)))
     except ApiError as error:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
-            out("The target cluster does not support the controller unregistration API.")
+            write_line("The target cluster does not support the controller unregistration API.")
         raise ToolError(error.described) from None
-    out(f"Controller {controller_id} is no longer registered.")
+    write_line(f"Controller {controller_id} is no longer registered.")
 
 
 def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> None:
@@ -101,9 +101,9 @@ def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> Non
     )
     version = cluster.any().version_for(request)
     if fenced and version < _FENCED_VERSION:
-        out(f"Attempted to write a non-default includeFencedBrokers at version {version}")
+        write_line(f"Attempted to write a non-default includeFencedBrokers at version {version}")
         return
-    response: DescribeClusterResponse = checked(cluster.ask(request))
+    response: DescribeClusterResponse = raise_if_failed(cluster.ask(request))
     nodes = sorted(response.brokers, key=lambda node: node.broker_id)
     widths = [
         _WIDTH,
@@ -120,4 +120,6 @@ def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> Non
         table.append([node.broker_id, node.host, node.port, node.rack or "null", state, kind])
     shown_columns = [column for column in range(len(widths)) if column != _STATE_COLUMN or not controllers]
     for cells in table:
-        out(format_row([cells[column] for column in shown_columns], [widths[column] for column in shown_columns]))
+        write_line(
+            format_row([cells[column] for column in shown_columns], [widths[column] for column in shown_columns])
+        )

@@ -16,7 +16,7 @@ from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import err
+from minibroker_tools.output import write_error_line
 
 LOCAL_BROKER: Final = "MINIBROKER_TOOLS_BOOTSTRAP"
 """The environment variable with the address of the broker that replaces `--zookeeper`."""
@@ -60,7 +60,9 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
     """Return the settings of a broker that replaces a ZooKeeper, preferably on this machine, and print a warning."""
     broker = os.environ.get(LOCAL_BROKER) or _find_local_broker(zookeeper, properties)
-    err(f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
+    write_error_line(
+        f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER})."
+    )
     return Settings(broker, properties)
 
 
@@ -131,13 +133,13 @@ def partition_entries(path: str, content: Any, missing: str) -> list[tuple[Topic
     Raises:
         ToolError: The list is missing (`missing` is the message), or an entry has no topic or partition.
     """
-    members = object_members(content)
+    members = members_of_object(content)
     if not isinstance(members.get("partitions"), list):
         raise ToolError(missing)
     elements: list[Any] = members["partitions"]
     entries: list[tuple[TopicPartition, dict[str, Any]]] = []
     for element in elements:
-        entry = object_members(element)
+        entry = members_of_object(element)
         topic, partition = entry.get("topic"), entry.get("partition")
         if not isinstance(topic, str) or not isinstance(partition, int):
             raise ToolError(f"{path}: {json.dumps(element)} has no topic and number of a partition")
@@ -145,7 +147,7 @@ def partition_entries(path: str, content: Any, missing: str) -> list[tuple[Topic
     return entries
 
 
-def object_members(content: Any) -> dict[str, Any]:
+def members_of_object(content: Any) -> dict[str, Any]:
     """Return the members of a JSON object, or an empty dictionary for any other value."""
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
@@ -174,9 +176,7 @@ class StoppedError(Exception):
 
 
 @contextlib.contextmanager
-def raising_on_signals(
-    *numbers: signal.Signals, error: Callable[[int], BaseException] = StoppedError
-) -> Generator[None]:
+def raise_on_signals(*numbers: signal.Signals, error: Callable[[int], BaseException] = StoppedError) -> Generator[None]:
     """Raise an error in the block when one of these signals arrives. Only the main thread handles signals."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -191,6 +191,6 @@ def raising_on_signals(
             signal.signal(number, handler)
 
 
-def sigterm_as_interrupt() -> contextlib.AbstractContextManager[None]:
+def raise_interrupt_on_sigterm() -> contextlib.AbstractContextManager[None]:
     """Return a context manager in which SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
-    return raising_on_signals(signal.SIGTERM, error=KeyboardInterrupt)
+    return raise_on_signals(signal.SIGTERM, error=KeyboardInterrupt)

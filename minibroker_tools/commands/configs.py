@@ -17,7 +17,7 @@ from minibroker_tools.commands.user_configs import (
 )
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out
+from minibroker_tools.output import write_line
 
 RESOURCES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
 """The resource type of DescribeConfigs for each entity type."""
@@ -178,9 +178,9 @@ def _alter(cluster: Cluster, values: Values, entities: Sequence[Entity]) -> None
     else:
         alter_quotas(cluster, [(entity.kind, entity.name or "") for entity in entities], added, deleted)
     if name:
-        out(f"Completed updating config for {kind[:-1]} {name}.")
+        write_line(f"Completed updating config for {kind[:-1]} {name}.")
     else:
-        out(f"Completed updating default config for {kind} in the cluster.")
+        write_line(f"Completed updating default config for {kind} in the cluster.")
 
 
 def _is_scram(added: Mapping[str, str], deleted: Sequence[str]) -> bool:
@@ -245,9 +245,9 @@ def _entity_names(cluster: Cluster, kind: str, name: str | None, resources: Mapp
 
 def _describe(cluster: Cluster, kind: str, number: int, name: str, *, everything: bool) -> None:
     if kind == "brokers" and not name:
-        out("Default configs for brokers in the cluster are:")
+        write_line("Default configs for brokers in the cluster are:")
     else:
-        out(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {name} are:")
+        write_line(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {name} are:")
     dynamic = _DYNAMIC_DEFAULT if kind == "brokers" and not name else _DYNAMIC.get(kind)
     entries = describe_configs(cluster, [(number, name)], synonyms=True)[number, name]
     for entry in sorted(entries, key=lambda config: config.name):
@@ -261,4 +261,4 @@ def _print_entry(entry: ConfigEntry) -> None:
         for synonym in entry.synonyms
     )
     sensitive = str(entry.is_sensitive).lower()
-    out(f"  {entry.name}={java_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
+    write_line(f"  {entry.name}={java_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")

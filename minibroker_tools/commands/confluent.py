@@ -14,7 +14,7 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import err, out
+from minibroker_tools.output import write_error_line, write_line
 
 _PAUSE_S: Final = 0.2
 _HTTP_OK: Final = range(200, 300)
@@ -52,7 +52,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         return _wait_for_brokers(values, words)
     if command == "listeners":
         _require_arguments(command, words, 1)
-        out(_bind_listeners(words[0]))
+        write_line(_bind_listeners(words[0]))
         return 0
     if command in {"zk-ready", "path-wait", "http-ready", "template"}:
         _require_arguments(command, words, 2)
@@ -116,7 +116,7 @@ def _wait_for_brokers(values: Values, words: Sequence[str]) -> int:
 
             return _wait_until_ready(timeout, problem_of_brokers)
     except ToolError as failure:
-        err(f"kafka-ready: {failure.message}")
+        write_error_line(f"kafka-ready: {failure.message}")
         return 1
 
 
@@ -132,7 +132,7 @@ def _wait_until_ready(timeout: float, problem_of: Callable[[float], str | None])
         if problem is None:
             return 0
         if time.monotonic() + _PAUSE_S > deadline:
-            err(problem)
+            write_error_line(problem)
             return 1
         time.sleep(_PAUSE_S)
 
@@ -148,7 +148,7 @@ def _wait_for_port(command: str, servers: str, timeout: float) -> int:
     deadline = time.monotonic() + timeout
     addresses = Settings(servers).addresses
 
-    def closed(_left: float) -> str | None:
+    def check_ports(_left: float) -> str | None:
         for address in addresses:
             try:
                 socket.create_connection(address, timeout=max(deadline - time.monotonic(), 0.01)).close()
@@ -157,11 +157,11 @@ def _wait_for_port(command: str, servers: str, timeout: float) -> int:
             return None
         return f"{command}: {servers} accepted no connection within {timeout:g} s"
 
-    return _wait_until_ready(timeout, closed)
+    return _wait_until_ready(timeout, check_ports)
 
 
 def _wait_for_http(url: str, timeout: float) -> int:
-    def unready(remaining_s: float) -> str | None:
+    def check_readiness(remaining_s: float) -> str | None:
         try:
             with request.urlopen(url, timeout=max(remaining_s, 0.1)) as answer:  # noqa: S310 - http and https only
                 if answer.status in _HTTP_OK:
@@ -171,7 +171,7 @@ def _wait_for_http(url: str, timeout: float) -> int:
             reason = str(error)
         return f"{url} was not ready within {timeout:g} s: {reason}"
 
-    return _wait_until_ready(timeout, unready)
+    return _wait_until_ready(timeout, check_readiness)
 
 
 def _bind_listeners(advertised: str) -> str:
@@ -190,14 +190,16 @@ def _check_locally(command: str, words: Sequence[str]) -> int:
     if command in {"ensure", "ensure-atleast-one"} and words:
         if any(os.environ.get(name) for name in words):
             return 0
-        err(f"{' or '.join(words)} is required." if len(words) == 1 else f"One of {', '.join(words)} is required.")
+        write_error_line(
+            f"{' or '.join(words)} is required." if len(words) == 1 else f"One of {', '.join(words)} is required."
+        )
         return 1
     if command == "path" and words:
         kind = words[1] if len(words) > 1 else "exists"
         mode = {"writable": os.W_OK, "readable": os.R_OK, "executable": os.X_OK}.get(kind, os.F_OK)
         if os.access(words[0], mode):
             return 0
-        err(f"path {words[0]} is not {kind if kind != 'exists' else 'there'}.")
+        write_error_line(f"path {words[0]} is not {kind if kind != 'exists' else 'there'}.")
         return 1
     raise UsageError(f"{command} is not one of the commands of this tool")
 

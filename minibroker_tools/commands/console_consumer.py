@@ -16,10 +16,10 @@ from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import EARLIEST, LATEST
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.common import StoppedError, raising_on_signals, topic_filter
+from minibroker_tools.commands.common import StoppedError, raise_on_signals, topic_filter
 from minibroker_tools.failures import TimedOutError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
-from minibroker_tools.output import err, log
+from minibroker_tools.output import log, write_error_line
 
 _LOGGER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _FOREVER: Final = float("inf")
@@ -81,7 +81,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     request_timeout = None if timeout == _FOREVER else max(timeout, 0.001)
     status = 0
     try:
-        with raising_on_signals(signal.SIGINT, signal.SIGTERM), Cluster(settings, timeout=request_timeout) as cluster:
+        with raise_on_signals(signal.SIGINT, signal.SIGTERM), Cluster(settings, timeout=request_timeout) as cluster:
             consumer = Consumer(cluster, values.text("topic"), topic_filter(values.text("include")), properties)
             if values.has("partition"):
                 consumer.seek((values.text("topic") or "", values.number("partition", 0)), start)
@@ -97,7 +97,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         status = _SIGNAL_STATUS_BASE + stopped.number
     finally:
         sys.stdout.flush()
-        err(f"Processed a total of {printer.count} messages")
+        write_error_line(f"Processed a total of {printer.count} messages")
     if values.has("enable-systest-events"):
         sys.stdout.write("shutdown_complete\n")
     return status
@@ -214,7 +214,7 @@ def formatter_of(values: Values) -> Formatter:
     name = values.text("formatter") or f"{_PACKAGE}DefaultMessageFormatter"
     if name.startswith("kafka.tools."):
         current = _PACKAGE + name.removeprefix("kafka.tools.")
-        err(
+        write_error_line(
             f"WARNING: {name} is deprecated and will be removed in the next major release. Please use {current} instead"
         )
         name = current

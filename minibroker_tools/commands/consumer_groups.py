@@ -28,9 +28,9 @@ from minibroker_tools.client.offsets import (
 )
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error
 from minibroker_tools.commands.group_resets import EXECUTION_PREFIX, SCENARIOS, reset, split_topics
-from minibroker_tools.failures import ApiError, ToolError, UsageError, rewording
+from minibroker_tools.failures import ApiError, ToolError, UsageError, reword_failures
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import err, format_row, out, write
+from minibroker_tools.output import format_row, write, write_error_line, write_line
 
 with lazy:
     from minibroker.config.names.regular_expressions import expression
@@ -180,7 +180,7 @@ def _check_reset(values: Values) -> None:
     if values.has("dry-run") and values.has("execute"):
         raise UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
     if not values.has("dry-run") and not values.has("execute"):
-        err(_NO_ACTION)
+        write_error_line(_NO_ACTION)
     _require_groups(values, "reset-offsets", "[group], [all-groups]")
     scenarios = (*SCENARIOS, "from-file")
     for scenario in scenarios:
@@ -191,13 +191,13 @@ def _validate_regex(pattern: str) -> None:
     try:
         expression.RegularExpression(pattern)
     except expression.RegularExpressionError as error:
-        out(f"The regular expression `{pattern}` is invalid: {error.description}.")
+        write_line(f"The regular expression `{pattern}` is invalid: {error.description}.")
     else:
-        out(f"The regular expression `{pattern}` is valid.")
+        write_line(f"The regular expression `{pattern}` is valid.")
 
 
 def _print_error(message: str) -> None:
-    out(f"\nError: {message}")
+    write_line(f"\nError: {message}")
 
 
 def _parse_states(values: Values) -> list[str]:
@@ -219,7 +219,9 @@ def _parse_choices(text: str, choices: Sequence[str], refusal: str) -> list[str]
 
 
 def _all_groups(cluster: Cluster) -> list[str]:
-    with rewording(lambda error: EXECUTION_PREFIX + error.described, ApiError):  # Kafka's tool wraps the error twice.
+    with reword_failures(
+        lambda error: EXECUTION_PREFIX + error.described, ApiError
+    ):  # Kafka's tool wraps the error twice.
         return sorted(listing.group for listing in list_groups(cluster) if is_consumer_group(listing))
 
 
@@ -230,7 +232,7 @@ def _select_groups(cluster: Cluster, values: Values) -> list[str]:
 def _list(cluster: Cluster, values: Values, states: Sequence[str], types: Sequence[str]) -> None:
     if not values.has("state") and not values.has("type"):
         for group in _all_groups(cluster):
-            out(group)
+            write_line(group)
         return
     listings = sorted(
         listing for listing in list_groups(cluster, states=states, types=types) if is_consumer_group(listing)
@@ -247,7 +249,7 @@ def print_groups(listings: Sequence[Listing], *, with_type: bool, with_state: bo
     ]
     for group, kind, state in rows:
         cells = [group, *[kind] * with_type, *[state] * with_state]
-        out(format_row(cells, [width, *[20] * (len(cells) - 1)]))
+        write_line(format_row(cells, [width, *[20] * (len(cells) - 1)]))
 
 
 def _describe(cluster: Cluster, values: Values) -> None:
@@ -265,15 +267,15 @@ def _delete(cluster: Cluster, values: Values) -> None:
     errors = {group: attempt(partial(delete_group, cluster, group)) for group in groups}
     deleted = [group for group, error in errors.items() if error is None]
     if len(deleted) == len(errors):
-        out(f"Deletion of requested consumer groups ('{', '.join(deleted)}') was successful.")
+        write_line(f"Deletion of requested consumer groups ('{', '.join(deleted)}') was successful.")
         return
     _print_error("Deletion of some consumer groups failed:")
     for group, error in errors.items():
         if error is not None:
-            out(f"* Group '{group}' could not be deleted due to: {EXECUTION_PREFIX}{error.described}")
+            write_line(f"* Group '{group}' could not be deleted due to: {EXECUTION_PREFIX}{error.described}")
     if deleted:
         names = "'".join(deleted)
-        out(f"\nThese consumer groups were deleted successfully: '{names}', '")
+        write_line(f"\nThese consumer groups were deleted successfully: '{names}', '")
 
 
 def _delete_offsets(cluster: Cluster, values: Values) -> None:
@@ -293,15 +295,15 @@ def _delete_offsets(cluster: Cluster, values: Values) -> None:
         results.update(answer)
         first = next((error for error in answer.values() if error is not None), None)
         if first is None:
-            out(f"Request succeed for deleting offsets with topic {', '.join(topics)} group {group}")
+            write_line(f"Request succeed for deleting offsets with topic {', '.join(topics)} group {group}")
         else:
             _print_refusal(group, first)
-    out()
+    write_line()
     widths = (30, 15, 15)
-    out(format_row(("TOPIC", "PARTITION", "STATUS"), widths))
+    write_line(format_row(("TOPIC", "PARTITION", "STATUS"), widths))
     for (topic_name, index), error in sorted(results.items(), key=lambda item: f"{item[0][0]}{item[0][1]}"):
         status = "Successful" if error is None else f"Error: :{error.described}"
-        out(format_row((topic_name, index if index >= 0 else "Not Provided", status), widths))
+        write_line(format_row((topic_name, index if index >= 0 else "Not Provided", status), widths))
 
 
 def _print_refusal(group: str, error: ApiError) -> None:
@@ -340,7 +342,9 @@ def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
 def _offset_rows(cluster: Cluster, description: Description) -> list[_OffsetRow]:
     committed = fetch_committed_offsets(cluster, description.group)
     read = {*committed, *(topic_partition for member in description.members for topic_partition in member.partitions)}
-    with rewording(lambda error: EXECUTION_PREFIX + error.described, ApiError):  # Kafka's tool wraps the error twice.
+    with reword_failures(
+        lambda error: EXECUTION_PREFIX + error.described, ApiError
+    ):  # Kafka's tool wraps the error twice.
         ends = list_offsets_at(cluster, read, LATEST)
     busy = sorted(description.members, key=lambda member: -len(member.partitions))
     rows = [
@@ -369,7 +373,7 @@ def _print_rows(group: str, rows: Sequence[_OffsetRow]) -> None:
     for line in cells:
         write("\n" + format_row(line, widths))
     # Kafka's tool ends the last line with the next group's header.
-    out()
+    write_line()
 
 
 def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> None:
@@ -393,9 +397,9 @@ def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> 
             if verbose
             else [""] * len(cells)
         )
-        out()
+        write_line()
         for line, assignment in zip(cells, assignments, strict=True):
-            out(format_row(line, [*widths, _WIDTH]) + " " + assignment)
+            write_line(format_row(line, [*widths, _WIDTH]) + " " + assignment)
 
 
 def _format_assignment(partitions: Sequence[TopicPartition]) -> str:
@@ -419,7 +423,7 @@ def print_states(cluster: Cluster, groups: Sequence[str]) -> None:
         write("\n" + format_row(("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"), widths))
         count = len(description.members)
         cells = (description.group, coordinator, description.strategy, description.state, count)
-        out("\n" + format_row(cells, widths))
+        write_line("\n" + format_row(cells, widths))
 
 
 def _describe_groups(cluster: Cluster, groups: Sequence[str]) -> list[Description]:
@@ -432,11 +436,11 @@ def _print_state(description: Description, rows: int) -> bool:
     if state not in _STATES:
         raise ToolError(f"Expected a valid consumer group state, but found '{state or 'Unknown'}'.")
     if state == DEAD:
-        out(f"\nError: Consumer group '{group}' does not exist.")
+        write_line(f"\nError: Consumer group '{group}' does not exist.")
     elif state == "Empty":
-        err(f"\nConsumer group '{group}' has no active members.")
+        write_error_line(f"\nConsumer group '{group}' has no active members.")
     elif state in _REBALANCING:
-        err(f"\nWarning: Consumer group '{group}' is rebalancing.")
+        write_error_line(f"\nWarning: Consumer group '{group}' is rebalancing.")
     return state != DEAD and rows > 0
 
 

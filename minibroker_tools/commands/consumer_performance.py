@@ -11,7 +11,7 @@ from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
-from minibroker_tools.output import flush, out
+from minibroker_tools.output import flush, write_line
 
 _MEBIBYTE: Final = 1024 * 1024
 _POLL_S: Final = 0.1
@@ -48,7 +48,9 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     """Read the records and print the measurements."""
     values = options.parse(arguments)
     if values.has("threads") or values.has("num-fetch-threads"):
-        out("WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test")
+        write_line(
+            "WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test"
+        )
     if not values.has("bootstrap-server"):
         raise UsageError("Missing required option(s) [bootstrap-server]")
     if values.has("topic") and values.has("include"):
@@ -60,7 +62,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     detailed = values.has("show-detailed-stats")
     if not values.has("hide-header"):
         first = "time, threadId" if detailed else "start.time, end.time"
-        out(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec{_MORE_COLUMNS}")
+        write_line(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec{_MORE_COLUMNS}")
     pairs = key_values(values.all("command-property"))
     properties = {**load_properties(values.text("consumer.config")), **pairs}
     properties.setdefault("client.id", "perf-consumer-client")
@@ -71,7 +73,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=request_timeout) as cluster:
         statistics = _read_records(Consumer(cluster, topic, matches, properties), values)
     if not detailed:
-        out(statistics.summary_line())
+        write_line(statistics.summary_line())
     return 0
 
 
@@ -143,11 +145,11 @@ def _read_records(consumer: Consumer, values: Values) -> _Statistics:
         if received:
             last = now
             if values.has("show-detailed-stats") and now - statistics.line_at >= interval:
-                out(statistics.interval_line())
+                write_line(statistics.interval_line())
                 flush()
     consumer.close()
     if statistics.count < max_records:
-        out(
+        write_line(
             f"WARNING: Exiting before consuming the expected number of messages: timeout ({timeout_ms} ms) exceeded. "
             "You can use the --timeout option to increase the timeout."
         )

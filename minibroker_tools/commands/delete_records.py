@@ -10,14 +10,14 @@ from minibroker_tools.commands.common import (
     add_connection,
     cluster_of,
     find_duplicates,
-    object_members,
+    members_of_object,
     partition_entries,
     partition_name,
     read_json,
 )
-from minibroker_tools.failures import ApiError, ToolError, UnreachableError, error_in
+from minibroker_tools.failures import ApiError, ToolError, UnreachableError, find_error
 from minibroker_tools.options import Options
-from minibroker_tools.output import out
+from minibroker_tools.output import write_line
 
 _TIMEOUT_MS: Final = 30_000
 
@@ -36,18 +36,18 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     values.require("bootstrap-server", "offset-json-file")
     starts = _parse_start_offsets(values.text("offset-json-file") or "")
     with cluster_of(values) as cluster:
-        out("Executing records delete operation")
+        write_line("Executing records delete operation")
         results = _delete_records(cluster, starts)
-        out("Records delete operation completed:")
+        write_line("Records delete operation completed:")
     for partition, result in results.items():
         outcome = f"error: {result.described}" if isinstance(result, ApiError) else f"low_watermark: {result}"
-        out(f"partition: {partition_name(partition)}\t{outcome}")
+        write_line(f"partition: {partition_name(partition)}\t{outcome}")
     return 0
 
 
 def _parse_start_offsets(path: str) -> dict[TopicPartition, int]:
     content = read_json(path)
-    version = object_members(content).get("version", 1)
+    version = members_of_object(content).get("version", 1)
     if version != 1:
         raise ToolError(f"Not supported version field value {version}")
     entries = partition_entries(path, content, "Missing partitions field")
@@ -76,7 +76,7 @@ def _delete_records(cluster: Cluster, starts: Mapping[TopicPartition, int]) -> d
         request = api.DeleteRecordsRequest(topics=topics, timeout_ms=_TIMEOUT_MS)
         response: api.DeleteRecordsResponse = cluster.node(leader).ask(request)
         for key, result in by_partition(response.topics).items():
-            results[key] = error_in(result) or result.low_watermark
+            results[key] = find_error(result) or result.low_watermark
     missing = starts.keys() - results.keys()
     if missing:
         raise UnreachableError(f"No broker answered for {', '.join(sorted(map(partition_name, missing)))}")

@@ -9,9 +9,9 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVer
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.connection import Connection
 from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.failures import ToolError, checked, error_in
+from minibroker_tools.failures import ToolError, find_error, raise_if_failed
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out
+from minibroker_tools.output import write_line
 
 _ALL_FEATURES: Final = 4
 """The version of ApiVersions that includes all features (KIP-1022)."""
@@ -91,7 +91,7 @@ def _describe(cluster: Cluster, values: Values) -> None:
     epoch = offered.finalized_features_epoch
     for feature in sorted(offered.supported_features, key=lambda feature: feature.name):
         format_level = _level_formatter(feature.name)
-        out(
+        write_line(
             f"Feature: {feature.name}\tSupportedMinVersion: {format_level(feature.min_version)}\tSupportedMaxVersion: "
             f"{format_level(feature.max_version)}\tFinalizedVersionLevel: {format_level(levels.get(feature.name, 0))}"
             f"\tEpoch: {epoch if epoch >= 0 else '-'}"
@@ -103,7 +103,7 @@ def _broker_features(connection: Connection) -> ApiVersionsResponse:
     request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
     if connection.version_for(request) < _ALL_FEATURES:
         return connection.api_versions
-    response: ApiVersionsResponse = checked(connection.ask(request, version=_ALL_FEATURES))
+    response: ApiVersionsResponse = raise_if_failed(connection.ask(request, version=_ALL_FEATURES))
     return response
 
 
@@ -165,7 +165,7 @@ def _release_levels(release: str) -> dict[str, int]:
 
 def _print_mapping(release: str) -> None:
     for name, level in _release_levels(release).items():
-        out(f"{name}={level} ({release})" if name == _METADATA_FEATURE else f"{name}={level}")
+        write_line(f"{name}={level} ({release})" if name == _METADATA_FEATURE else f"{name}={level}")
 
 
 def _print_dependencies(features: Sequence[str]) -> None:
@@ -183,10 +183,10 @@ def _print_dependencies(features: Sequence[str]) -> None:
             raise ToolError(f"No feature:{name} with feature level {level}")
         needed = _DEPENDENCIES.get((name, level))
         if needed is None:
-            out(f"{feature_text} has no dependencies.")
+            write_line(f"{feature_text} has no dependencies.")
         else:
             required_feature, version = needed
-            out(f"{feature_text} requires:\n    {required_feature}={_VERSIONS.index(version) + 1} ({version})")
+            write_line(f"{feature_text} requires:\n    {required_feature}={_VERSIONS.index(version) + 1} ({version})")
 
 
 def _parse_feature(text: str) -> tuple[str, int]:
@@ -210,18 +210,18 @@ def _update_features(cluster: Cluster, command: str, levels: Mapping[str, int], 
         validate_only=values.has("dry-run"),
     )
     response: api.UpdateFeaturesResponse = cluster.ask_controller(request)
-    errors = dict.fromkeys(levels, error_in(response)) | {
-        result.feature: error_in(result) for result in response.results
+    errors = dict.fromkeys(levels, find_error(response)) | {
+        result.feature: find_error(result) for result in response.results
     }
     for name, error in sorted(errors.items()):
         if error is not None:
             target = name if command == "disable" else f"{name} to {levels[name]}"
             could = "Can not" if values.has("dry-run") else "Could not"
-            out(f"{could} {command} {target}. {error.message}")
+            write_line(f"{could} {command} {target}. {error.message}")
         else:
             verb = "can be" if values.has("dry-run") else "was"
             outcome = "disabled" if command == "disable" else f"{command}d to {levels[name]}"
-            out(f"{name} {verb} {outcome}.")
+            write_line(f"{name} {verb} {outcome}.")
     failures = sum(error is not None for error in errors.values())
     if failures:
         raise ToolError(f"{failures} out of {len(levels)} operation(s) failed.")

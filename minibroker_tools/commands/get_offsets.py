@@ -12,7 +12,7 @@ from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.common import partition_name, topic_filter
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import err, out
+from minibroker_tools.output import write_error_line, write_line
 
 _SPECIAL_TIMES: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
 _RULE_PATTERN: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
@@ -69,9 +69,9 @@ def _print_offsets(cluster: Cluster, values: Values, matches: PartitionFilter, t
         result = results[topic, partition]
         if isinstance(result.error, ApiError):
             reason = result.error.described
-            err(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {reason}")
+            write_error_line(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {reason}")
         elif result.offset != _UNKNOWN_OFFSET:
-            out(f"{topic}:{partition}:{result.offset}")
+            write_line(f"{topic}:{partition}:{result.offset}")
 
 
 def _parse_time(text: str) -> int:

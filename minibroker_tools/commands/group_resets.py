@@ -20,7 +20,7 @@ from minibroker_tools.client.offsets import (
 )
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Values
-from minibroker_tools.output import format_row, log, out
+from minibroker_tools.output import format_row, log, write_line
 
 _LOGGER: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 EXECUTION_PREFIX: Final = "java.util.concurrent.ExecutionException: "
@@ -53,7 +53,7 @@ def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
     for group in groups:
         state = describe_group(cluster, group).state
         if state not in {"Empty", DEAD}:
-            out(
+            write_line(
                 f"\nError: Assignments can only be reset if the group '{group}' is inactive, but the current state is "
                 f"{state}."
             )
@@ -68,14 +68,14 @@ def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
     if values.has("export"):
         for group, offsets in new_offsets.items():
             for (topic, index), offset in sorted(offsets.items()):
-                out(",".join([*[group] * (not single), topic, str(index), str(offset)]))
-        out()
+                write_line(",".join([*[group] * (not single), topic, str(index), str(offset)]))
+        write_line()
         return
     if new_offsets:
-        out("\n" + format_row(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), _WIDTHS))
+        write_line("\n" + format_row(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), _WIDTHS))
     for group, offsets in new_offsets.items():
         for (topic, index), offset in sorted(offsets.items()):
-            out(format_row((group, topic, index, offset), _WIDTHS))
+            write_line(format_row((group, topic, index, offset), _WIDTHS))
 
 
 def _commit(cluster: Cluster, group: str, offsets: Offsets) -> None:
@@ -88,7 +88,7 @@ def _commit(cluster: Cluster, group: str, offsets: Offsets) -> None:
 def _new_offsets(cluster: Cluster, values: Values, group: str, plan: Mapping[str, Offsets] | None) -> Offsets:
     if plan is not None:
         if group not in plan:
-            out(f"\nError: No reset plan for group {group} found")
+            write_line(f"\nError: No reset plan for group {group} found")
         return _clamp_offsets(cluster, plan.get(group, {}))
     if values.has("all-topics"):
         partitions = sorted(fetch_committed_offsets(cluster, group))
@@ -106,7 +106,7 @@ def _to_offset(cluster: Cluster, values: Values, _group: str, partitions: Sequen
     return _clamp_offsets(cluster, dict.fromkeys(partitions, values.number("to-offset", 0)))
 
 
-def _shift_by(cluster: Cluster, values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+def _shift_group_offsets(cluster: Cluster, values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
     moved = _shift(partitions, fetch_committed_offsets(cluster, group), values.number("shift-by", 0))
     return _clamp_offsets(cluster, moved)
 
@@ -115,7 +115,9 @@ def _to_datetime(cluster: Cluster, values: Values, _group: str, partitions: Sequ
     return _offsets_from_time(cluster, partitions, parse_datetime_ms(values.text("to-datetime") or ""))
 
 
-def _by_duration(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+def _find_offsets_by_duration(
+    cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]
+) -> Offsets:
     ago = parse_duration_ms(values.text("by-duration") or "")
     return _offsets_from_time(cluster, partitions, time.time_ns() // 1_000_000 - ago)
 
@@ -128,9 +130,9 @@ def _to_current(cluster: Cluster, _values: Values, group: str, partitions: Seque
 
 SCENARIOS: Final[dict[str, Callable[[Cluster, Values, str, Sequence[TopicPartition]], Offsets]]] = {
     "to-offset": _to_offset,
-    "shift-by": _shift_by,
+    "shift-by": _shift_group_offsets,
     "to-datetime": _to_datetime,
-    "by-duration": _by_duration,
+    "by-duration": _find_offsets_by_duration,
     "to-earliest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, EARLIEST),
     "to-latest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, LATEST),
     "to-current": _to_current,
@@ -150,7 +152,7 @@ def _offsets_from_time(cluster: Cluster, partitions: Sequence[TopicPartition], t
     offsets = list_offsets_at(cluster, partitions, timestamp)
     empty = [partition for partition, offset in offsets.items() if offset < 0]
     for topic, index in empty:
-        out(f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest known offset.")
+        write_line(f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest known offset.")
     return {**offsets, **list_offsets_at(cluster, empty, LATEST)}
 
 

@@ -8,7 +8,7 @@ from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import format_row, out
+from minibroker_tools.output import format_row, write_line
 
 _TYPES: Final = {"consumer": "Consumer", "classic": "Classic", "share": "Share", "streams": "Streams"}
 """The printed name of each type of `--group-type` and ListGroups."""
@@ -41,7 +41,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     except UsageError:
         raise
     except ToolError as failure:
-        out(f"Error while executing groups command : {failure.message}")
+        write_line(f"Error while executing groups command : {failure.message}")
         return 1
     _print_groups(sorted(listing for listing in listings if _matches_filters(listing, values)))
     return 0
@@ -74,6 +74,6 @@ def _print_groups(groups: Sequence[Listing]) -> None:
         (listing.group, _TYPES.get(listing.type.lower(), listing.type), listing.protocol_type) for listing in groups
     ]
     width = max([_WIDTH, *(len(cell) for line in lines for cell in line)])
-    out(format_row(("GROUP", "TYPE", "PROTOCOL"), [width] * 3))
+    write_line(format_row(("GROUP", "TYPE", "PROTOCOL"), [width] * 3))
     for line in lines:
-        out(format_row(line, [width] * 3) + " ")
+        write_line(format_row(line, [width] * 3) + " ")

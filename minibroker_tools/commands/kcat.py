@@ -14,7 +14,7 @@ from minibroker_tools.client.offsets import list_offsets
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, UsageError
 from minibroker_tools.options import Options
-from minibroker_tools.output import out, write
+from minibroker_tools.output import write, write_line
 
 with lazy:
     from minibroker_tools.commands import kcat_consumer, kcat_producer
@@ -133,7 +133,7 @@ def run(_known: Options, arguments: Sequence[str]) -> int:
     if options.has("h"):
         raise UsageError("kcat lists, produces, consumes and queries")
     if options.has("V"):
-        out("kcat - Apache Kafka producer and consumer tool\nVersion 1.7.1 (minibroker-tools, JSON)")
+        write_line("kcat - Apache Kafka producer and consumer tool\nVersion 1.7.1 (minibroker-tools, JSON)")
         return 0
     for name in _UNSUPPORTED:
         if options.has(name):
@@ -203,19 +203,19 @@ def _list_metadata(cluster: Cluster, options: KcatOptions) -> int:
     if options.has("J"):
         write(_metadata_json(metadata, int(node), origin, topic))  # kcat writes no newline here.
         return 0
-    out(f"Metadata for {topic or 'all topics'} (from broker {node}: {origin}):")
-    out(f" {len(metadata.brokers)} brokers:")
+    write_line(f"Metadata for {topic or 'all topics'} (from broker {node}: {origin}):")
+    write_line(f" {len(metadata.brokers)} brokers:")
     for broker in metadata.brokers:
         role = " (controller)" if broker.node_id == metadata.controller_id else ""
-        out(f"  broker {broker.node_id} at {broker.host}:{broker.port}{role}")
-    out(f" {len(metadata.topics)} topics:")
+        write_line(f"  broker {broker.node_id} at {broker.host}:{broker.port}{role}")
+    write_line(f" {len(metadata.topics)} topics:")
     for info in metadata.topics:
         failed = f" {topic_error(info.name or '', ApiError(info.error_code)).message[2:]}" if info.error_code else ""
-        out(f'  topic "{info.name}" with {len(info.partitions)} partitions:{failed}')
+        write_line(f'  topic "{info.name}" with {len(info.partitions)} partitions:{failed}')
         for partition in sorted(info.partitions, key=lambda partition: partition.partition_index):
             replicas = ",".join(map(str, partition.replica_nodes))
             isrs = ",".join(map(str, partition.isr_nodes))
-            out(
+            write_line(
                 f"    partition {partition.partition_index}, leader {partition.leader_id}, replicas: {replicas}, "
                 f"isrs: {isrs}"
             )
@@ -263,7 +263,7 @@ def _query_offsets(cluster: Cluster, options: KcatOptions) -> int:
     for (topic, partition), result in sorted(list_offsets(cluster, timestamps).items()):
         if result.error is not None:
             raise topic_error(topic, result.error)
-        out(f"{topic} [{partition}] offset {result.offset}")
+        write_line(f"{topic} [{partition}] offset {result.offset}")
     return 0
 
 
@@ -349,10 +349,10 @@ def _add_login(properties: dict[str, str]) -> None:
     if user is None:
         return
     module = _LOGIN_MODULES.get(properties.get("sasl.mechanism", "").upper(), _SCRAM_MODULE)
-    properties["sasl.jaas.config"] = f"{module} required username={_quoted(user)} password={_quoted(password or '')};"
+    properties["sasl.jaas.config"] = f"{module} required username={_quote(user)} password={_quote(password or '')};"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -20,7 +20,7 @@ from minibroker_tools.client.offsets import (
     list_offsets_at,
 )
 from minibroker_tools.client.reader import Reader, Received
-from minibroker_tools.commands.common import sigterm_as_interrupt
+from minibroker_tools.commands.common import raise_interrupt_on_sigterm
 from minibroker_tools.commands.kcat import KcatOptions, topic_error, unescape
 from minibroker_tools.failures import ApiError, ToolError
 
@@ -36,7 +36,7 @@ def consume(cluster: Cluster, options: KcatOptions) -> int:
 
     SIGTERM leaves the group in the same way as Ctrl-C.
     """
-    with suppress(KeyboardInterrupt), sigterm_as_interrupt():
+    with suppress(KeyboardInterrupt), raise_interrupt_on_sigterm():
         return _consume_group(cluster, options) if options.has("G") else _consume_partitions(cluster, options)
     return 0
 

@@ -14,7 +14,7 @@ _CHUNK_BYTES: Final = 1 << 16
 
 def produce(cluster: Cluster, options: KcatOptions) -> int:
     """Send the records. The exit status is 1 if the broker refuses any of them."""
-    refused: list[ApiError] = []
+    errors: list[ApiError] = []
     acks = cluster.settings.get("acks", "-1")
     if acks not in ACKS:
         raise ToolError(f"% ERROR: acks: {acks} is not one of all, -1, 0, 1")
@@ -24,7 +24,7 @@ def produce(cluster: Cluster, options: KcatOptions) -> int:
     topic = options.text("t") or ""
 
     def note(_records: Sequence[Outgoing], error: ApiError) -> None:
-        refused.append(error)
+        errors.append(error)
         sys.stderr.write(f"% ERROR: Failed to produce message: Broker: {error.message}\n")
 
     producer = Producer(cluster, topic, note, acks=acks, codec=codec)
@@ -38,7 +38,7 @@ def produce(cluster: Cluster, options: KcatOptions) -> int:
             sys.stdout.buffer.writelines(payloads)
         if sent == limit:
             break
-    return 1 if refused else 0
+    return 1 if errors else 0
 
 
 def _read_chunks(options: KcatOptions) -> Iterator[list[bytes]]:

@@ -9,9 +9,9 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.common import find_duplicates, partition_entries, partition_name, read_json
-from minibroker_tools.failures import ApiError, ToolError, UnreachableError, error_in
+from minibroker_tools.failures import ApiError, ToolError, UnreachableError, find_error
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out
+from minibroker_tools.output import write_line
 
 _TYPES: Final = {"PREFERRED": 0, "UNCLEAN": 1}
 _CHOICES: Final = ("topic", "all-topic-partitions", "path-to-json-file")
@@ -47,12 +47,12 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=timeout) as cluster:
             results = _elect_leaders(cluster, _TYPES[kind], partitions)
     except UnreachableError:
-        out("Timeout waiting for election results")
+        write_line("Timeout waiting for election results")
         raise
     except ApiError as error:
         if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise ToolError(error.described) from None
-        out("Not authorized to perform leader election")
+        write_line("Not authorized to perform leader election")
         raise ToolError("Not authorized to perform leader election") from None
     return _report_results(kind, results)
 
@@ -100,7 +100,7 @@ def _elect_leaders(
     request = api.ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=int(_TIMEOUT_S * 1000))
     response: api.ElectLeadersResponse = cluster.ask_with_retries(cluster.controller, request)
     return {
-        (result.topic, partition.partition_id): error_in(partition)
+        (result.topic, partition.partition_id): find_error(partition)
         for result in response.replica_election_results
         for partition in result.partition_result
     }
@@ -113,15 +113,15 @@ def _report_results(kind: str, results: dict[TopicPartition, ApiError | None]) -
         partition_name(partition) for partition, error in failed.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED
     ]
     if elected:
-        out(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
+        write_line(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
     if unneeded:
-        out(f"Valid replica already elected for partitions {', '.join(unneeded)}")
+        write_line(f"Valid replica already elected for partitions {', '.join(unneeded)}")
     count = 0
     for partition, error in failed.items():
         if error.code is not ErrorCode.ELECTION_NOT_NEEDED:
             count += 1
             name = partition_name(partition)
-            out(f"Error completing leader election ({kind}) for partition: {name}: {error.described}")
+            write_line(f"Error completing leader election ({kind}) for partition: {name}: {error.described}")
     if count:
         raise ToolError(f"{count} replica(s) could not be elected")
     return 0

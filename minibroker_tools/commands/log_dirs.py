@@ -8,9 +8,9 @@ from minibroker_protocol.java_text import to_long
 from minibroker_protocol.messages import log_dirs as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.failures import ApiError, ToolError, checked
+from minibroker_tools.failures import ApiError, ToolError, raise_if_failed
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import join_commas, out
+from minibroker_tools.output import join_commas, write_line
 
 
 def declare_options(tool: str) -> Options:
@@ -41,10 +41,10 @@ def run(options: Options, arguments: Sequence[str]) -> int:
                 f"existent brokers: {join_commas(sorted(present))}"
             )
         ids = sorted(set(requested or present))
-        out("Querying brokers for log directories information")
+        write_line("Querying brokers for log directories information")
         brokers = [{"broker": node_id, "logDirs": _describe_directories(cluster, node_id, topics)} for node_id in ids]
-    out(f"Received log directory information from brokers {join_commas(sorted(ids))}")
-    out(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":")))
+    write_line(f"Received log directory information from brokers {join_commas(sorted(ids))}")
+    write_line(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":")))
     return 0
 
 
@@ -54,7 +54,7 @@ def _split_option(values: Values, name: str) -> list[str]:
 
 def _describe_directories(cluster: Cluster, node_id: int, topics: Sequence[str]) -> list[dict[str, Any]]:
     request = api.DescribeLogDirsRequest(topics=None)
-    response: api.DescribeLogDirsResponse = checked(cluster.node(node_id).ask(request))
+    response: api.DescribeLogDirsResponse = raise_if_failed(cluster.node(node_id).ask(request))
     return [
         {
             "partitions": [

@@ -20,9 +20,9 @@ from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.failures import ApiError, ToolError, checked
+from minibroker_tools.failures import ApiError, ToolError, raise_if_failed
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out, print_table
+from minibroker_tools.output import print_table, write_line
 
 _TOPIC: Final = "__cluster_metadata"
 _NO_DIRECTORY: Final = bytes(16)
@@ -99,8 +99,8 @@ def _check(values: Values) -> None:
 
 def _describe_quorum(cluster: Cluster) -> api.DescribeQuorumResponse:
     topic = api.TopicData(topic_name=_TOPIC, partitions=[api.PartitionData(partition_index=0)])
-    response: api.DescribeQuorumResponse = checked(cluster.ask(api.DescribeQuorumRequest(topics=[topic])))
-    checked(response.topics[0].partitions[0])
+    response: api.DescribeQuorumResponse = raise_if_failed(cluster.ask(api.DescribeQuorumRequest(topics=[topic])))
+    raise_if_failed(response.topics[0].partitions[0])
     return response
 
 
@@ -130,7 +130,7 @@ def _print_status(cluster: Cluster, response: api.DescribeQuorumResponse) -> Non
         "CurrentObservers": _format_nodes(quorum.observers, {}),
     }
     for name, value in rows.items():
-        out(f"{name + ':':<24}{value}")
+        write_line(f"{name + ':':<24}{value}")
 
 
 def _format_nodes(replicas: Sequence[api.ReplicaState], endpoints: Mapping[int, Sequence[str]]) -> str:
@@ -200,7 +200,7 @@ def add_voter(cluster: Cluster, values: Values) -> None:
         for listener in listeners
     )
     verb = "DRY RUN of adding" if values.has("dry-run") else "Added"
-    out(f"{verb} controller {controller} with directory id {directory_id} and endpoints: {endpoints}")
+    write_line(f"{verb} controller {controller} with directory id {directory_id} and endpoints: {endpoints}")
 
 
 def remove_voter(cluster: Cluster, values: Values) -> None:
@@ -226,11 +226,11 @@ def remove_voter(cluster: Cluster, values: Values) -> None:
                 raise _still_registered_error(f"Failed to remove KRaft voter {controller}", error, controller) from None
             raise ToolError(error.described) from None
     verb = "DRY RUN of removing" if is_dry_run else "Removed"
-    out(f"{verb} KRaft controller {controller} with directory id {uuid_text(uuid)}")
+    write_line(f"{verb} KRaft controller {controller} with directory id {uuid_text(uuid)}")
     if unregisters:
         if not is_dry_run:
             _unregister(cluster, controller)
-        out(f"{'DRY RUN of unregistering' if is_dry_run else 'Unregistered'} KRaft controller {controller}")
+        write_line(f"{'DRY RUN of unregistering' if is_dry_run else 'Unregistered'} KRaft controller {controller}")
 
 
 def _unregister(cluster: Cluster, controller: int) -> None:
@@ -252,7 +252,7 @@ def _ask(cluster: Cluster, request: AddRaftVoterRequest | RemoveRaftVoterRequest
     Raises:
         ApiError: The controller refused the request.
     """
-    checked(cluster.ask(request))
+    raise_if_failed(cluster.ask(request))
 
 
 def _controller_id(properties: Mapping[str, str]) -> int:

@@ -14,7 +14,7 @@ from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.client.transactions import Transactions
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
-from minibroker_tools.output import err, flush, out
+from minibroker_tools.output import flush, write_error_line, write_line
 
 _LETTERS: Final = bytes(range(ord("A"), ord("Z") + 1))
 _BATCH_BYTES: Final = 16384
@@ -76,7 +76,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
     def record_failures(records: Sequence[Outgoing], error: ApiError) -> None:
         failures.extend([error] * len(records))
-        err(error.described)
+        write_error_line(error.described)
 
     settings = Settings(servers, properties)
     with Cluster(settings, timeout=settings.milliseconds("max.block.ms")) as cluster:
@@ -157,7 +157,7 @@ def _load_payloads(values: Values) -> list[bytes]:
     path = values.text("payload-file")
     if path is None:
         return []
-    out(f"Reading payloads from: {os.path.abspath(path)}")
+    write_line(f"Reading payloads from: {os.path.abspath(path)}")
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -169,7 +169,7 @@ def _load_payloads(values: Values) -> list[bytes]:
     payloads = content.split(delimiter)
     while payloads and not payloads[-1]:  # Java's split also drops trailing empty values.
         payloads.pop()
-    out(f"Number of messages read: {len(payloads)}")
+    write_line(f"Number of messages read: {len(payloads)}")
     return payloads
 
 
@@ -259,17 +259,17 @@ class _Report:
         if time.monotonic() - self._window.start < self._interval_s:
             return
         if self.steady is not None and not self._is_announced:
-            out("In steady state.")
+            write_line("In steady state.")
             self._is_announced = True
-        out(self._window.interval_line())
+        write_line(self._window.interval_line())
         flush()
         self._window = _Statistics()
 
     def print_totals(self) -> None:
         """Print the summary lines."""
-        out(self.total.summary_line())
+        write_line(self.total.summary_line())
         if self.steady is not None:
-            out(self.steady.summary_line("steady state records"))
+            write_line(self.steady.summary_line("steady state records"))
 
 
 def _send_records(
@@ -288,7 +288,7 @@ def _send_records(
     generator, sent = random.Random(values.number("random-seed", 0)), 0  # noqa: S311 - it is to be the same each time
     warmup = values.number("warmup-records", 0)
     if warmup > 0:
-        out(f"Warmup first {warmup} records. Steady state results will print after the complete test summary.")
+        write_line(f"Warmup first {warmup} records. Steady state results will print after the complete test summary.")
     report = _Report(warmup, values.number("reporting-interval", _REPORT_INTERVAL_MS) / 1000)
     duration = values.number("transaction-duration-ms", _TRANSACTION_DURATION_MS) / 1000
     while remaining:

@@ -31,7 +31,7 @@ from minibroker_tools.commands.reassignment_plans import (
 )
 from minibroker_tools.failures import ApiError, ToolError, UsageError, error_code
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import join_commas, out, plural_suffix, write
+from minibroker_tools.output import join_commas, plural_suffix, write, write_line
 
 _CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
 _KEEP_FACTOR: Final = "disallow-replication-factor-change"
@@ -92,10 +92,10 @@ def run(options: Options, arguments: Sequence[str]) -> int:
                 plan = parse_plan(read_json(values.text("reassignment-json-file") or ""))
                 {"verify": _verify, "execute": _execute, "cancel": _cancel}[action](cluster, plan, values)
     except _TerseError as failure:
-        out(failure.message)
+        write_line(failure.message)
         return 1
     except ToolError as failure:
-        out(f"Error: {java_error(failure)}")
+        write_line(f"Error: {java_error(failure)}")
         return 1
     return 0
 
@@ -124,13 +124,13 @@ def _select_action(values: Values) -> str:
 def _list(cluster: Cluster) -> None:
     moves = list_reassignments(cluster)
     if not moves:
-        out("No partition reassignments found.")
+        write_line("No partition reassignments found.")
         return
-    out("Current partition reassignments:")
+    write_line("Current partition reassignments:")
     for partition, move in sorted(moves.items()):
         adding = f" adding: {join_commas(move.adding)}." if move.adding else ""
         removing = f" removing: {join_commas(move.removing)}." if move.removing else ""
-        out(f"{partition_name(partition)}: replicas: {join_commas(move.replicas)}.{adding}{removing}")
+        write_line(f"{partition_name(partition)}: replicas: {join_commas(move.replicas)}.{adding}{removing}")
 
 
 def _generate(cluster: Cluster, values: Values) -> None:
@@ -143,8 +143,8 @@ def _generate(cluster: Cluster, values: Values) -> None:
         indexes = sorted(index for name, index in current if name == topic)
         replicas = propose(racks, len(indexes), len(current[topic, indexes[0]]))
         proposed |= {(topic, index): partition_replicas for index, partition_replicas in enumerate(replicas)}
-    out(f"Current partition replica assignment\n{plan_json(current)}\n")
-    out(f"Proposed partition reassignment configuration\n{plan_json(proposed)}")
+    write_line(f"Current partition replica assignment\n{plan_json(current)}\n")
+    write_line(f"Proposed partition reassignment configuration\n{plan_json(proposed)}")
 
 
 def _broker_racks(cluster: Cluster, nodes: Sequence[int], *, aware: bool) -> dict[int, str | None]:
@@ -187,7 +187,7 @@ def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
         )
     targets = dict(plan.partitions)
     current = _current_replicas(cluster, targets)
-    out(
+    write_line(
         f"Current partition replica assignment\n\n{plan_json(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
@@ -196,7 +196,7 @@ def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
     if errors:
         lines = [f"{partition_name(partition)}: {error.message}" for partition, error in sorted(errors.items())]
         raise _TerseError("\n".join(["Error reassigning partition(s):", *lines]))
-    out(f"Successfully started partition reassignment{plural_suffix(targets)} for {_partition_names(targets)}")
+    write_line(f"Successfully started partition reassignment{plural_suffix(targets)} for {_partition_names(targets)}")
     if plan.directories:
         _move_directories(cluster, plan.directories, values)
 
@@ -231,7 +231,7 @@ def _throttle(
     between_directories = values.number("replica-alter-log-dirs-throttle", _UNTHROTTLED)
     if between_brokers < 0 and between_directories < 0:
         return
-    out(
+    write_line(
         "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is "
         "removed."
     )
@@ -252,7 +252,7 @@ def _move_directories(cluster: Cluster, targets: Mapping[Replica, str], values: 
     while True:
         for replica, error in sorted(move_directories(cluster, pending).items()):
             if error is None:
-                out(
+                write_line(
                     f"Successfully started moving log directory to {pending.pop(replica)} for replica "
                     f"{replica.topic}-{replica.partition} with broker {replica.node} "
                 )
@@ -270,15 +270,15 @@ def _move_directories(cluster: Cluster, targets: Mapping[Replica, str], values: 
 
 def _verify(cluster: Cluster, plan: Plan, values: Values) -> None:
     moves = list_reassignments(cluster)
-    out("Status of partition reassignment:")
+    write_line("Status of partition reassignment:")
     current = _existing_replicas(cluster, [partition for partition, _ in plan.partitions if partition not in moves])
     for partition, replicas in sorted(plan.partitions):
         if partition in moves:
-            out(f"Reassignment of partition {partition_name(partition)} is still in progress.")
+            write_line(f"Reassignment of partition {partition_name(partition)} is still in progress.")
         elif current[partition] == replicas:
-            out(f"Reassignment of partition {partition_name(partition)} is completed.")
+            write_line(f"Reassignment of partition {partition_name(partition)} is completed.")
         else:
-            out(
+            write_line(
                 f"There is no active reassignment of partition {partition_name(partition)}, but replica set is "
                 f"{join_commas(current[partition])} rather than {join_commas(replicas)}."
             )
@@ -319,7 +319,7 @@ def _verify_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> boo
             states.append(
                 f"Partition {name} on broker {replica.node} is not being moved from log dir {current} to {target}."
             )
-    out("\n".join(states))
+    write_line("\n".join(states))
     return are_moving
 
 
@@ -333,9 +333,11 @@ def _cancel(cluster: Cluster, plan: Plan, values: Values) -> None:
             raise _TerseError(
                 "\n".join([f"Error cancelling partition reassignment{plural_suffix(errors)} for:", *lines])
             )
-        out(f"Successfully cancelled partition reassignment{plural_suffix(active)} for: {_partition_names(active)}")
+        write_line(
+            f"Successfully cancelled partition reassignment{plural_suffix(active)} for: {_partition_names(active)}"
+        )
     else:
-        out("None of the specified partition reassignments are active.")
+        write_line("None of the specified partition reassignments are active.")
     directories = replica_directories(cluster, plan.directories)
     moving = {
         replica: current

@@ -13,7 +13,7 @@ from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.reassignments import Reassignment, Replica
 from minibroker_tools.commands.common import partition_name
 from minibroker_tools.failures import ToolError
-from minibroker_tools.output import join_commas, out, plural_suffix
+from minibroker_tools.output import join_commas, plural_suffix, write_line
 
 T = TypeVar("T")
 IdT = TypeVar("IdT", int, str)
@@ -257,7 +257,7 @@ def throttle_brokers(
     )
     nodes = sorted({node for group in (*sources.values(), *destinations.values()) for node in group})
     alter_configs(cluster, {(BROKER, str(node)): [(key, str(rate)) for key in _RATES] for node in nodes})
-    out(f"The inter-broker throttle limit was set to {rate} B/s")
+    write_line(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
 def throttle_directories(cluster: Cluster, replicas: Iterable[Replica], rate: int) -> None:
@@ -268,7 +268,7 @@ def throttle_directories(cluster: Cluster, replicas: Iterable[Replica], rate: in
     """
     nodes = sorted({replica.node for replica in replicas})
     alter_configs(cluster, {(BROKER, str(node)): [(_DIRECTORY_RATE, str(rate))] for node in nodes})
-    out(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+    write_line(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
 
 def clear_throttles(cluster: Cluster, partitions: Sequence[tuple[TopicPartition, list[int]]]) -> None:
@@ -279,12 +279,12 @@ def clear_throttles(cluster: Cluster, partitions: Sequence[tuple[TopicPartition,
     """
     nodes = {broker.node_id for broker in cluster.brokers()}
     nodes |= {node for _, replicas in partitions for node in replicas}
-    out(f"Clearing broker-level throttles on broker{plural_suffix(nodes)} {join_commas(sorted(nodes))}")
+    write_line(f"Clearing broker-level throttles on broker{plural_suffix(nodes)} {join_commas(sorted(nodes))}")
     alter_configs(
         cluster, {(BROKER, str(node)): [(key, None) for key in (*_RATES, _DIRECTORY_RATE)] for node in sorted(nodes)}
     )
     topics = sorted({topic for (topic, _), _ in partitions})
-    out(f"Clearing topic-level throttles on topic{plural_suffix(topics)} {join_commas(topics)}")
+    write_line(f"Clearing topic-level throttles on topic{plural_suffix(topics)} {join_commas(topics)}")
     alter_configs(cluster, {(TOPIC, topic): [(_LEADERS, None), (_FOLLOWERS, None)] for topic in topics})
 
 

@@ -24,7 +24,7 @@ from minibroker_tools.commands.rpk_common import (
 from minibroker_tools.commands.rpk_topics import add_topic_commands
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import KAFKA_VERSION
-from minibroker_tools.output import err, flush, out
+from minibroker_tools.output import flush, write_error_line, write_line
 
 _ADMIN_PORT: Final = 9644
 _USERS: Final = "/v1/security/users"
@@ -97,7 +97,7 @@ class Rpk:
 
     def print_usage(self) -> None:
         """Print the commands on standard error."""
-        err(self._parser.format_help())
+        write_error_line(self._parser.format_help())
 
 
 def declare_options(_tool: str) -> Rpk:
@@ -120,7 +120,7 @@ def run(options: Rpk, arguments: Sequence[str]) -> int:
 
 
 def _print_version(_arguments: argparse.Namespace) -> int:
-    out(f"Version:     minibroker-tools, for brokers up to Kafka {KAFKA_VERSION}")
+    write_line(f"Version:     minibroker-tools, for brokers up to Kafka {KAFKA_VERSION}")
     return 0
 
 
@@ -129,7 +129,7 @@ def _print_info(arguments: argparse.Namespace) -> int:
     with cluster_of(arguments) as cluster:
         topics = sorted(cluster.metadata().topics, key=lambda topic: topic.name or "")
         print_section("CLUSTER")
-        out(f"{cluster.cluster_id}\n")
+        write_line(f"{cluster.cluster_id}\n")
         print_section("BROKERS")
         controller_id = cluster.controller_id
         brokers = [
@@ -138,7 +138,7 @@ def _print_info(arguments: argparse.Namespace) -> int:
         ]
         print_columns([("ID", "HOST", "PORT"), *brokers])
         if topics:
-            out()
+            write_line()
             print_section("TOPICS")
             counts = [(topic.name, len(topic.partitions), len(topic.partitions[0].replica_nodes)) for topic in topics]
             print_columns([("NAME", "PARTITIONS", "REPLICAS"), *counts])
@@ -185,13 +185,13 @@ def _print_health(health: dict[str, Any]) -> None:
     }
     print_section("CLUSTER HEALTH OVERVIEW")
     for name, value in lines.items():
-        out(f"{name + ':':34}{value}")
+        write_line(f"{name + ':':34}{value}")
 
 
 def _create_user(arguments: argparse.Namespace) -> int:
     content = {"username": arguments.user, "password": arguments.password, "algorithm": arguments.mechanism.upper()}
     _request_admin_api(arguments, _USERS, "POST", content)
-    out(f'Created user "{arguments.user}".')
+    write_line(f'Created user "{arguments.user}".')
     return 0
 
 
@@ -202,7 +202,7 @@ def _list_users(arguments: argparse.Namespace) -> int:
 
 def _delete_user(arguments: argparse.Namespace) -> int:
     _request_admin_api(arguments, f"{_USERS}/{quote(arguments.user, safe='')}", "DELETE")
-    out(f'Deleted user "{arguments.user}".')
+    write_line(f'Deleted user "{arguments.user}".')
     return 0
 
 
@@ -272,8 +272,8 @@ def _describe_groups(arguments: argparse.Namespace) -> int:
                 "TOTAL-LAG": sum(lags.values()),
             }
             for name, value in head.items():
-                out(f"{name:<13}{value}".rstrip())
-            out()
+                write_line(f"{name:<13}{value}".rstrip())
+            write_line()
             rows = [
                 (
                     *partition,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings
 from minibroker_tools.failures import ToolError
-from minibroker_tools.output import out
+from minibroker_tools.output import write_line
 
 _PORT: Final = 9092
 _JAAS: Final = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
@@ -79,9 +79,9 @@ def print_columns(rows: Sequence[Sequence[object]]) -> None:
     widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (str(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
-        out("  ".join(cells).rstrip())
+        write_line("  ".join(cells).rstrip())
 
 
 def print_section(title: str) -> None:
     """Print an underlined title."""
-    out(f"{title}\n{'=' * len(title)}")
+    write_line(f"{title}\n{'=' * len(title)}")

@@ -19,7 +19,7 @@ from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.commands.rpk_common import add_command, cluster_of, print_columns, print_section
 from minibroker_tools.failures import ApiError, ToolError
-from minibroker_tools.output import flush, out
+from minibroker_tools.output import flush, write_line
 
 _TIMEOUT_MS: Final = 30_000
 _POLL_S: Final = 0.5
@@ -133,7 +133,7 @@ def _describe(arguments: argparse.Namespace) -> int:
                 replicas = len(topic.partitions[0].replica_nodes)
                 print_section("SUMMARY")
                 print_columns([("NAME", name), ("PARTITIONS", len(topic.partitions)), ("REPLICAS", replicas)])
-                out()
+                write_line()
             if configs or arguments.print_all:
                 entries = describe_configs(cluster, [(TOPIC, name)])[TOPIC, name]
                 print_section("CONFIGS")
@@ -142,7 +142,7 @@ def _describe(arguments: argparse.Namespace) -> int:
                     for entry in entries
                 ]
                 print_columns([("KEY", "VALUE", "SOURCE"), *rows])
-                out()
+                write_line()
             if partitions or arguments.print_all:
                 _print_partitions(cluster, name)
     return 0
@@ -339,7 +339,7 @@ def _print_record(received: Received, form: str) -> None:
         if headers:
             record_json["headers"] = headers
         record_json |= {"timestamp": record.timestamp, "partition": received.partition, "offset": record.offset}
-        out(json.dumps(record_json, indent=2, ensure_ascii=False))
+        write_line(json.dumps(record_json, indent=2, ensure_ascii=False))
     else:
         position = {"%t": received.topic, "%p": str(received.partition), "%o": str(record.offset)}
         fields = {**position, "%k": key or "", "%v": value or "", "%d": str(record.timestamp)}

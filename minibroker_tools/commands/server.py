@@ -10,7 +10,7 @@ from typing import Final
 from minibroker_tools.commands.zookeeper import start_in_background
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options
-from minibroker_tools.output import flush, out
+from minibroker_tools.output import flush, write_line
 
 _START: Final = "kafka-server-start"
 _PROC: Final = "/proc"
@@ -54,7 +54,7 @@ def stop_brokers(running: Iterable[tuple[int, Sequence[str]]]) -> int:
     """Send SIGTERM to the brokers among the processes without waiting for them, like Kafka's script."""
     pids = [pid for pid, words in running if _is_broker(words)]
     if not pids:
-        out("No kafka server to stop")
+        write_line("No kafka server to stop")
         return 1
     for pid in pids:
         try:

@@ -13,7 +13,7 @@ from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out
+from minibroker_tools.output import write_line
 
 with lazy:
     from minibroker.cluster import data_dir, section_store
@@ -47,7 +47,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     values = options.parse(arguments)
     command = values.words[0] if values.words else ""
     if command == "random-uuid":
-        out(_random_uuid())
+        write_line(_random_uuid())
         return 0
     if command not in {"info", "format"}:
         raise UsageError("one of the commands info, format and random-uuid is required")
@@ -94,11 +94,11 @@ def _format_directories(values: Values, properties: Mapping[str, str]) -> None:
             "format the others."
         )
     if len(formatted) == len(directories):
-        out("All of the log directories are already formatted.")
+        write_line("All of the log directories are already formatted.")
     for path in directories:
         if path in formatted:
             continue
-        out(f"Formatting metadata directory {path} with metadata.version {_METADATA_VERSION}.")
+        write_line(f"Formatting metadata directory {path} with metadata.version {_METADATA_VERSION}.")
         _format_directory(path, int(node), values.text("cluster-id") or "", users)
 
 
@@ -161,21 +161,21 @@ def _print_info(properties: Mapping[str, str]) -> int:
     problems = [f"{path} is not a directory" for path in directories if path not in existing]
     metadata: dict[str, str] = {}
     if existing:
-        out("Found log directory:" if len(existing) == 1 else "Found log directories:")
+        write_line("Found log directory:" if len(existing) == 1 else "Found log directories:")
         for path in existing:
-            out(f"  {path}")
+            write_line(f"  {path}")
             if os.path.exists(os.path.join(path, _META_PROPERTIES)):
                 metadata = load_properties(os.path.join(path, _META_PROPERTIES))
             else:
                 problems.append(f"{path} is not formatted.")
-        out()
+        write_line()
     if metadata:
         metadata_text = ", ".join(f"{key}={metadata[key]}" for key in sorted(metadata))
-        out(f"Found metadata: {{{metadata_text}}}")
-        out()
+        write_line(f"Found metadata: {{{metadata_text}}}")
+        write_line()
     if problems:
-        out("Found problem:" if len(problems) == 1 else "Found problems:")
+        write_line("Found problem:" if len(problems) == 1 else "Found problems:")
         for problem in problems:
-            out(f"  {problem}")
-        out()
+            write_line(f"  {problem}")
+        write_line()
     return int(bool(problems))

@@ -31,9 +31,9 @@ from minibroker_tools.client.configs import TOPIC, ConfigEntry, describe_configs
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.reassignments import Reassignment, list_reassignments
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error, java_text, topic_filter
-from minibroker_tools.failures import ApiError, ToolError, UsageError, check_all, checked
+from minibroker_tools.failures import ApiError, ToolError, UsageError, check_all, raise_if_failed
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import join_commas, log, out
+from minibroker_tools.output import join_commas, log, write_line
 
 _LOGGER: Final = "org.apache.kafka.tools.TopicCommand"
 _ACTIONS: Final = ("create", "list", "alter", "describe", "delete")
@@ -95,7 +95,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     except UsageError:
         raise
     except ToolError as failure:
-        out(f"Error while executing topic command : {failure.message}")
+        write_line(f"Error while executing topic command : {failure.message}")
         log("ERROR", java_error(failure), _LOGGER)
         return failure.status
     return 0
@@ -141,7 +141,7 @@ def _check_pairs(values: Values) -> None:
 def _create(cluster: Cluster, values: Values) -> None:
     name = values.text("topic") or ""
     if "." in name or "_" in name:
-        out(_COLLISION_WARNING)
+        write_line(_COLLISION_WARNING)
     replicas = values.number("replication-factor", -1)
     if values.has("replication-factor") and not 1 <= replicas <= _MAX_REPLICAS:
         raise ToolError(f"The replication factor must be between 1 and {_MAX_REPLICAS} inclusive")
@@ -169,7 +169,7 @@ def _create(cluster: Cluster, values: Values) -> None:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not values.has("if-not-exists"):
             raise
     else:
-        out(f"Created topic {name}.")
+        write_line(f"Created topic {name}.")
 
 
 def _parse_configs(values: Values) -> dict[str, str]:
@@ -221,7 +221,7 @@ def _existing_topics(cluster: Cluster, values: Values) -> list[str]:
 
 
 def _list(cluster: Cluster, values: Values) -> None:
-    out("\n".join(_select_topics(cluster, values)))
+    write_line("\n".join(_select_topics(cluster, values)))
 
 
 def _alter(cluster: Cluster, values: Values) -> None:
@@ -308,7 +308,7 @@ def _describe_topic(
     overridden_only = values.has("topics-with-overrides")
     if not requested_reports and (overrides or not overridden_only):
         topic_id = "" if topic.topic_id == ZERO_UUID else f"\tTopicId: {uuid_text(topic.topic_id)}"
-        out(
+        write_line(
             f"Topic: {topic.name}{topic_id}\tPartitionCount: {len(topic.partitions)}"
             f"\tReplicationFactor: {replicas_of(partitions[0])}\tConfigs: {','.join(overrides)}"
         )
@@ -329,9 +329,9 @@ def _print_partition(topic: str, partition: Any, move: Reassignment | None) -> N
         line += f"\tAdding Replicas: {join_commas(move.adding)}\tRemoving Replicas: {join_commas(move.removing)}"
     if hasattr(partition, "last_known_elr"):
         elr, last_known = partition.eligible_leader_replicas or (), partition.last_known_elr or ()
-        out(f"{line}\tElr: {join_commas(elr)}\tLastKnownElr: {join_commas(last_known)}")
+        write_line(f"{line}\tElr: {join_commas(elr)}\tLastKnownElr: {join_commas(last_known)}")
     else:
-        out(f"{line}\tElr: N/A\tLastKnownElr: N/A")
+        write_line(f"{line}\tElr: N/A\tLastKnownElr: N/A")
 
 
 def _describe_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[Any]:
@@ -344,7 +344,7 @@ def _describe_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[
         requested = [TopicRequest(name=name) for name in sorted(names)]
         request = DescribeTopicPartitionsRequest(topics=requested, response_partition_limit=page, cursor=cursor)
         response: DescribeTopicPartitionsResponse = cluster.ask(request)
-        for topic in map(checked, response.topics):
+        for topic in map(raise_if_failed, response.topics):
             if topics.setdefault(topic.name, topic) is not topic:
                 topics[topic.name].partitions.extend(topic.partitions)
         cursor = response.next_cursor

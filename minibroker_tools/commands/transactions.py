@@ -19,7 +19,7 @@ from minibroker_tools.client.transactions import (
     write_abort_marker,
 )
 from minibroker_tools.commands.common import add_connection, cluster_of, partition_name
-from minibroker_tools.failures import ApiError, ToolError, rewording
+from minibroker_tools.failures import ApiError, ToolError, reword_failures
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import print_table
 
@@ -145,19 +145,19 @@ def _parse_command(options: Options, values: Values) -> str:
     raise ToolError(f"{options.tool}.sh: error: {problem}")
 
 
-def _explaining_failures(message: str) -> AbstractContextManager[None]:
+def _prefix_failures(message: str) -> AbstractContextManager[None]:
     """Return a context manager that prefixes failures with `message`."""
-    return rewording(lambda error: f"{message}: {error.message}. Enable debug logging for additional detail.")
+    return reword_failures(lambda error: f"{message}: {error.message}. Enable debug logging for additional detail.")
 
 
 def _force_terminate(cluster: Cluster, transactional_id: str) -> None:
     """Abort a producer's transaction and fence the producer."""
-    with _explaining_failures(f"Failed to force terminate transactionalId `{transactional_id}`"):
+    with _prefix_failures(f"Failed to force terminate transactionalId `{transactional_id}`"):
         Transactions(cluster, transactional_id, int(cluster.settings.milliseconds("request.timeout.ms") * 1000))
 
 
 def _list(cluster: Cluster, values: Values) -> None:
-    with _explaining_failures("Failed to list transactions"):
+    with _prefix_failures("Failed to list transactions"):
         listings = list_transactions(
             cluster, duration=values.number("duration-filter", -1), pattern=values.text("transactional-id-pattern")
         )
@@ -165,7 +165,7 @@ def _list(cluster: Cluster, values: Values) -> None:
 
 
 def _describe(cluster: Cluster, transactional_id: str) -> None:
-    with _explaining_failures(f"Failed to describe transaction state of transactional-id `{transactional_id}`"):
+    with _prefix_failures(f"Failed to describe transaction state of transactional-id `{transactional_id}`"):
         description = describe_transaction(cluster, transactional_id)
     is_open = description.started >= 0
     started: object = description.started if is_open else "None"
@@ -177,7 +177,7 @@ def _describe(cluster: Cluster, transactional_id: str) -> None:
 def _describe_producers(cluster: Cluster, values: Values) -> None:
     partition, node = _partition(values), values.get("broker-id")
     location = "leader" if node is None else f"broker {node}"
-    with _explaining_failures(f"Failed to describe producers for partition {partition_name(partition)} on {location}"):
+    with _prefix_failures(f"Failed to describe producers for partition {partition_name(partition)} on {location}"):
         producers = describe_producers(cluster, [partition], node)[partition]
     print_table(
         _PRODUCER_COLUMNS,
@@ -210,12 +210,12 @@ def _abort(cluster: Cluster, values: Values) -> None:
                 raise ToolError(f"Missing required argument --{name}")
         epoch = max(values.number("coordinator-epoch", 0), 0)  # It is -1 before the coordinator's first marker.
         marker = Marker(partition, values.number("producer-id", 0), values.number("producer-epoch", 0), epoch)
-    with _explaining_failures(f"Failed to abort transaction {marker}"):
+    with _prefix_failures(f"Failed to abort transaction {marker}"):
         write_abort_marker(cluster, marker)
 
 
 def _marker_at(cluster: Cluster, partition: TopicPartition, start: int) -> Marker:
-    with _explaining_failures(f"Failed to validate producer state for partition {partition_name(partition)}"):
+    with _prefix_failures(f"Failed to validate producer state for partition {partition_name(partition)}"):
         producers = describe_producers(cluster, [partition])[partition]
     for producer in producers:
         if producer.current_txn_start_offset == start >= 0:
@@ -243,7 +243,7 @@ def _find_hanging(cluster: Cluster, values: Values) -> None:
     candidates: list[_OpenTransaction] = []
     for start in range(0, len(partitions), _PARTITIONS_PER_REQUEST):
         batch = partitions[start : start + _PARTITIONS_PER_REQUEST]
-        with _explaining_failures(
+        with _prefix_failures(
             f"Failed to describe producers for {len(batch)} partitions on broker {_java_optional(node)}"
         ):
             producers_by_partition = describe_producers(cluster, batch, node)
@@ -260,7 +260,7 @@ def _partitions_to_search(cluster: Cluster, values: Values, node: int | None) ->
     if values.has("topic") and values.has("partition"):
         return [_partition(values)]
     topic = values.text("topic")
-    with _explaining_failures("Failed to list topics" if topic is None else "Failed to describe 1 topics"):
+    with _prefix_failures("Failed to list topics" if topic is None else "Failed to describe 1 topics"):
         topics = cluster.metadata().topics if topic is None else cluster.topics([topic])
     partitions = by_partition(topics).items()
     return [key for key, partition in partitions if node is None or node in partition.replica_nodes]
@@ -269,10 +269,10 @@ def _partitions_to_search(cluster: Cluster, values: Values, node: int | None) ->
 def _find_unended(cluster: Cluster, candidates: Sequence[_OpenTransaction]) -> list[_OpenTransaction]:
     """Return the open transactions that no coordinator will end."""
     producers = sorted({candidate.producer.producer_id for candidate in candidates})
-    with _explaining_failures(f"Failed to list transactions for {len(producers)} producers"):
+    with _prefix_failures(f"Failed to list transactions for {len(producers)} producers"):
         listings = list_transactions(cluster, producer_ids=producers)
     ids = {listing.producer_id: listing.transactional_id for listing in listings}
-    with _explaining_failures(f"Failed to describe {len(ids)} transactions"):
+    with _prefix_failures(f"Failed to describe {len(ids)} transactions"):
         described = {producer: _find_description(cluster, name) for producer, name in ids.items()}
     ordered = sorted(candidates, key=lambda candidate: (candidate.partition, candidate.producer.producer_id))
     return [candidate for candidate in ordered if not _awaits_marker(candidate, described)]

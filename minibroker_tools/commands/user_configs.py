@@ -26,8 +26,8 @@ from minibroker_protocol.messages.scram_credentials import (
     UserName,
 )
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.failures import ToolError, check_all, checked, error_code
-from minibroker_tools.output import out
+from minibroker_tools.failures import ToolError, check_all, error_code, raise_if_failed
+from minibroker_tools.output import write_line
 
 if TYPE_CHECKING:
     from minibroker_tools.commands.configs import Entity
@@ -92,7 +92,7 @@ def _parse_credential(mechanism: str, text: str) -> tuple[int, str]:
 def describe_scram(cluster: Cluster, user: str | None) -> None:
     """Print the SCRAM mechanisms of a user, or of all users for None."""
     users = None if user is None else [UserName(name=user)]
-    response: DescribeUserScramCredentialsResponse = checked(
+    response: DescribeUserScramCredentialsResponse = raise_if_failed(
         cluster.ask_controller(DescribeUserScramCredentialsRequest(users=users))
     )
     names = {number: name for name, number in SCRAM_MECHANISMS.items()}
@@ -101,9 +101,9 @@ def describe_scram(cluster: Cluster, user: str | None) -> None:
             continue
         infos = ", ".join(
             f"{names.get(info.mechanism, 'UNKNOWN')}=iterations={info.iterations}"
-            for info in checked(result).credential_infos
+            for info in raise_if_failed(result).credential_infos
         )
-        out(f"SCRAM credential configs for user-principal '{result.user}' are {infos}")
+        write_line(f"SCRAM credential configs for user-principal '{result.user}' are {infos}")
 
 
 def alter_quotas(
@@ -156,7 +156,7 @@ def describe_quotas(cluster: Cluster, entities: Sequence["Entity"]) -> None:
         )
         for kind, name in entities
     ]
-    response: DescribeClientQuotasResponse = checked(
+    response: DescribeClientQuotasResponse = raise_if_failed(
         cluster.ask(DescribeClientQuotasRequest(components=components, strict=True))
     )
     for entry in response.entries or []:
@@ -166,4 +166,6 @@ def describe_quotas(cluster: Cluster, entities: Sequence["Entity"]) -> None:
             for kind, word in _QUOTA_TITLES.items()
             if kind in parts
         )
-        out(f"Quota configs for {entity_text} are {', '.join(f'{item.key}={item.value}' for item in entry.values)}")
+        write_line(
+            f"Quota configs for {entity_text} are {', '.join(f'{item.key}={item.value}' for item in entry.values)}"
+        )

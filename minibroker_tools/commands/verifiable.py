@@ -12,10 +12,10 @@ from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.common import sigterm_as_interrupt
+from minibroker_tools.commands.common import raise_interrupt_on_sigterm
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import err, flush, out
+from minibroker_tools.output import flush, write_error_line, write_line
 
 _PRODUCER: Final = "kafka-verifiable-producer"
 _ACKS: Final = ("-1", "0", "1", "all")
@@ -41,7 +41,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 def _print_event(name: str, **fields: object) -> None:
     """Print an event as a line of JSON."""
     event = {"timestamp": time.time_ns() // 1_000_000, "name": name, **fields}
-    out(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
+    write_line(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
     flush()
 
 
@@ -86,7 +86,7 @@ def _run_producer(values: Values) -> int:
         raise ToolError(f"--acks {acks}: it is none of {', '.join(_ACKS)}")
     began = time.monotonic()
     run = _ProducerRun(values)
-    with Cluster(Settings(servers, properties)) as cluster, sigterm_as_interrupt():
+    with Cluster(Settings(servers, properties)) as cluster, raise_interrupt_on_sigterm():
         _print_event("startup_complete")
         producer = Producer(cluster, run.topic, run.on_refused, acks=acks, on_acknowledged=run.on_acknowledged)
         with suppress(KeyboardInterrupt):
@@ -161,7 +161,7 @@ def _run_consumer(values: Values) -> int:
         if (values.text(name) or served).lower() != served.lower():
             raise ToolError(f"--{name} {values.text(name)} is not supported" + (f"; {served} is" if served else ""))
     if values.has("session-timeout"):
-        err("Warning: --session-timeout has no effect: it is 45000 ms")
+        write_error_line("Warning: --session-timeout has no effect: it is 45000 ms")
     properties = {
         **load_properties(path),
         "group.id": values.text("group-id") or "",
@@ -170,7 +170,7 @@ def _run_consumer(values: Values) -> int:
     }
     if values.has("group-instance-id"):
         properties["group.instance.id"] = values.text("group-instance-id") or ""
-    with Cluster(Settings(servers, properties)) as cluster, sigterm_as_interrupt():
+    with Cluster(Settings(servers, properties)) as cluster, raise_interrupt_on_sigterm():
         _print_event("startup_complete")
         consumer = Consumer(cluster, values.text("topic"), {values.text("topic")}.__contains__, properties)
         try:

@@ -17,10 +17,10 @@ from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
-from minibroker_tools.commands.common import StoppedError, local_broker, raising_on_signals
+from minibroker_tools.commands.common import StoppedError, local_broker, raise_on_signals
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import flush, out, out_log
+from minibroker_tools.output import flush, write_line, write_log_line
 
 _SERVER: Final = "zookeeper-server-start"
 _LOGGER: Final = "org.apache.zookeeper.server.NIOServerCnxnFactory"
@@ -89,11 +89,11 @@ def _open_listener(values: Values) -> socket.socket:
 
 def _serve(listener: socket.socket) -> int:
     try:
-        with raising_on_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
+        with raise_on_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             host, port = listener.getsockname()[:2]
-            out_log(f"binding to port {host}/{host}:{port}", _LOGGER)
-            out_log("No ZooKeeper runs here: the port is open for scripts that wait for it", _LOGGER)
+            write_log_line(f"binding to port {host}/{host}:{port}", _LOGGER)
+            write_log_line("No ZooKeeper runs here: the port is open for scripts that wait for it", _LOGGER)
             flush()
             while True:
                 for key, _ in selector.select():
@@ -125,12 +125,12 @@ def _run_shell(values: Values) -> int:
     """
     if not values.words:
         raise UsageError("zookeeper-shell needs the address of a ZooKeeper")
-    out(f"Connecting to {values.words[0]}")
+    write_line(f"Connecting to {values.words[0]}")
     command = values.words[1:]
     lines: Iterable[Sequence[str]] = [command] if command else (line.split() for line in sys.stdin)
     with Cluster(local_broker(values.words[0])) as cluster:
         cluster.metadata([])
-        out(_CONNECTED)
+        write_line(_CONNECTED)
         status = 0
         for words in lines:
             if words[:1] == ["quit"]:
@@ -143,14 +143,14 @@ def _run_shell(values: Values) -> int:
 def _run_command(cluster: Cluster, words: Sequence[str]) -> int:
     command, path = words[0], next((word for word in words[1:] if word.startswith("/")), "/")
     if command not in {"ls", "get"}:
-        out(f"Command not found: Command not found {command}")
+        write_line(f"Command not found: Command not found {command}")
         return 127
     parts = [part for part in path.split("/") if part]
     result = _list_children(cluster, parts) if command == "ls" else _node_content(cluster, parts)
     if result is None:
-        out(f"Node does not exist: {path}")
+        write_line(f"Node does not exist: {path}")
         return 1
-    out(f"[{', '.join(result)}]" if isinstance(result, list) else result)
+    write_line(f"[{', '.join(result)}]" if isinstance(result, list) else result)
     return 0
 
 

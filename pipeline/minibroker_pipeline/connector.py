@@ -162,7 +162,7 @@ def stream_to_parquet(
         writer = writer.partitionBy(*partition_by)
     if name:
         writer = writer.queryName(name)
-    return _with_trigger(writer, every).start(path)
+    return _set_trigger(writer, every).start(path)
 
 
 def to_topic(
@@ -209,7 +209,7 @@ def stream_to_topic(
     writer = writer.options(**_sink_options(bootstrap, topic, options))
     if name:
         writer = writer.queryName(name)
-    return _with_trigger(writer, every).start()
+    return _set_trigger(writer, every).start()
 
 
 def _select_sink_columns(frame: "DataFrame", topic: str | None) -> "DataFrame":
@@ -226,7 +226,7 @@ def _sink_options(bootstrap: str, topic: str | None, options: Mapping[str, str] 
     return {"kafka.bootstrap.servers": bootstrap, **named, **(options or {})}
 
 
-def _with_trigger(writer: "DataStreamWriter", every: float | None) -> "DataStreamWriter":
+def _set_trigger(writer: "DataStreamWriter", every: float | None) -> "DataStreamWriter":
     if every is None:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")

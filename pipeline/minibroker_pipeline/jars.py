@@ -74,7 +74,7 @@ def find(
             if not any(os.path.basename(jar).startswith(_ARTIFACTS[package]) for jar in jars):
                 raise NoJarsError(f"{folder} holds no jar of {_ARTIFACTS[package]}")
         return jars
-    return [jar for package in packages for jar in _cached(package, ivy_settings)]
+    return [jar for package in packages for jar in _find_cached_jars(package, ivy_settings)]
 
 
 def cache_dir() -> Path:
@@ -86,17 +86,17 @@ def cache_dir() -> Path:
     return base / "minibroker"
 
 
-def _cached(package: str, ivy_settings: str | None) -> list[str]:
+def _find_cached_jars(package: str, ivy_settings: str | None) -> list[str]:
     folder = cache_dir() / f"spark-{spark_version()}-{package}"
     if not folder.exists():
-        with _locked(folder.parent):
+        with _lock_folder(folder.parent):
             if not folder.exists():
                 _download_jars(folder, package, ivy_settings)
     return sorted(str(jar) for jar in folder.glob("*.jar"))
 
 
 @contextmanager
-def _locked(folder: Path) -> Generator[None]:
+def _lock_folder(folder: Path) -> Generator[None]:
     """Hold a lock on the folder, which allows one process at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock-spark").open("w") as lock:
@@ -109,17 +109,19 @@ def _download_jars(folder: Path, package: str, ivy_settings: str | None) -> None
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         ivy = _Ivy(Path(scratch), ivy_settings)
         if package == "avro":
-            ivy.download(_SPARK, f"{_ARTIFACTS[package]}_{_SCALA}", [*_same_minor(spark_version()), _FIRST_OF_SPARK_4])
+            ivy.download(
+                _SPARK, f"{_ARTIFACTS[package]}_{_SCALA}", [*_list_patch_versions(spark_version()), _FIRST_OF_SPARK_4]
+            )
         else:
             connector = f"{CONNECTOR}_{_SCALA}"
-            version = ivy.download(_SPARK, connector, _same_minor(spark_version()))
+            version = ivy.download(_SPARK, connector, _list_patch_versions(spark_version()))
             ivy.download(_SPARK, f"{_TOKENS}_{_SCALA}", [version, _FIRST_OF_SPARK_4])
             for group, name in _LIBRARIES:
-                ivy.download(group, name, [ivy.needed_by(_SPARK, connector, version, group, name)])
+                ivy.download(group, name, [ivy.find_required_version(_SPARK, connector, version, group, name)])
         ivy.libs.rename(folder)
 
 
-def _same_minor(version: str) -> list[str]:
+def _list_patch_versions(version: str) -> list[str]:
     """Return a version and the earlier patch versions of its line, newest first.
 
     All of them are compatible, and some were never published.
@@ -163,7 +165,7 @@ class _Ivy:
             f"Put the jars into a folder and name it with jars_dir or {FOLDER_VARIABLE}"
         )
 
-    def needed_by(self, group: str, name: str, version: str, other_group: str, other_name: str) -> str:
+    def find_required_version(self, group: str, name: str, version: str, other_group: str, other_name: str) -> str:
         """Return the version of another module on which a downloaded module depends.
 
         Raises:

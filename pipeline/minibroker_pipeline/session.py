@@ -58,7 +58,7 @@ def spark_session(
     settings = {name: _text(value) for name, value in conf.items()}
     existing = SparkSession.getActiveSession()
     if existing is not None:
-        return _configured(existing.builder, settings)
+        return _build_session(existing.builder, settings)
     builder = SparkSession.builder.appName(app)
     # spark-submit has already started the JVM with its jars and master.
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -77,7 +77,7 @@ def spark_session(
             settings = _LOCAL_SETTINGS | settings
             # By default workers run the `python3` on the PATH. On a cluster, its machines choose the Python.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = _configured(builder, _SETTINGS | settings)
+    session = _build_session(builder, _SETTINGS | settings)
     if not (session.sparkContext.master or "").startswith("local"):
         _register_source(session)
     return session
@@ -105,7 +105,7 @@ def _register_source(session: SparkSession) -> None:
     session.dataSource.register(data_source.MinibrokerDataSource)
 
 
-def _configured(builder: SparkSession.Builder, settings: dict[str, str]) -> SparkSession:
+def _build_session(builder: SparkSession.Builder, settings: dict[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

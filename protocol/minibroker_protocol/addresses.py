@@ -140,7 +140,7 @@ def _build_walk(cls: type[Any], version: int) -> _Step:
     steps = _Steps(version, flexible=version in schema.flexible).build(cls)
     while steps and not steps[-1][1]:
         steps.pop()  # The fields after the last address do not matter.
-    return _chain([step for step, _ in steps])
+    return _chain_steps([step for step, _ in steps])
 
 
 class _Steps:
@@ -171,7 +171,7 @@ class _Steps:
 
     def _structure(self, cls: type[Any]) -> tuple[_Step, bool]:
         steps = self.build(cls)
-        return _chain([step for step, _ in steps]), any(finds for _, finds in steps)
+        return _chain_steps([step for step, _ in steps]), any(finds for _, finds in steps)
 
     def _field(self, field: Field, *, in_tag: bool = False) -> tuple[_Step, bool]:
         kind = field.kind
@@ -197,7 +197,7 @@ class _Steps:
         return _int16_sized_step if kind.prefix == "h" else _int32_sized_step
 
 
-def _chain(steps: Sequence[_Step]) -> _Step:
+def _chain_steps(steps: Sequence[_Step]) -> _Step:
     if len(steps) == 1:
         return steps[0]
 

@@ -36,27 +36,27 @@ _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
 def compile_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
     """Compile the decoder of a message class for one version."""
-    return _Decoder(cls, version).function("decode")
+    return _Decoder(cls, version).compile_function("decode")
 
 
 def compile_encoder(cls: type[Any], version: int) -> Callable[..., Any]:
     """Compile the encoder of a message class for one version."""
-    return _Encoder(cls, version).function("encode")
+    return _Encoder(cls, version).compile_function("encode")
 
 
 def compile_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
     """Compile the encoder of whole response frames: the length, the header and the message."""
-    return _Encoder(cls, version, flexible_header=flexible_header).function("encode")
+    return _Encoder(cls, version, flexible_header=flexible_header).compile_function("encode")
 
 
 def compile_plain_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
     """Compile the decoder of requests in the plain shape, as described in `_PlainDecoder`."""
-    return _PlainDecoder(cls, version).function("decode")
+    return _PlainDecoder(cls, version).compile_function("decode")
 
 
 def compile_plain_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
     """Compile the encoder of response frames from plain-shape values, as described in `_PlainEncoder`."""
-    return _PlainEncoder(cls, version, flexible_header=flexible_header).function("encode")
+    return _PlainEncoder(cls, version, flexible_header=flexible_header).compile_function("encode")
 
 
 def generated_source(cls: type[Any], version: int) -> str:
@@ -81,14 +81,14 @@ class _Generator:
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    def function(self, name: str) -> Callable[..., Any]:
+    def compile_function(self, name: str) -> Callable[..., Any]:
         namespace: dict[str, Any] = dict(self.names)
         code = compile(self.text, f"<{self.cls.__name__} v{self.version} {name}>", "exec")
         exec(code, namespace)  # noqa: S102 - our own text
         function: Callable[..., Any] = namespace[name]
         return function
 
-    def line(self, text: str) -> None:
+    def emit_line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
 
     def new_name(self, prefix: str) -> str:
@@ -104,7 +104,7 @@ class _Generator:
         self.names[name] = value
         return name
 
-    def fixed(self, fmt: str, expression: str) -> None:
+    def emit_fixed(self, fmt: str, expression: str) -> None:
         """Add a fixed-size value to the current run, which becomes one `struct` call."""
         self.run.append((fmt, expression))
 
@@ -135,43 +135,43 @@ class _Decoder(_Generator):
             too_many_tagged_fields=p.too_many_tagged_fields,
         )
         self.lines.append("def decode(buf, p, end, left):")
-        self.structure(cls, "m")
+        self.emit_structure(cls, "m")
         self.flush()
-        self.line("return m, p")
+        self.emit_line("return m, p")
 
     def flush(self) -> None:
         if not self.run:
             return
         if self.run[0][0] == "B" and len(self.run) == 1:
-            self.line(f"{self.run[0][1]} = buf[p]; p += 1")
+            self.emit_line(f"{self.run[0][1]} = buf[p]; p += 1")
             self.run.clear()
             return
         formats = "".join(fmt for fmt, _ in self.run)
         targets = ", ".join(target for _, target in self.run)
         comma = "," if len(self.run) == 1 else ""
-        self.line(f"{targets}{comma} = {self.bind_struct(formats, 'unpack_from')}(buf, p)")
-        self.line(f"p += {struct.calcsize('>' + formats)}")
+        self.emit_line(f"{targets}{comma} = {self.bind_struct(formats, 'unpack_from')}(buf, p)")
+        self.emit_line(f"p += {struct.calcsize('>' + formats)}")
         self.run.clear()
 
-    def structure(self, cls: type[Any], target: str) -> None:
+    def emit_structure(self, cls: type[Any], target: str) -> None:
         """Emit code that reads a structure into a variable."""
         bound, fields = self.bind("C", cls), fields_of(cls)
         if cls.__dataclass_params__.frozen:
             values = {field.name: self.new_name("v") for field in fields}
         else:
             values = {field.name: f"{target}.{field.name}" for field in fields}
-            self.line(f"{target} = new({bound})")
+            self.emit_line(f"{target} = new({bound})")
         for field in fields:
             if self.is_ordinary(field):
-                self.field(field, values[field.name])
+                self.emit_field(field, values[field.name])
             else:
-                self.line(f"{values[field.name]} = {self.default(field)}")
+                self.emit_line(f"{values[field.name]} = {self.default(field)}")
         if self.flexible:
-            self.tagged_section(cls, values)
+            self.emit_tagged_section(cls, values)
         if cls.__dataclass_params__.frozen:
             self.flush()
             arguments = ", ".join(f"{name}={value}" for name, value in values.items())
-            self.line(f"{target} = {bound}({arguments})")
+            self.emit_line(f"{target} = {bound}({arguments})")
 
     def default(self, field: Field) -> str:
         """Return the expression of a field's default, which creates a new list or structure each time."""
@@ -180,19 +180,19 @@ class _Decoder(_Generator):
             return repr(value)
         return f"{self.bind('default', field.default)}()"
 
-    def field(self, field: Field, target: str) -> None:
+    def emit_field(self, field: Field, target: str) -> None:
         kind = field.kind
         null = self.version in field.nullable
         if field.is_array:
             self.array(field, target, null=null)
         elif not isinstance(kind, p.WireType):
-            self.nested(field, kind, target, null=null)
+            self.emit_nested(field, kind, target, null=null)
         elif kind.fmt:
-            self.fixed(kind.fmt, target)
+            self.emit_fixed(kind.fmt, target)
         else:
-            self.sized(field.name, kind, target, null=null)
+            self.emit_sized(field.name, kind, target, null=null)
 
-    def nested(self, field: Field, cls: type[Any], target: str, *, null: bool) -> None:
+    def emit_nested(self, field: Field, cls: type[Any], target: str, *, null: bool) -> None:
         """Emit code that reads a nested structure.
 
         A nullable structure starts with an int8: -1 is null and 1 is present. In a tagged field, 0 is null.
@@ -200,33 +200,33 @@ class _Decoder(_Generator):
         name = target if target.isidentifier() else self.new_name("s")
         if null:
             flag = self.new_name("n")
-            self.fixed("b", flag)
+            self.emit_fixed("b", flag)
             self.flush()
-            self.line(f"{target} = None")
-            self.line(f"if {flag} {'>' if self.is_tagged(field) else '>='} 0:")
+            self.emit_line(f"{target} = None")
+            self.emit_line(f"if {flag} {'>' if self.is_tagged(field) else '>='} 0:")
             self.depth += 1
-        self.structure(cls, name)
+        self.emit_structure(cls, name)
         if name != target:
-            self.line(f"{target} = {name}")
+            self.emit_line(f"{target} = {name}")
         if null:
             self.flush()
             self.depth -= 1
 
-    def length(self, prefix: str) -> str:
+    def emit_length(self, prefix: str) -> str:
         """Emit code that reads a length or count; null is -1. Flexible versions encode it plus one."""
         length = self.new_name("n")
-        self.fixed("B" if self.flexible else prefix, length)
+        self.emit_fixed("B" if self.flexible else prefix, length)
         self.flush()
         if self.flexible:
             two = f"({length} - 128 + (buf[p] << 7), p + 1) if buf[p] < 128"
-            self.line(f"if {length} > 127: {length}, p = {two} else read_uvarint(buf, p - 1)")
+            self.emit_line(f"if {length} > 127: {length}, p = {two} else read_uvarint(buf, p - 1)")
         return length
 
-    def sized(self, name: str, kind: p.WireType, target: str, *, null: bool) -> None:
-        length = self.length(kind.prefix)
+    def emit_sized(self, name: str, kind: p.WireType, target: str, *, null: bool) -> None:
+        length = self.emit_length(kind.prefix)
         if self.flexible:
-            self.line(f"{length} -= 1")
-        self.line(f"q = p + {length}")
+            self.emit_line(f"{length} -= 1")
+        self.emit_line(f"q = p + {length}")
         # The compact form allows longer strings, but Kafka limits them to the maximum of the plain form.
         fits = (
             f"p <= q <= end and {length} <= {p.MAX_STRING_BYTES}"
@@ -234,67 +234,71 @@ class _Decoder(_Generator):
             else "p <= q <= end"
         )
         value = "str(buf[p:q], 'utf-8')" if kind is p.STRING else "buf[p:q]"
-        self.line(f"if {fits}: {target} = {value}; p = q")
+        self.emit_line(f"if {fits}: {target} = {value}; p = q")
         if null:
-            self.line(f"elif {length} == -1: {target} = None")
-        self.line(f"else: raise DecodeError(f'{name}: length {{{length}}} with {{end - p}} bytes left')")
+            self.emit_line(f"elif {length} == -1: {target} = None")
+        self.emit_line(f"else: raise DecodeError(f'{name}: length {{{length}}} with {{end - p}} bytes left')")
 
     def array(self, field: Field, target: str, *, null: bool) -> None:
-        count, values, element = self.length("i"), self.new_name("a"), self.new_name("e")
+        count, values, element = self.emit_length("i"), self.new_name("a"), self.new_name("e")
         if self.flexible:
-            self.line(f"{count} -= 1")
+            self.emit_line(f"{count} -= 1")
         # Every element takes at least one byte, so a count above the number of remaining bytes is invalid.
-        self.line(f"if 0 <= {count} <= end - p: {target} = {values} = []")
+        self.emit_line(f"if 0 <= {count} <= end - p: {target} = {values} = []")
         if null:
-            self.line(f"elif {count} == -1: {target} = None; {count} = 0")
-        self.line(f"else: raise DecodeError(f'{field.name}: count {{{count}}} with {{end - p}} bytes left')")
-        self.line(f"left -= {count}")
-        self.line(f"if left < 0: raise TooManyElementsError(f'{field.name}: {{{count}}} elements are too many')")
+            self.emit_line(f"elif {count} == -1: {target} = None; {count} = 0")
+        self.emit_line(f"else: raise DecodeError(f'{field.name}: count {{{count}}} with {{end - p}} bytes left')")
+        self.emit_line(f"left -= {count}")
+        self.emit_line(f"if left < 0: raise TooManyElementsError(f'{field.name}: {{{count}}} elements are too many')")
         kind = field.kind
         if isinstance(kind, p.WireType) and kind.fmt and kind.fmt != "16s":
             width = struct.calcsize(">" + kind.fmt)
-            self.line(f"if {count}:")
-            self.line(
+            self.emit_line(f"if {count}:")
+            self.emit_line(
                 f"    if {count} * {width} > end - p: raise DecodeError(f'{field.name}: count {{{count}}} too large')"
             )
-            self.line(
+            self.emit_line(
                 f"    {target} = list({self.bind('unpack', struct.unpack_from)}(f'>{{{count}}}{kind.fmt}', buf, p))"
             )
-            self.line(f"    p += {count} * {width}")
+            self.emit_line(f"    p += {count} * {width}")
             return
-        self.line(f"for {self.new_name('i')} in range({count}):")
+        self.emit_line(f"for {self.new_name('i')} in range({count}):")
         self.depth += 1
-        self.field(field._replace(is_array=False, nullable=NEVER), element)
+        self.emit_field(field._replace(is_array=False, nullable=NEVER), element)
         self.flush()
-        self.line(f"{values}.append({element})")
+        self.emit_line(f"{values}.append({element})")
         self.depth -= 1
 
-    def tagged_section(self, cls: type[Any], values: dict[str, str]) -> None:
+    def emit_tagged_section(self, cls: type[Any], values: dict[str, str]) -> None:
         declared = [field for field in fields_of(cls) if self.is_tagged(field)]
         count = self.new_name("t")
-        self.fixed("B", count)
+        self.emit_fixed("B", count)
         self.flush()
         if not declared:
-            self.line(f"if {count}: p = skip_tagged_fields(buf, p - 1)")
+            self.emit_line(f"if {count}: p = skip_tagged_fields(buf, p - 1)")
             return
         tag, size, after = (self.new_name("t") for _ in range(3))
-        self.line(f"if {count}:")
+        self.emit_line(f"if {count}:")
         self.depth += 1
-        self.line(f"if {count} > {p.MAX_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
-        self.line(f"for {self.new_name('i')} in range({count}):")
+        self.emit_line(f"if {count} > {p.MAX_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
+        self.emit_line(f"for {self.new_name('i')} in range({count}):")
         self.depth += 1
-        self.line(f"{tag}, p = read_uvarint(buf, p)")
-        self.line(f"{size}, p = read_uvarint(buf, p)")
-        self.line(f"{after} = p + {size}")
-        self.line(f"if {after} > end: raise DecodeError(f'tag {{{tag}}}: size {{{size}}} with {{end - p}} bytes left')")
+        self.emit_line(f"{tag}, p = read_uvarint(buf, p)")
+        self.emit_line(f"{size}, p = read_uvarint(buf, p)")
+        self.emit_line(f"{after} = p + {size}")
+        self.emit_line(
+            f"if {after} > end: raise DecodeError(f'tag {{{tag}}}: size {{{size}}} with {{end - p}} bytes left')"
+        )
         for field in declared:
-            self.line(f"if {tag} == {field.tag}:")
+            self.emit_line(f"if {tag} == {field.tag}:")
             self.depth += 1
-            self.field(field, values[field.name])
+            self.emit_field(field, values[field.name])
             self.flush()
-            self.line(f"if p != {after}: raise DecodeError('tag {field.name}: its size is not what its content takes')")
+            self.emit_line(
+                f"if p != {after}: raise DecodeError('tag {field.name}: its size is not what its content takes')"
+            )
             self.depth -= 1
-        self.line(f"p = {after}")
+        self.emit_line(f"p = {after}")
         self.depth -= 2
 
 
@@ -308,27 +312,27 @@ class _Encoder(_Generator):
         )
         self.lines.append(f"def encode(m, {'correlation_id, ' if self.is_framed else ''}out, splices):")
         if self.is_framed:
-            self.line("start = len(out); spliced = 0")
-            self.fixed("i", "0")
-            self.fixed("i", "correlation_id")
+            self.emit_line("start = len(out); spliced = 0")
+            self.emit_fixed("i", "0")
+            self.emit_fixed("i", "correlation_id")
         if flexible_header:
-            self.fixed("x", "")
-        self.message(cls)
+            self.emit_fixed("x", "")
+        self.emit_message(cls)
         self.flush()
         if self.is_framed:
-            self.line(f"{self.bind_struct('i', 'pack_into')}(out, start, len(out) - start - 4 + spliced)")
-        self.line("return")
+            self.emit_line(f"{self.bind_struct('i', 'pack_into')}(out, start, len(out) - start - 4 + spliced)")
+        self.emit_line("return")
 
-    def message(self, cls: type[Any]) -> None:
-        self.structure(cls, "m")
+    def emit_message(self, cls: type[Any]) -> None:
+        self.emit_structure(cls, "m")
 
     def flush(self) -> None:
         if not self.run:
             return
-        self.line(self.packed())
+        self.emit_line(self.format_append())
         self.run.clear()
 
-    def packed(self, *more: tuple[str, str]) -> str:
+    def format_append(self, *more: tuple[str, str]) -> str:
         """Return the statement that appends the current run and `more` values."""
         run = (*self.run, *more)
         if {fmt for fmt, _ in run} == {"x"}:
@@ -336,148 +340,150 @@ class _Encoder(_Generator):
         formats = "".join(fmt for fmt, _ in run)
         return f"out += {self.bind_struct(formats, 'pack')}({', '.join(value for fmt, value in run if fmt != 'x')})"
 
-    def structure(self, cls: type[Any], owner: str) -> None:
+    def emit_structure(self, cls: type[Any], owner: str) -> None:
         for field in fields_of(cls):
             if self.is_ordinary(field):
-                self.field(field, f"{owner}.{field.name}")
+                self.emit_field(field, f"{owner}.{field.name}")
         if self.flexible:
-            self.tagged_section(cls, owner)
+            self.emit_tagged_section(cls, owner)
 
-    def field(self, field: Field, expression: str) -> None:
+    def emit_field(self, field: Field, expression: str) -> None:
         kind = field.kind
         null = self.version in field.nullable
         if field.is_array:
             self.array(field, expression, null=null)
         elif not isinstance(kind, p.WireType):
-            self.nested(kind, expression, null=(0 if self.is_tagged(field) else _NULL_STRUCTURE) if null else None)
+            self.emit_nested(kind, expression, null=(0 if self.is_tagged(field) else _NULL_STRUCTURE) if null else None)
         elif kind.fmt:
-            self.fixed(kind.fmt, expression)
+            self.emit_fixed(kind.fmt, expression)
         else:
-            self.sized(field.name, kind, expression, null=null)
+            self.emit_sized(field.name, kind, expression, null=null)
 
-    def nested(self, cls: type[Any], expression: str, *, null: int | None) -> None:
+    def emit_nested(self, cls: type[Any], expression: str, *, null: int | None) -> None:
         owner = expression
         if not owner.isidentifier():
             owner = self.new_name("s")
-            self.line(f"{owner} = {expression}")
+            self.emit_line(f"{owner} = {expression}")
         if null is None:
-            self.structure(cls, owner)
+            self.emit_structure(cls, owner)
             return
         self.flush()
-        self.line(f"if {owner} is None: out.append({null})")
-        self.line("else:")
+        self.emit_line(f"if {owner} is None: out.append({null})")
+        self.emit_line("else:")
         self.depth += 1
-        self.line("out.append(1)")
-        self.structure(cls, owner)
+        self.emit_line("out.append(1)")
+        self.emit_structure(cls, owner)
         self.flush()
         self.depth -= 1
 
-    def length(self, prefix: str, expression: str) -> None:
+    def emit_length(self, prefix: str, expression: str) -> None:
         """Emit code that writes a length or count that is not null."""
         if self.flexible:
-            short = self.packed(("B", f"{expression} + 1")) if self.run else f"out.append({expression} + 1)"
-            self.line(f"if {expression} < 127: {short}")
-            self.line(f"else: {self.packed() + '; ' if self.run else ''}write_uvarint(out, {expression} + 1)")
+            short = self.format_append(("B", f"{expression} + 1")) if self.run else f"out.append({expression} + 1)"
+            self.emit_line(f"if {expression} < 127: {short}")
+            self.emit_line(
+                f"else: {self.format_append() + '; ' if self.run else ''}write_uvarint(out, {expression} + 1)"
+            )
             self.run.clear()
         else:
-            self.fixed(prefix, expression)
+            self.emit_fixed(prefix, expression)
 
-    def null(self, prefix: str) -> None:
+    def emit_null(self, prefix: str) -> None:
         if self.flexible:
-            self.line("out.append(0)")
+            self.emit_line("out.append(0)")
         else:
-            self.line(f"out += {_NULL_LENGTH[prefix]!r}")
+            self.emit_line(f"out += {_NULL_LENGTH[prefix]!r}")
 
-    def guard_null(self, name: str, value: str, prefix: str, *, null: bool) -> None:
+    def emit_null_branch(self, name: str, value: str, prefix: str, *, null: bool) -> None:
         """Emit the branch for None, and open the branch for a value."""
         self.flush()
-        self.line(f"if {value} is None:")
+        self.emit_line(f"if {value} is None:")
         self.depth += 1
         if null:
-            self.null(prefix)
+            self.emit_null(prefix)
         else:
-            self.line(f"raise EncodeError('{name} must not be null')")
+            self.emit_line(f"raise EncodeError('{name} must not be null')")
         self.depth -= 1
-        self.line("else:")
+        self.emit_line("else:")
         self.depth += 1
 
-    def sized(self, name: str, kind: p.WireType, expression: str, *, null: bool) -> None:
+    def emit_sized(self, name: str, kind: p.WireType, expression: str, *, null: bool) -> None:
         value = self.new_name("v")
-        self.line(f"{value} = {expression}")
+        self.emit_line(f"{value} = {expression}")
         guarded = null or kind is not p.STRING  # A None fails in .encode() anyway.
         if guarded:
-            self.guard_null(name, value, kind.prefix, null=null)
+            self.emit_null_branch(name, value, kind.prefix, null=null)
         if kind is p.STRING:
-            self.line(f"{value} = {value}.encode()")
+            self.emit_line(f"{value} = {value}.encode()")
             if name in _TRUNCATED_FIELDS:
                 shortened = self.bind("shortened", p.shorten_text)
-                self.line(f"if len({value}) > {p.MAX_STRING_BYTES}: {value} = {shortened}({value})")
+                self.emit_line(f"if len({value}) > {p.MAX_STRING_BYTES}: {value} = {shortened}({value})")
         if kind is p.RECORDS:
             self.records(value, kind)
         else:
             length = self.new_name("n")
-            self.line(f"{length} = len({value})")
-            self.length(kind.prefix, length)
+            self.emit_line(f"{length} = len({value})")
+            self.emit_length(kind.prefix, length)
             self.flush()
-            self.line(f"out += {value}")
+            self.emit_line(f"out += {value}")
         if guarded:
             self.depth -= 1
 
     def records(self, value: str, kind: p.WireType) -> None:
         length = self.new_name("n")
         in_memory = self.bind("in_memory", (bytes, bytearray, memoryview))
-        self.line(f"{length} = len({value}) if isinstance({value}, {in_memory}) else {value}.size")
-        self.length(kind.prefix, length)
+        self.emit_line(f"{length} = len({value}) if isinstance({value}, {in_memory}) else {value}.size")
+        self.emit_length(kind.prefix, length)
         self.flush()
-        self.line(f"if isinstance({value}, {in_memory}): out += {value}")
+        self.emit_line(f"if isinstance({value}, {in_memory}): out += {value}")
         counted = f"; spliced += {length}" if self.is_framed else ""
-        self.line(f"elif {length}: splices.append((len(out), {value})){counted}")
+        self.emit_line(f"elif {length}: splices.append((len(out), {value})){counted}")
 
     def array(self, field: Field, expression: str, *, null: bool) -> None:
         values, count, element = self.new_name("a"), self.new_name("n"), self.new_name("e")
-        self.line(f"{values} = {expression}")
+        self.emit_line(f"{values} = {expression}")
         if null:
-            self.guard_null(field.name, values, "i", null=null)
-        self.line(f"{count} = len({values})")
-        self.length("i", count)
+            self.emit_null_branch(field.name, values, "i", null=null)
+        self.emit_line(f"{count} = len({values})")
+        self.emit_length("i", count)
         self.flush()
-        self.line(f"for {element} in {values}:")
+        self.emit_line(f"for {element} in {values}:")
         self.depth += 1
-        self.field(field._replace(is_array=False, nullable=NEVER), element)
+        self.emit_field(field._replace(is_array=False, nullable=NEVER), element)
         self.flush()
         self.depth -= 1
         if null:
             self.depth -= 1
 
-    def tagged_section(self, cls: type[Any], owner: str) -> None:
+    def emit_tagged_section(self, cls: type[Any], owner: str) -> None:
         tagged = sorted((field for field in fields_of(cls) if self.is_tagged(field)), key=lambda field: field.tag)
         if not tagged:
-            self.fixed("x", "")
+            self.emit_fixed("x", "")
             return
         self.flush()
         # Tagged fields are encoded separately, because each is preceded by its size. Most messages do not need any of
         # them.
         values = [(field, f"{owner}.{field.name}", self.bind("default", field.default())) for field in tagged]
         absent = " and ".join(f"({value} is {default} or {value} == {default})" for _, value, default in values)
-        self.line(f"if {absent}: out.append(0)")
-        self.line("else:")
+        self.emit_line(f"if {absent}: out.append(0)")
+        self.emit_line("else:")
         self.depth += 1
         parts, outer = self.new_name("t"), self.new_name("o")
-        self.line(f"{parts} = []")
-        self.line(f"{outer} = out")
+        self.emit_line(f"{parts} = []")
+        self.emit_line(f"{outer} = out")
         for field, value, default in values:
-            self.line(f"if {value} is not {default} and {value} != {default}:")
+            self.emit_line(f"if {value} is not {default} and {value} != {default}:")
             self.depth += 1
-            self.line("out = bytearray()")
-            self.field(field, value)
+            self.emit_line("out = bytearray()")
+            self.emit_field(field, value)
             self.flush()
-            self.line(f"{parts}.append(({field.tag}, out))")
+            self.emit_line(f"{parts}.append(({field.tag}, out))")
             self.depth -= 1
-        self.line(f"out = {outer}")
-        self.line(f"write_uvarint(out, len({parts}))")
+        self.emit_line(f"out = {outer}")
+        self.emit_line(f"write_uvarint(out, len({parts}))")
         tag, content = self.new_name("k"), self.new_name("c")
-        self.line(f"for {tag}, {content} in {parts}:")
-        self.line(f"    write_uvarint(out, {tag}); write_uvarint(out, len({content})); out += {content}")
+        self.emit_line(f"for {tag}, {content} in {parts}:")
+        self.emit_line(f"    write_uvarint(out, {tag}); write_uvarint(out, len({content})); out += {content}")
         self.depth -= 1
 
 
@@ -488,44 +494,44 @@ class _PlainDecoder(_Decoder):
         super().__init__(cls, version)
         self.lines = ["def decode(buf, p, end):"]
         self.values: list[str] = []
-        self.plain(cls)
-        self.line(f"return {', '.join(self.values)}")
+        self.emit_plain(cls)
+        self.emit_line(f"return {', '.join(self.values)}")
 
-    def plain(self, cls: type[Any]) -> None:
+    def emit_plain(self, cls: type[Any]) -> None:
         for field in fields_of(cls):
             kind = field.kind
             if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
                 continue  # Messages with a plain shape have nested structures in tagged fields only.
             if field.is_array and self.is_ordinary(field):
-                count = self.length("i")
-                self.line(f"if {count} != {int(field.required) + int(self.flexible)}: return None")
+                count = self.emit_length("i")
+                self.emit_line(f"if {count} != {int(field.required) + int(self.flexible)}: return None")
             if field.is_array:
                 if field.required:
                     assert not isinstance(kind, p.WireType)
-                    self.plain(kind)
+                    self.emit_plain(kind)
             elif self.is_ordinary(field):
                 self.values.append(self.new_name("v"))
-                self.field(field, self.values[-1])
+                self.emit_field(field, self.values[-1])
             else:
                 self.values.append(self.default(field))
         if self.flexible:
             count = self.new_name("t")
-            self.fixed("B", count)
+            self.emit_fixed("B", count)
             self.flush()
-            self.line(f"if {count}: return None")
+            self.emit_line(f"if {count}: return None")
         self.flush()
 
 
 class _PlainEncoder(_Encoder):
     """Generates an encoder of a response from its plain-shape values."""
 
-    def message(self, cls: type[Any]) -> None:
+    def emit_message(self, cls: type[Any]) -> None:
         self.values: list[str] = []
         unpacked = len(self.lines)
-        self.plain(cls)
+        self.emit_plain(cls)
         self.lines.insert(unpacked, f"    {', '.join(self.values)}, = m")
 
-    def plain(self, cls: type[Any]) -> None:
+    def emit_plain(self, cls: type[Any]) -> None:
         for field in fields_of(cls):
             kind = field.kind
             if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
@@ -534,13 +540,13 @@ class _PlainEncoder(_Encoder):
                 if self.is_ordinary(field):
                     length = int(field.required) if field.required or field.default() is not None else -1
                     prefix = "i" if field.is_array else "h"
-                    self.fixed("B" if self.flexible else prefix, str(length + int(self.flexible)))
+                    self.emit_fixed("B" if self.flexible else prefix, str(length + int(self.flexible)))
                 if field.required:
                     assert not isinstance(kind, p.WireType)
-                    self.plain(kind)
+                    self.emit_plain(kind)
                 continue
             self.values.append(self.new_name("v"))
             if self.is_ordinary(field):
-                self.field(field, self.values[-1])
+                self.emit_field(field, self.values[-1])
         if self.flexible:
-            self.fixed("x", "")
+            self.emit_fixed("x", "")

@@ -23,10 +23,10 @@ def trim(text: str) -> str:
 
 def is_true(text: str) -> bool:
     """Return whether a text is "true", ignoring case, like `Boolean.parseBoolean`."""
-    return fold(text) == "true"
+    return fold_case(text) == "true"
 
 
-def fold(text: str) -> str:
+def fold_case(text: str) -> str:
     """Return a key that is the same for all texts that `String.equalsIgnoreCase` considers equal.
 
     Java compares single UTF-16 units.
@@ -94,6 +94,6 @@ def to_double(text: str) -> float:
     return number
 
 
-def in_java_order(mapping: Mapping[str, T]) -> list[tuple[str, T]]:
+def sort_in_java_order(mapping: Mapping[str, T]) -> list[tuple[str, T]]:
     """Return the entries of a mapping in the order of a Java `TreeMap` of strings."""
     return sorted(mapping.items(), key=lambda entry: utf16_order(entry[0]))

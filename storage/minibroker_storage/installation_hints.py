@@ -15,10 +15,10 @@ _EXTRA_REQUIREMENT: Final = re.compile(r"""^([^;]+?)\s*;\s*extra\s*==\s*['"]([^'
 
 def missing(package: str | None, extra: str) -> str:
     """Return the end of an error message about a missing package, with its extra and the command to install it."""
-    return f"the package {package} of the extra minibroker[{extra}] is missing: {pip_install(extra)}"
+    return f"the package {package} of the extra minibroker[{extra}] is missing: {format_pip_command(extra)}"
 
 
-def pip_install(extra: str) -> str:
+def format_pip_command(extra: str) -> str:
     """Return a command such as `pip install '/path/to/minibroker[control]'`.
 
     The path is the checkout or wheel from which minibroker was installed. If it is unknown, the command names the
@@ -29,7 +29,7 @@ def pip_install(extra: str) -> str:
         distribution = importlib.metadata.distribution(_DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:  # This is a checkout on the path that was never installed.
         return f"pip install '/path/to/minibroker[{extra}]'"
-    source = _installed_from(distribution)
+    source = _find_install_source(distribution)
     if source is not None:
         return f"pip install {shlex.quote(f'{source}[{extra}]')}"
     requirements = map(_EXTRA_REQUIREMENT.match, distribution.requires or [])
@@ -37,7 +37,7 @@ def pip_install(extra: str) -> str:
     return f"pip install {' '.join(map(shlex.quote, packages))}"
 
 
-def _installed_from(distribution: importlib.metadata.Distribution) -> Path | None:
+def _find_install_source(distribution: importlib.metadata.Distribution) -> Path | None:
     """Return the directory or archive that pip installed from, if it still exists (`direct_url.json`, PEP 610).
 
     Returns None for an editable installation, which this command would replace.

@@ -228,11 +228,11 @@ class ProducerStateManager:
         )
         return None
 
-    def incomplete(self) -> set[int]:
+    def find_incomplete(self) -> set[int]:
         """Return the producers that may have written more batches than a loaded snapshot contains."""
         return {key for key, entry in self._producers.items() if not _is_complete(entry)}
 
-    def recall(self, header: BatchHeader) -> bool:
+    def add_earlier_batch(self, header: BatchHeader) -> bool:
         """Add an earlier batch of a producer if it directly precedes the known ones.
 
         A snapshot has only the last batch of each producer, but clients may repeat any of the last five. The owner

@@ -121,7 +121,7 @@ class _Loader:
     def load(self, names: set[str]) -> int:
         """Load and repair every segment, and return the log end offset."""
         segments = self._segments
-        first_untrusted = self._first_untrusted()
+        first_untrusted = self._find_first_untrusted()
         for number, segment in enumerate(segments):
             next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
             has_transactions = file_name(segment.base_offset, TXN_INDEX_SUFFIX) in names
@@ -150,7 +150,7 @@ class _Loader:
                 break
         return self._find_end(segments[-1])
 
-    def _first_untrusted(self) -> int:
+    def _find_first_untrusted(self) -> int:
         """Return the number of the first segment to scan."""
         segments = self._segments
         if self._last_stop is LastStop.CLEAN:
@@ -396,7 +396,7 @@ def replay_producers(
 
 
 def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) -> None:
-    """Restore the earlier batches of each producer, of which a snapshot has only the last one (see `recall`).
+    """Restore the earlier batches of each producer, of which a snapshot has only the last (see `add_earlier_batch`).
 
     The log is read backwards from the snapshot's offset, until all batches are found or `MAX_RECALLED_BATCHES` are
     read. That limit covers the requests in flight at the time of the snapshot.
@@ -404,7 +404,7 @@ def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) 
     Raises:
         OSError: a file cannot be read.
     """
-    incomplete = producers.incomplete()
+    incomplete = producers.find_incomplete()
     headers_read = 0
     for segment in reversed(segments if incomplete else []):
         # Batches after the snapshot are replayed, which restores them completely.
@@ -415,7 +415,7 @@ def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) 
             start = segment.offset_index.entry_at_or_below(max(end - RECALL_WINDOW_BYTES, 0)).position
             headers = [header for _, header in segment.headers_from(start, RECALL_WINDOW_BYTES, end=end)]
             for header in reversed(headers):
-                if header.producer_id in incomplete and producers.recall(header):
+                if header.producer_id in incomplete and producers.add_earlier_batch(header):
                     incomplete.remove(header.producer_id)
             headers_read += len(headers)
             if not incomplete or headers_read >= MAX_RECALLED_BATCHES:

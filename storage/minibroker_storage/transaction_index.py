@@ -136,7 +136,7 @@ class TransactionIndex:
         """
         if not self.entries:
             return
-        self.entries = self._first_reaching(offset)
+        self.entries = self._find_first_reaching(offset)
         os.ftruncate(self.file.fd(), self.entries * _ENTRY.size)
         self.last_offset = self._read(self.entries - 1, 1)[0].last_offset if self.entries else -1
 
@@ -158,14 +158,14 @@ class TransactionIndex:
             OSError: the file cannot be read.
             CorruptIndexError: an entry is invalid.
         """
-        slot = self._first_reaching(offset) if self.entries else 0
+        slot = self._find_first_reaching(offset) if self.entries else 0
         transactions: list[AbortedTxn] = []
         while slot + len(transactions) < self.entries:
             next_slot = slot + len(transactions)
             transactions += self._read(next_slot, min(_WINDOW_ENTRIES, self.entries - next_slot))
         return transactions
 
-    def _first_reaching(self, offset: int) -> int:
+    def _find_first_reaching(self, offset: int) -> int:
         """Return the first slot whose last offset is at or above `offset`."""
         if offset <= self.base_offset:
             return 0

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from minibroker.cli.variables import with_variable
+from minibroker.cli.variables import add_variable
 from minibroker.security.tls.certificates import write_certificates
 from tests.docker.test_entrypoint import run
 
@@ -197,4 +197,4 @@ def test_an_unknown_option_of_the_container_is_refused_in_one_line_with_the_one_
 def test_a_message_names_no_secret_and_no_variable_that_it_is_not_about(
     variable: str, message: str, expected: str
 ) -> None:
-    assert with_variable(message, {variable: "value"}) == expected
+    assert add_variable(message, {variable: "value"}) == expected

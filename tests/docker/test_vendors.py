@@ -219,7 +219,7 @@ def test_the_first_of_several_brokers_takes_the_connections_of_the_others() -> N
 def test_brokers_that_are_controllers_know_the_first_of_them(
     changed: Mapping[str, str], lead: tuple[int, str] | None
 ) -> None:
-    assert lists.lead_of(broker_configs({**SEVERAL, **changed})) == lead
+    assert lists.find_lead(broker_configs({**SEVERAL, **changed})) == lead
 
 
 def test_a_broker_of_a_cluster_of_several_containers_says_that_it_is_alone() -> None:

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from minibroker.coordinators.transactions.transaction import TransactionState
-from minibroker.operations.wording import counted
+from minibroker.operations.wording import format_count
 from minibroker_protocol.coordinator_records import TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -112,7 +112,7 @@ class _Classic:
 
     def state(self) -> str:
         group = self.members.describe()
-        return f"{group.group_state}, {counted(len(group.members), 'member')}"
+        return f"{group.group_state}, {format_count(len(group.members), 'member')}"
 
     def join(self, who: str) -> Any:
         return self.ask(who, "JoinGroup", join_request("g", self.ids[who]), 9)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from minibroker.operations.wording import counted
+from minibroker.operations.wording import format_count
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
@@ -67,7 +67,7 @@ def produce() -> Drawing:
             before = _log(harness)
             last = sequence + len(values) - 1
             numbers = f"sequence {sequence}" + (f" to {last}" if last > sequence else "")
-            lanes.step(_PRODUCER, _BROKER, f"Produce, {counted(len(values), 'record')}, {numbers}")
+            lanes.step(_PRODUCER, _BROKER, f"Produce, {format_count(len(values), 'record')}, {numbers}")
             outcome = harness.produce(batch(*values, **named, base_sequence=sequence), _TOPIC)
             code = ErrorCode(outcome.error_code)
             after = _log(harness)
@@ -139,5 +139,5 @@ def _received(lanes: Lanes, answer: Any) -> int:
     """Draw the records of a response, and return the offset after them."""
     records = values_in(only_partition(answer).records)
     values = ", ".join(f"{offset}: {(value or b'').decode()}" for offset, value in records)
-    lanes.step(_BROKER, _CONSUMER, f"{counted(len(records), 'record')}: {values}")
+    lanes.step(_BROKER, _CONSUMER, f"{format_count(len(records), 'record')}: {values}")
     return records[-1][0] + 1

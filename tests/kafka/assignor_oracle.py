@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from minibroker.coordinators.groups.assignors import GroupSpec
-from minibroker.coordinators.groups.modern.topics import Partitions, frozen
+from minibroker.coordinators.groups.modern.topics import Partitions, freeze_partitions
 from tests.kafka.line_oracle import LineOracle
 
 _SOURCE: Final = Path(__file__).with_name("AssignorOracle.java")
@@ -44,4 +44,4 @@ def _partitions(text: str) -> Partitions:
     for each in filter(None, text.split(",")):
         topic, _, index = each.partition(":")
         found.setdefault(urlsafe_b64decode(topic + "=="), set()).add(int(index))
-    return frozen(found)
+    return freeze_partitions(found)

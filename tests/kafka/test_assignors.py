@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from minibroker.coordinators.groups.assignors import Assignor, GroupSpec, named
+from minibroker.coordinators.groups.assignors import Assignor, GroupSpec, find_assignors
 from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
 from tests.kafka import jars
@@ -101,7 +101,7 @@ def _assert_whole(group: GroupSpec, assigned: dict[str, Partitions]) -> None:
 @pytest.mark.parametrize("seed", range(GROUPS))
 def test_each_member_is_given_what_kafka_3_9_gives_it(oracle_of_3_9: AssignorOracle, name: str, seed: int) -> None:
     story = Story(Random(seed))
-    assign = named([name], since_4_0=False)[name]
+    assign = find_assignors([name], since_4_0=False)[name]
     for group in story.groups(assign):
         theirs = oracle_of_3_9.assign(name, group)
         if theirs is not None:  # it gives up now and then
@@ -112,5 +112,5 @@ def test_each_member_is_given_what_kafka_3_9_gives_it(oracle_of_3_9: AssignorOra
 @pytest.mark.parametrize("seed", range(GROUPS))
 def test_each_member_is_given_what_kafka_4_4_gives_it(oracle_of_4_4: AssignorOracle, name: str, seed: int) -> None:
     story = Story(Random(seed))
-    for group in story.groups(named([name])[name]):
+    for group in story.groups(find_assignors([name])[name]):
         assert story.assigned == oracle_of_4_4.assign(name, group)

@@ -13,7 +13,7 @@ import pytest
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, Importance, OffsetReset
 from minibroker.coordinators.coordinator_log import partition_for
 from minibroker.coordinators.java_order import topic_id_sort_key, uuid_hash
-from minibroker_protocol.java_text import fold, parse_double, parse_integer, trim, utf16_order
+from minibroker_protocol.java_text import fold_case, parse_double, parse_integer, trim, utf16_order
 from minibroker_protocol.records.partitioner import partition_for_key
 from minibroker_protocol.uuids import uuid_text
 from tests.kafka.fixtures import or_skip
@@ -184,7 +184,7 @@ def test_words_are_equal_alike_whatever_their_case(java: JavaTextOracle) -> None
     for code in range(0x250):
         word = f"f{chr(code)}l"
         for other in ("fsl", "fil", "fkl", "fal"):
-            assert str(fold(word) == other).lower() == java.result("equal", word, other), word
+            assert str(fold_case(word) == other).lower() == java.result("equal", word, other), word
 
 
 @pytest.mark.parametrize(("operation", "bits"), [("long", 63), ("int", 31)])

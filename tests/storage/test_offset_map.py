@@ -14,21 +14,21 @@ KEYS = st.lists(st.one_of(st.none(), st.binary(max_size=20)), max_size=200)
 def test_the_newest_offset_of_a_key_is_found() -> None:
     offsets = OffsetMap(10)
     assert offsets.put_all([b"a", b"b", b"a"], [5, 6, 9])
-    assert offsets.newest_of([b"a", b"b", b"c"]) == [9, 6, NOT_FOUND]
+    assert offsets.find_newest([b"a", b"b", b"c"]) == [9, 6, NOT_FOUND]
     assert offsets.entries == 2
 
 
 def test_records_without_a_key_are_passed_over_and_found_nowhere() -> None:
     offsets = OffsetMap(2)
     assert offsets.put_all([None, b"", None], [1, 2, 3])
-    assert offsets.newest_of([None, b""]) == [NOT_FOUND, 2]
+    assert offsets.find_newest([None, b""]) == [NOT_FOUND, 2]
     assert offsets.entries == 1
 
 
 def test_records_before_the_first_offset_are_passed_over() -> None:
     offsets = OffsetMap(5)
     assert offsets.put_all([b"a", b"b"], [7, 8], 8)
-    assert offsets.newest_of([b"a", b"b"]) == [NOT_FOUND, 8]
+    assert offsets.find_newest([b"a", b"b"]) == [NOT_FOUND, 8]
 
 
 def test_a_full_map_says_so_before_the_next_key_even_if_it_knows_that() -> None:
@@ -37,7 +37,7 @@ def test_a_full_map_says_so_before_the_next_key_even_if_it_knows_that() -> None:
     offsets.latest_offset = 2
     assert offsets.put_all([None], [3])
     assert not offsets.put_all([None, b"a"], [4, 5])
-    assert offsets.newest_of([b"a"]) == [1]
+    assert offsets.find_newest([b"a"]) == [1]
     assert offsets.latest_offset == 2
 
 
@@ -53,7 +53,9 @@ def test_a_map_is_a_dictionary_that_forgets_its_keys(keys: list[bytes | None]) -
     assert offsets.put_all(keys, range(len(keys)))
     expected = {key: offset for offset, key in enumerate(keys) if key is not None}
     lookups = [*keys, b"never put, and longer than the others"]
-    assert offsets.newest_of(lookups) == [NOT_FOUND if key is None else expected.get(key, NOT_FOUND) for key in lookups]
+    assert offsets.find_newest(lookups) == [
+        NOT_FOUND if key is None else expected.get(key, NOT_FOUND) for key in lookups
+    ]
     assert offsets.entries == len(expected)
 
 

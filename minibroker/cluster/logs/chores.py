@@ -57,14 +57,14 @@ class Chores:
         if name in self._timers:
             self._timers[name].cancel()
         chore = self._chores[name] = _Chore(name, max(period_ms, _SHORTEST_MS), work)
-        self._rest(chore, chore.period_ms if first_ms is None else min(first_ms, chore.period_ms))
+        self._schedule_next_run(chore, chore.period_ms if first_ms is None else min(first_ms, chore.period_ms))
 
-    def _rest(self, chore: _Chore, delay_ms: int) -> None:
+    def _schedule_next_run(self, chore: _Chore, delay_ms: int) -> None:
         if self._chores.get(chore.name) is chore and not self._stopped:
             self._timers[chore.name] = self._clock.call_later(delay_ms, partial(self._begin, chore), may_wait=True)
 
     def _begin(self, chore: _Chore) -> None:
-        self.run(_steps_of(chore.work), partial(self._rest, chore, chore.period_ms))
+        self.run(_run_steps(chore.work), partial(self._schedule_next_run, chore, chore.period_ms))
 
     def run(self, steps: Iterator[None], then: Callable[[], None]) -> None:
         """Run `steps`, the first ones immediately, then call `then`. An error is logged and ends the steps."""
@@ -90,6 +90,6 @@ class Chores:
             timer.cancel()
 
 
-def _steps_of(work: _Work) -> Iterator[None]:
+def _run_steps(work: _Work) -> Iterator[None]:
     """Yield the steps of a chore. Calling it here logs the errors of the call, too."""
     yield from work() or ()

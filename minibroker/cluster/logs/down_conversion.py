@@ -43,7 +43,7 @@ def convert_records(
         records = yield from down_convert(content, magic, offset, max_bytes=max_bytes)
         if records:
             return records
-        next_offset = _offset_behind(content)
+        next_offset = _find_end_offset(content)
         if next_offset is None:
             return overflow_message(max_bytes) if hard_limits and content else b""
         log_slice = log.read(next_offset, max_bytes, min_one_batch=not hard_limits)
@@ -56,7 +56,7 @@ def _newest_magic(content: memoryview) -> int:
     return max((content[position + MAGIC_AT] for position, _ in entry_bounds(content)), default=MAGIC_V0)
 
 
-def _offset_behind(content: memoryview) -> int | None:
+def _find_end_offset(content: memoryview) -> int | None:
     """Return the offset after the last complete batch, or None if no batch is complete."""
     next_offset = None
     for position, size in entry_bounds(content):

@@ -122,7 +122,7 @@ class LogCleaner:
             if not log.config.compact or partition in self._uncleanable or partition in self._failed:
                 continue
             try:
-                cleanable = find_cleanable(log, self._first_dirty(partition), now_ms)
+                cleanable = find_cleanable(log, self._find_first_dirty_offset(partition), now_ms)
             except OSError as error:
                 self._skip(partition, error)
                 continue
@@ -150,7 +150,7 @@ class LogCleaner:
             return cleanable.cleanable_bytes > 0
         return cleanable.is_due(log.config.min_cleanable_dirty_ratio)
 
-    def _first_dirty(self, partition: Partition) -> int | None:
+    def _find_first_dirty_offset(self, partition: Partition) -> int | None:
         return self._checkpoint.offsets.get(partition.key)
 
     def _begin(self, partition: Partition, log: Log) -> None:
@@ -158,7 +158,7 @@ class LogCleaner:
         try:
             plan = plan_cleaning(
                 log,
-                self._first_dirty(partition),
+                self._find_first_dirty_offset(partition),
                 self._clock.now_ms(),
                 dedupe_buffer_bytes=self._config.integer("log.cleaner.dedupe.buffer.size"),
                 load_factor=self._config.number("log.cleaner.io.buffer.load.factor"),

@@ -100,7 +100,7 @@ class LogManager:
         self._call_soon = call_soon
         self._flusher: Flusher | None = None
         self._chores = chores
-        self._checkpoints = Checkpoints(data_dir.path, self._opened, self._partition, background)
+        self._checkpoints = Checkpoints(data_dir.path, self._iterate_open_logs, self._partition, background)
         self._cleaner: LogCleaner | None = None
         #: Called when the retention chore has deleted segments of a partition.
         self.on_retained: Callable[[Partition], None] | None = None
@@ -124,15 +124,19 @@ class LogManager:
         self._topics = topics
         self._data_dir.take_over()
         self._flush_period_ms = self._config.integer("log.flush.scheduler.interval.ms")
-        self._every("log.retention.check.interval.ms", _RETENTION, lambda: self._retention(self._retain))
-        self._every("log.flush.scheduler.interval.ms", _FLUSH, self._flushing)
-        self._every("log.flush.offset.checkpoint.interval.ms", "recovery points", self._recovery_point_checkpoint)
-        self._every("log.flush.start.offset.checkpoint.interval.ms", "start offsets", self._start_offset_checkpoint)
-        self._every("producer.id.expiration.check.interval.ms", "producer ids", self._producer_id_expiration)
+        self._schedule_chore(
+            "log.retention.check.interval.ms", _RETENTION, lambda: self._visit_logs(self._apply_retention)
+        )
+        self._schedule_chore("log.flush.scheduler.interval.ms", _FLUSH, self._flush_dirty_logs)
+        self._schedule_chore("log.flush.offset.checkpoint.interval.ms", "recovery points", self._write_recovery_points)
+        self._schedule_chore(
+            "log.flush.start.offset.checkpoint.interval.ms", "start offsets", self._start_offset_checkpoint
+        )
+        self._schedule_chore("producer.id.expiration.check.interval.ms", "producer ids", self._expire_producer_ids)
         if self._config.boolean("log.cleaner.enable"):
-            self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
+            self._schedule_chore("log.cleaner.backoff.ms", _CLEANING, self._clean_logs)
 
-    def _every(self, key: str, name: str, work: Callable[[], Steps[None] | None]) -> None:
+    def _schedule_chore(self, key: str, name: str, work: Callable[[], Steps[None] | None]) -> None:
         first_ms = self._config.integer("log.initial.task.delay.ms")
         self._chores.every(name, self._config.integer(key), work, first_ms=first_ms)
 
@@ -143,7 +147,7 @@ class LogManager:
             StorageError: The log is damaged.
             OSError: A file cannot be read or written.
         """
-        self._remember_used(partition)
+        self._record_use(partition)
         topic = partition.topic
         key = partition.key
         recovery_point = self._checkpoints.recovery_points.offsets.get(key, 0)
@@ -188,12 +192,12 @@ class LogManager:
         # The period never grows again, since another log may need the shorter one.
         if flush_ms < self._flush_period_ms:
             self._flush_period_ms = flush_ms
-            self._chores.every(_FLUSH, flush_ms, self._flushing)
+            self._chores.every(_FLUSH, flush_ms, self._flush_dirty_logs)
 
-    def broker_reconfigured(self) -> None:
+    def apply_broker_config(self) -> None:
         """Apply a changed broker configuration to the cleaner's period."""
         if self._config.boolean("log.cleaner.enable"):
-            self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
+            self._schedule_chore("log.cleaner.backoff.ms", _CLEANING, self._clean_logs)
 
     def reconfigure(self, log: Log, config: LogConfig) -> None:
         """Apply a new configuration to a log."""
@@ -223,7 +227,7 @@ class LogManager:
     def apply_retention(self) -> int:
         """Delete old segments of all logs immediately, and return their number."""
         deleted: list[int] = []
-        drain(self._retention(lambda partition, log: deleted.append(self._delete_old(partition, log))))
+        drain(self._visit_logs(lambda partition, log: deleted.append(self._delete_old(partition, log))))
         return sum(deleted)
 
     def compact(self, *, roll: bool = False, then: Callable[[], None] = lambda: None) -> None:
@@ -232,7 +236,7 @@ class LogManager:
         As always, active segments are not cleaned. `roll` starts a new segment in each log first.
         """
         drain(self._open_all())
-        compacted = [(partition, log) for partition, log in self._opened() if log.config.compact]
+        compacted = [(partition, log) for partition, log in self._iterate_open_logs() if log.config.compact]
         if roll:
             for partition, log in compacted:
                 self._try("roll", lambda _, log: log.roll(self._clock.now_ms()), partition, log)
@@ -242,7 +246,7 @@ class LogManager:
 
     def flush(self) -> bool:
         """Force all logs to disk, and return whether that succeeded. Errors are logged."""
-        return logs_flusher.flush_now([log for _, log in self._opened()])
+        return logs_flusher.flush_now([log for _, log in self._iterate_open_logs()])
 
     def write_checkpoints(self, *, sync: bool = True) -> None:
         """Write all checkpoint files. `sync` forces them to disk.
@@ -305,7 +309,7 @@ class LogManager:
         """
         self.stop_chores()
         all_closed = True
-        for partition, log in self._opened():
+        for partition, log in self._iterate_open_logs():
             all_closed &= self._try("close", lambda _, log: log.close(), partition, log)
         if not keep:
             return
@@ -318,7 +322,7 @@ class LogManager:
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - a disk error needs no traceback
 
-    def missing_directories(self) -> list[Callable[[], None]]:
+    def prepare_missing_directories(self) -> list[Callable[[], None]]:
         """Return functions that create the directories of partitions that never held a record.
 
         A Kafka may use the directory next. The functions are called after `close`: a kill between them leaves a clean
@@ -359,12 +363,14 @@ class LogManager:
         topic = self._topics.get(key[0])
         return topic.partition(key[1]) if topic is not None else None
 
-    def _remember_used(self, partition: Partition) -> None:
+    def _record_use(self, partition: Partition) -> None:
         self._used[partition] = None
         if len(self._used) > self._max_used:
-            self._max_used = 2 * sum(1 for _ in self._opened()) + _USED_SLACK  # Iterating drops deleted partitions.
+            self._max_used = (
+                2 * sum(1 for _ in self._iterate_open_logs()) + _USED_SLACK
+            )  # Iterating drops deleted partitions.
 
-    def _opened(self) -> Iterator[tuple[Partition, Log]]:
+    def _iterate_open_logs(self) -> Iterator[tuple[Partition, Log]]:
         """Iterate over the open logs, without visiting all other partitions."""
         for partition in tuple(self._used):
             log = partition.opened_log
@@ -413,14 +419,14 @@ class LogManager:
             return False
         return True
 
-    def _retention(self, delete: Callable[[Partition, Log], object]) -> Steps[None]:
+    def _visit_logs(self, delete: Callable[[Partition, Log], object]) -> Steps[None]:
         """Open all logs, then call `delete` for each of them."""
         yield from self._open_all()
-        for partition, log in self._opened():
+        for partition, log in self._iterate_open_logs():
             self._try(_RETENTION, delete, partition, log)
             yield
 
-    def _retain(self, partition: Partition, log: Log) -> None:
+    def _apply_retention(self, partition: Partition, log: Log) -> None:
         if self._delete_old(partition, log) and self.on_retained is not None:
             self.on_retained(partition)
 
@@ -444,23 +450,23 @@ class LogManager:
 
     def _unlink(self, timer: Timer, paths: list[str]) -> None:
         self._unlinking.discard(timer)
-        self._background(partial(_unlink_logged, paths))
+        self._background(partial(_unlink_and_log_errors, paths))
 
-    def _flushing(self) -> None:
+    def _flush_dirty_logs(self) -> None:
         """Force logs to disk whose last flush is older than `flush.ms` (Kafka's `flushDirtyLogs`)."""
         now_ms = self._clock.now_ms()
         flushed_before, self._flushed_at = self._flushed_at, {}
-        for _, log in self._opened():
+        for _, log in self._iterate_open_logs():
             flushed_at = flushed_before.get(log, 0)
             if now_ms - flushed_at >= log.config.flush_ms:
                 flushed_at = now_ms
                 self.flusher.request(log)
             self._flushed_at[log] = flushed_at
 
-    def _recovery_point_checkpoint(self) -> None:
+    def _write_recovery_points(self) -> None:
         """Write the recovery points. As in Kafka, closed segments are forced to disk first."""
         # A recovery point claims that everything below it is on disk, so rolled segments are flushed first.
-        rolled = [log for _, log in self._opened() if log.recovery_point < log.segments[-1].base_offset]
+        rolled = [log for _, log in self._iterate_open_logs() if log.recovery_point < log.segments[-1].base_offset]
 
         def note(_: OSError | None = None) -> None:
             points = self._checkpoints
@@ -478,12 +484,12 @@ class LogManager:
         self._checkpoints.update()
         self._checkpoints.save_aside(self._checkpoints.start_offsets)
 
-    def _producer_id_expiration(self) -> None:
+    def _expire_producer_ids(self) -> None:
         now_ms = self._clock.now_ms()
-        for _, log in self._opened():
+        for _, log in self._iterate_open_logs():
             log.producers.remove_expired(now_ms)
 
-    def _cleaning(self) -> None:
+    def _clean_logs(self) -> None:
         """Clean the dirtiest logs (Kafka's `LogCleaner`), if any topic is compacted."""
         if self._cleaner is not None or any(topic.is_compacted for topic in self._topics):
             self._chores.run(self._open_all(), self._get_cleaner().clean_all_due)
@@ -495,9 +501,9 @@ class LogManager:
                 self._clock,
                 self._chores,
                 self._checkpoints.cleaner_offsets,
-                opened=self._opened,
+                opened=self._iterate_open_logs,
                 run_cleaning=self._run_cleaning,
-                cleaned=self._cleaned,
+                cleaned=self._finish_cleaning,
             )
         return self._cleaner
 
@@ -505,11 +511,11 @@ class LogManager:
         """Return the offset up to which the cleaner compacted the log, or None before the first cleaning."""
         return self._checkpoints.cleaner_offsets.offsets.get(key)
 
-    def _cleaned(self, partition: Partition, log: Log, before: LogShape) -> None:
+    def _finish_cleaning(self, partition: Partition, log: Log, before: LogShape) -> None:
         """Announce a cleaned log, save the cleaner's progress, and apply the retention that waited for it."""
         self.on_cleaned(partition, before)
         self._checkpoints.save_aside(self._checkpoints.cleaner_offsets)
-        self._try(_RETENTION, self._retain, partition, log)
+        self._try(_RETENTION, self._apply_retention, partition, log)
 
 
 def _holds_data(directory: str) -> bool:
@@ -525,7 +531,7 @@ def _holds_data(directory: str) -> bool:
         return False
 
 
-def _unlink_logged(paths: list[str]) -> None:
+def _unlink_and_log_errors(paths: list[str]) -> None:
     """Remove deleted files of a log, on any thread. Errors are logged."""
     for path in paths:
         try:

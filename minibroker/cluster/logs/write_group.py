@@ -119,7 +119,7 @@ class Wakeups:
         """Call the first few callbacks. The others follow in the event loop's next turn."""
         due = self.due
         for _ in range(min(len(due), _MAX_CALLED_FIRST)):
-            self._call(due.popleft())
+            self._run_callback(due.popleft())
         if due:
             self._call_soon(self._call_all)
 
@@ -127,9 +127,9 @@ class Wakeups:
         """Call the remaining callbacks. Those added meanwhile follow in a later turn."""
         due, self.due = self.due, deque()
         for look in due:
-            self._call(look)
+            self._run_callback(look)
 
-    def _call(self, look: Callable[[], None]) -> None:
+    def _run_callback(self, look: Callable[[], None]) -> None:
         """Call one callback. Its error is logged by the event loop and does not affect the caller."""
         try:
             look()

@@ -26,7 +26,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeGuard, TypeVar
 
 from minibroker_protocol.steps import Steps, drain
 
-__all__ = ["ForEach", "Served", "Slices", "Steps", "Work", "drain", "is_work", "rescued", "steps_of", "then"]
+__all__ = ["ForEach", "Served", "Slices", "Steps", "Work", "catch_errors", "drain", "is_work", "steps_of", "then"]
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ def then(result: Any, change: Callable[[Any], Any]) -> Any:
     return change(result)
 
 
-def rescued(
+def catch_errors(
     begin: Callable[[], Any], errors: type[Exception] | tuple[type[Exception], ...], change: Callable[[Any], Any]
 ) -> Steps[Any]:
     """Do the work that `begin` returns. If it raises one of `errors`, the result is `change(error)`."""

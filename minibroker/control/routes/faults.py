@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body
 from pydantic import Field, WithJsonSchema
 
-from minibroker.cluster.errors import NotFoundError, collected_warnings
+from minibroker.cluster.errors import NotFoundError, collect_warnings
 from minibroker.control.models import ResponseBody, WithWarnings, warnings_field
 from minibroker.control.remote import OnBroker, from_state
 from minibroker.control.routes import calls
@@ -133,7 +133,7 @@ async def add_fault(
         faults = ids.see(await broker.faults.list())
         return _shown(next(fault_id for fault_id, other in faults.items() if other is fault), fault)
 
-    with collected_warnings() as warnings:
+    with collect_warnings() as warnings:
         installed = await on_broker(work)
     return installed.model_copy(update=warnings_field(warnings))
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from minibroker.cluster.errors import collected_warnings
+from minibroker.cluster.errors import collect_warnings
 from minibroker.control.models import (
     Body,
     Place,
@@ -137,7 +137,7 @@ async def committed_offsets(group_id: str, on_broker: OnBroker) -> CommittedOffs
 @router.get("/groups/{group_id:path}/lag", response_model_exclude_unset=True, openapi_extra=calls("group.lag"))
 async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
     """Return the lag of a group in each partition with a committed offset or an assigned member."""
-    with collected_warnings() as warnings:
+    with collect_warnings() as warnings:
         lag = await on_broker(lambda broker: broker.group(group_id).lag())
     partitions = by_partition(lag, lambda behind: {"lag": behind})
     return Lag.model_validate({"total": sum(lag.values()), "partitions": partitions, **warnings_field(warnings)})

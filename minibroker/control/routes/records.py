@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field, Strict
 from starlette.responses import Response
 
-from minibroker.cluster.errors import collected_warnings
+from minibroker.cluster.errors import collect_warnings
 from minibroker.control.models import (
     WITH_WARNINGS,
     Body,
@@ -26,7 +26,7 @@ from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations import producing
 from minibroker.operations.matching import ANY, RecordMatcher, record
-from minibroker.operations.producing import Form, Message, headers_of, payload_of, shown
+from minibroker.operations.producing import Form, Message, convert_to_json, headers_of, payload_of
 from minibroker.operations.records import ConsumerRecord, Isolation, read_page
 from minibroker.operations.wording import Int64
 
@@ -186,7 +186,7 @@ async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedR
         )
         for new_record in new.records
     ]
-    with collected_warnings() as warnings:
+    with collect_warnings() as warnings:
         places = await on_broker(
             lambda broker: broker.produce(topic, *messages, message_format=new.message_format, codec=new.codec)
         )
@@ -252,7 +252,7 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
     """
     absent = ruled_out or Absence()
     value, conditions = absent.given()
-    with collected_warnings() as warnings:
+    with collect_warnings() as warnings:
         await on_broker(lambda broker: broker.expect_none(topic, value, **conditions, within=absent.within))
     return done(warnings)
 
@@ -260,8 +260,8 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
 def _shown(record: ConsumerRecord, form: Form) -> Record:
     """Return a record with its bytes in one of the forms."""
     values = {name: getattr(record, name) for name in Record.model_fields}
-    values["key"], values["value"] = shown(record.key, form), shown(record.value, form)
-    values["headers"] = [{"name": name, "value": shown(value, form)} for name, value in record.headers]
+    values["key"], values["value"] = convert_to_json(record.key, form), convert_to_json(record.value, form)
+    values["headers"] = [{"name": name, "value": convert_to_json(value, form)} for name, value in record.headers]
     return Record.model_validate(values)
 
 

@@ -12,7 +12,7 @@ from minibroker.control.models import Body, Count, ResponseBody, Timeout, list_r
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.waiting import in_slices
+from minibroker.operations.waiting import run_in_slices
 from minibroker.operations.wording import Int16, Int64, UInt64
 from minibroker.server.inspection.journal import Entry, Journal, error_code
 from minibroker.server.inspection.recording import journal_of, recording_of
@@ -124,7 +124,7 @@ async def list_requests(
     async def work(broker: AsyncOperations) -> Response:
         journal = _journal(broker)
         steps = _newest_entries(journal, journal.find(**filters, error=_error(error), after=after), limit)
-        return await in_slices(broker.services, steps)
+        return await run_in_slices(broker.services, steps)
 
     return await on_broker(work)
 
@@ -150,7 +150,7 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
             error=_error(wait.error),
             timeout=wait.timeout,
         )
-        return await in_slices(broker.services, _entries(journal, entries))
+        return await run_in_slices(broker.services, _entries(journal, entries))
 
     return await on_broker(work)
 

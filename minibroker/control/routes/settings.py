@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
-from minibroker.cluster.errors import collected_warnings
+from minibroker.cluster.errors import collect_warnings
 from minibroker.control.models import WITH_WARNINGS, Body, ResponseBody, done
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
@@ -113,7 +113,7 @@ router = APIRouter(tags=["Settings"])
 @router.post("/configs", status_code=204, responses=WITH_WARNINGS, openapi_extra=calls("configure"))
 async def configure(configuration: Configuration, on_broker: OnBroker) -> Response:
     """Alter the broker's dynamic configuration keys. Returns 200 with a warning for an unknown key."""
-    with collected_warnings() as warnings:
+    with collect_warnings() as warnings:
         await on_broker(lambda broker: broker.configure(configuration.configs))
     return done(warnings)
 

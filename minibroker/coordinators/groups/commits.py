@@ -64,7 +64,7 @@ def commit(
         topics: The topics of the request.
         admit: Returns the group if it accepts offsets of these partitions, or raises GroupRefusedError.
         write: Writes the offsets, given the group and their number.
-        merges: Whether the result is `merged`.
+        merges: Whether the result is `merge_outcomes`.
         retention_ms: The retention time requested by the client.
     """
     max_length = core.config.integer("offset.metadata.max.bytes")
@@ -83,7 +83,7 @@ def commit(
             code = no_error
             if not 0 <= index < count:
                 code = unknown
-            elif metadata and _length(metadata) > max_length:
+            elif metadata and _count_utf16_units(metadata) > max_length:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 committed[name, index] = partition
@@ -104,7 +104,7 @@ def commit(
             (name, [(index, code if code is unknown else refusal or code or write_error) for index, code in results])
             for name, results in outcomes
         ]
-    return merged(outcomes) if merges else outcomes
+    return merge_outcomes(outcomes) if merges else outcomes
 
 
 def check_member(
@@ -137,7 +137,7 @@ def check_member(
         raise GroupRefusedError(code)
 
 
-def merged(outcomes: Outcomes) -> Outcomes:
+def merge_outcomes(outcomes: Outcomes) -> Outcomes:
     """Return outcomes as before Kafka 4.0, with each topic and each existing partition listed only once."""
     reported: set[TopicPartition] = set()
     topics: dict[str, list[tuple[int, ErrorCode]]] = {}
@@ -198,5 +198,5 @@ def _offset(partition: OffsetCommitPartition, now_ms: int, expire_timestamp: int
     )
 
 
-def _length(text: str) -> int:
+def _count_utf16_units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // _BYTES_PER_CHARACTER

@@ -86,8 +86,8 @@ class GroupCoordinator:
         return offsets.ShareOffsets(self.shares)
 
     def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
-        """Return INVALID_GROUP_ID, or the result of `GroupStore.readiness`."""
-        return self.store.readiness(group_id, node) if group_id else ErrorCode.INVALID_GROUP_ID
+        """Return INVALID_GROUP_ID, or the result of `GroupStore.check_readiness`."""
+        return self.store.check_readiness(group_id, node) if group_id else ErrorCode.INVALID_GROUP_ID
 
     def forget_all(self) -> None:
         """Make waiting members look up their coordinators again, and cancel all timers."""

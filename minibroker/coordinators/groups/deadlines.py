@@ -82,7 +82,7 @@ class MemberTimers:
         self._fence = fence
         self._deadlines: dict[str, Deadline] = {}  # Keyed by the reason for removing the member.
 
-    def heard(self, session_timeout_ms: int) -> None:
+    def restart_session(self, session_timeout_ms: int) -> None:
         """Restart the member's session."""
         self._deadline(_SESSION_EXPIRED).restart(session_timeout_ms)
 

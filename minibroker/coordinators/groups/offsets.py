@@ -113,7 +113,7 @@ class GroupOffsets:
 
     def everything(self) -> list[TopicPartition]:
         """Return all partitions with a committed or pending offset."""
-        return self._with_pending(dict.fromkeys(self), lambda _: True)
+        return self._add_pending(dict.fromkeys(self), lambda _: True)
 
     def of_topics(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Return the partitions of some topics with a committed or pending offset."""
@@ -122,9 +122,9 @@ class GroupOffsets:
         if not self.pending and self.committed.keys().isdisjoint(names):
             return []
         partitions = {(topic, partition): None for topic in names for partition in self.committed.get(topic, ())}
-        return self._with_pending(partitions, names.__contains__)
+        return self._add_pending(partitions, names.__contains__)
 
-    def _with_pending(self, keys: dict[TopicPartition, None], wants: Callable[[str], bool]) -> list[TopicPartition]:
+    def _add_pending(self, keys: dict[TopicPartition, None], wants: Callable[[str], bool]) -> list[TopicPartition]:
         for offsets in self.pending.values():
             keys.update(dict.fromkeys(key for key in offsets if wants(key[0])))
         return list(keys)

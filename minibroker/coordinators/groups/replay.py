@@ -184,7 +184,7 @@ class GroupReplay(Replay):
         group_id, (value, offsets) = group
         changes = self.modern_groups.get(group_id)
         if changes is not None:
-            self.created.append(self._restored(group_id, changes, offsets))
+            self.created.append(self._restore_group(group_id, changes, offsets))
             return
         new_group = Group(group_id, self._clock)
         new_group.offsets = offsets
@@ -192,7 +192,7 @@ class GroupReplay(Replay):
             new_group.restore(value)
         self.created.append(new_group)
 
-    def _restored(self, group_id: str, changes: Iterable[Change], offsets: GroupOffsets) -> AnyGroup:
+    def _restore_group(self, group_id: str, changes: Iterable[Change], offsets: GroupOffsets) -> AnyGroup:
         """Return the modern group restored from its records."""
         kinds: set[type[Any]] = {type(change.key) for change in changes}
         group: ModernGroup[Any, Any]

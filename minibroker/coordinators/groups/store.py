@@ -85,11 +85,11 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return self.log.partition_of(group_id)
 
     def find(self, group_id: str) -> AnyGroup | None:
-        """Return the group of any type, or None. Callers check `readiness` first."""
+        """Return the group of any type, or None. Callers check `check_readiness` first."""
         return self._groups.get(group_id)
 
     def find_or_create(self, group_id: str) -> AnyGroup:
-        """Return the group, created as an empty classic group if it is unknown. Callers check `readiness` first."""
+        """Return the group, created as an empty classic group if it is unknown. Callers use `check_readiness` first."""
         group = self._groups.get(group_id)
         if group is None:
             group = Group(group_id, self._core.clock)
@@ -97,14 +97,14 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return group
 
     def get(self, group_id: str) -> Group | None:
-        """Return the classic group, or None. Callers check `readiness` first."""
+        """Return the classic group, or None. Callers check `check_readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, Group) else None
 
     def get_or_create(self, group_id: str) -> Group:
         """Return the classic group, created if it is unknown. A new group can replace an empty modern group.
 
-        Callers check `readiness` first, and that the group has no members of another protocol.
+        Callers check `check_readiness` first, and that the group has no members of another protocol.
 
         Raises:
             TypeError: The group is a share group.
@@ -122,7 +122,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return classic
 
     def get_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group, or None. Callers check `readiness` first."""
+        """Return the consumer group, or None. Callers check `check_readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
@@ -307,7 +307,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
         for group in self._registry.close(producer_id, partition):
             group.offsets.complete(producer_id, commit=commit)
 
-    def topics_deleted(self, names: Iterable[str]) -> ForEach[None]:
+    def forget_deleted_topics(self, names: Iterable[str]) -> ForEach[None]:
         """Remove the offsets of deleted topics, or all groups if `__consumer_offsets` was deleted."""
         self.update_topic()
         if self.log.topic is None:

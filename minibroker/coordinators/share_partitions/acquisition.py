@@ -84,7 +84,7 @@ def split_into_ranges(first: int, last: int, spans: Iterable[Span], size: int) -
     return acquired
 
 
-def without(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
+def exclude_spans(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
     """Return the acquired ranges without the offsets of some spans. Both lists are sorted."""
     remaining: list[Acquired] = []
     first_span = 0

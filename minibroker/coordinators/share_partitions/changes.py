@@ -115,7 +115,7 @@ def find_dead_records(ranges: Iterable[RecordRange], most_deliveries: int) -> li
     ]
 
 
-def runs(acknowledged: Acknowledgement) -> list[tuple[int, int, int]]:
+def split_into_runs(acknowledged: Acknowledgement) -> list[tuple[int, int, int]]:
     """Split an acknowledgement into (first offset, last offset, type) of equal types."""
     if len(acknowledged.types) == 1:
         return [(acknowledged.first, acknowledged.last, acknowledged.types[0])]

@@ -103,11 +103,11 @@ class DeadLetterWrite:
         if not self._is_needed():
             return
         try:
-            topic = self._queue()
+            topic = self._find_or_create_queue()
             records = self._records(topic)
             self._append(topic, records)
         except Exception as error:  # noqa: BLE001 - no error may keep the records in flight
-            self._failed(error)
+            self._handle_failure(error)
             return
         self._written += len(records)
         self._attempts = 0
@@ -116,7 +116,7 @@ class DeadLetterWrite:
         else:
             self._done()
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_failure(self, error: Exception) -> None:
         group_id = self._key.group_id
         if isinstance(error, _RetriableError):
             self._attempts += 1
@@ -130,7 +130,7 @@ class DeadLetterWrite:
             _logger.error("The dead-letter queue of group %s cannot be written to", group_id, exc_info=error)
         self._done()
 
-    def _queue(self) -> Topic:
+    def _find_or_create_queue(self) -> Topic:
         """Return the queue's topic, created if necessary (`ProduceRequestHandler.validateDlqTopic`).
 
         Raises:

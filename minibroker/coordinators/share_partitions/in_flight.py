@@ -82,7 +82,7 @@ class RecordRange:
         """Return an independent copy."""
         return RecordRange(self.first, self.last, self.state, self.deliveries, self.member, self.deadline_ms)
 
-    def cut(self, offset: int) -> "RecordRange":
+    def split_at(self, offset: int) -> "RecordRange":
         """Split off the offsets from `offset` on, and return them as a new range."""
         remainder = self.copy()
         remainder.first = offset
@@ -125,7 +125,7 @@ class InFlightBatch:
             for records in self.ranges
         )
 
-    def within(self, first: int, last: int) -> Iterator[RecordRange]:
+    def iterate_ranges(self, first: int, last: int) -> Iterator[RecordRange]:
         """Yield the ranges between two offsets, and split ranges that extend beyond them."""
         ranges = self.ranges
         index = bisect_left(ranges, first, key=_LAST) if first <= last else len(ranges)
@@ -133,12 +133,12 @@ class InFlightBatch:
             records = ranges[index]
             index += 1
             if records.first < first:
-                records = records.cut(first)
+                records = records.split_at(first)
                 ranges.insert(index, records)
                 index += 1
                 self.is_split = True
             if records.last > last:
-                ranges.insert(index, records.cut(last + 1))
+                ranges.insert(index, records.split_at(last + 1))
                 self.is_split = True
             yield records
 
@@ -205,7 +205,7 @@ class Batches(list[InFlightBatch]):
         """Return the index of the last batch that begins at or before an offset, or -1."""
         return bisect_right(self, offset, key=_FIRST) - 1
 
-    def floor(self, offset: int) -> InFlightBatch | None:
+    def find_floor(self, offset: int) -> InFlightBatch | None:
         """Return the last batch that begins at or before an offset, or None."""
         index = self.index_of(offset)
         return None if index < 0 else self[index]
@@ -214,6 +214,6 @@ class Batches(list[InFlightBatch]):
         """Return the batches from the one at or before `first` to the last one that begins at or before `last`."""
         return self[max(self.index_of(first), 0) : self.index_of(last) + 1]
 
-    def beginning_between(self, first: int, last: int) -> list[InFlightBatch]:
+    def find_between(self, first: int, last: int) -> list[InFlightBatch]:
         """Return the batches that begin between two offsets, both included."""
         return [batch for batch in self.between(first, last) if batch.first >= first]

@@ -259,7 +259,7 @@ class SharePartitions:
 
         The share-partitions of groups without other sessions are forgotten.
         """
-        members = self.sessions(node).opened_by(connection)
+        members = self.sessions(node).find_by_connection(connection)
         if members:
             self._core.slices.begin(self.release(node, members, are_lost=True))
 
@@ -268,7 +268,7 @@ class SharePartitions:
         for key in tuple(self._keys_by_partition.get((partition.topic.id, partition.index), ())):
             self.forget(key)
 
-    def topics_deleted(self) -> None:
+    def forget_deleted_topics(self) -> None:
         """Forget the share-partitions of deleted topics."""
         for key in tuple(self._in_use):
             if self._core.topics.with_id(key.topic_id) is None:

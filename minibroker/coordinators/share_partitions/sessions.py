@@ -138,7 +138,7 @@ class ShareSessions:
                 self._connections.pop(session.connection, None)
         return session
 
-    def opened_by(self, connection: object) -> list[MemberKey]:
+    def find_by_connection(self, connection: object) -> list[MemberKey]:
         """Return the members whose sessions a connection has opened."""
         return list(self._connections.get(connection, ()))
 

@@ -17,9 +17,9 @@ from minibroker.coordinators.share_partitions.acquisition import (
     Limits,
     Span,
     end_of_batch,
+    exclude_spans,
     split_into_ranges,
     throttling_threshold,
-    without,
 )
 from minibroker.coordinators.share_partitions.changes import (
     EXCEEDED,
@@ -33,7 +33,7 @@ from minibroker.coordinators.share_partitions.changes import (
     RefusedError,
     Write,
     find_dead_records,
-    runs,
+    split_into_runs,
 )
 from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, RecordRange, RecordState
 from minibroker.coordinators.share_state.state import KEEP_START, MAX_BATCHES, StateBatch, combine, merge_neighbors
@@ -129,7 +129,7 @@ class SharePartition:
         """Whether a member could acquire records, provided that the log has them."""
         return self.next_fetch_offset != self.end_offset + 1 or self.in_flight < self._limits().locks
 
-    def room_from(self, offset: int) -> int:
+    def count_acquirable(self, offset: int) -> int:
         """Return the maximum number of offsets from `offset` on that `acquire` accepts."""
         return max(self.end_offset + 1 - offset, 0) + max(self._limits().locks - self.in_flight, 0)
 
@@ -141,18 +141,18 @@ class SharePartition:
         # The log was read in time slices. Meanwhile a member may have acknowledged all of these records.
         if self.is_fenced or request.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
             return []
-        max_records, last = self._room(fetch_offset, request.max_records, spans[-1].last)
+        max_records, last = self._limit_acquisition(fetch_offset, request.max_records, spans[-1].last)
         if max_records <= 0:
             return []
         first = spans[0].first
         # Compaction has removed the offsets before the first batch read. No member will ever acknowledge them.
         self._archive_missing(fetch_offset, first)
-        floor, base = self._batches.floor(first), first
+        floor, base = self._batches.find_floor(first), first
         if floor is None:
             base = max(first, self.start_offset)
         elif floor.last >= first:
             base = floor.first
-        batches = self._batches.beginning_between(min(first, base), last)
+        batches = self._batches.find_between(min(first, base), last)
         if not batches:
             acquired = self._acquire_new(request._replace(max_records=max_records), base, last, spans)
         else:
@@ -160,7 +160,7 @@ class SharePartition:
         self._watch_locks()
         return acquired
 
-    def _room(self, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
+    def _limit_acquisition(self, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
         """Return the maximum number of records to acquire, and the last offset (`lastOffsetAndMaxRecordsToAcquire`)."""
         max_acquired = min(max_records, self._limits().locks - self.in_flight)
         if max_acquired > 0:
@@ -243,7 +243,7 @@ class SharePartition:
         if not batch.is_split and batch.ranges[0].state is not RecordState.AVAILABLE:
             return acquired
         batch.is_split = True
-        for records in batch.within(span.first, span.last):
+        for records in batch.iterate_ranges(span.first, span.last):
             if records.state is not RecordState.AVAILABLE:
                 continue
             is_last_time = limit > _MAX_UNTHROTTLED_LIMIT and records.deliveries == limit - 1
@@ -258,7 +258,7 @@ class SharePartition:
             size_limits += [max_throttled - count] if max_throttled is not None and max_throttled > count else []
             size = min([records.size, *size_limits])
             if size < records.size:  # The remainder stays available.
-                batch.ranges.insert(batch.ranges.index(records) + 1, records.cut(records.first + size))
+                batch.ranges.insert(batch.ranges.index(records) + 1, records.split_at(records.first + size))
             self._take(records, request.member)
             acquired.append(Acquired(records.first, records.last, records.deliveries))
             count += size
@@ -273,9 +273,9 @@ class SharePartition:
 
     def _archive_missing(self, first: int, end: int) -> None:
         """Archive offsets that compaction has removed from the log (`maybeArchiveStaleBatches`)."""
-        floor = self._batches.floor(first)
+        floor = self._batches.find_floor(first)
         begin = first if floor is None or floor.last < first else floor.first
-        for batch in self._batches.beginning_between(begin, end - 1):
+        for batch in self._batches.find_between(begin, end - 1):
             self._archive(batch, first, end - 1, RecordState.AVAILABLE)
             batch.join()
 
@@ -286,18 +286,18 @@ class SharePartition:
         """
         changed: dict[InFlightBatch, None] = {}
         for span in merge_neighbors(spans):
-            floor = self._batches.floor(span.first)
-            for batch in self._batches.beginning_between(span.first if floor is None else floor.first, span.last):
+            floor = self._batches.find_floor(span.first)
+            for batch in self._batches.find_between(span.first if floor is None else floor.first, span.last):
                 self._archive(batch, span.first, span.last, RecordState.ACQUIRED)
                 changed[batch] = None
         for batch in changed:
             batch.join()
-        return without(acquired, spans)
+        return exclude_spans(acquired, spans)
 
     def _archive(self, batch: InFlightBatch, first: int, last: int, state: RecordState) -> None:
         if not batch.is_split and batch.ranges[0].state is not state:
             return
-        for records in batch.within(first, last):
+        for records in batch.iterate_ranges(first, last):
             if records.state is state:
                 records.put(RecordState.ARCHIVED)
                 self._looks_for_available = True
@@ -332,20 +332,20 @@ class SharePartition:
         # Retention has moved the start past these offsets. As in Kafka, that is not an error.
         if acknowledged.last < self.start_offset:
             return
-        floor = self._batches.floor(acknowledged.first)
+        floor = self._batches.find_floor(acknowledged.first)
         if floor is None and acknowledged.first < self.start_offset:
-            floor = self._batches.floor(self.start_offset)
+            floor = self._batches.find_floor(self.start_offset)
         if floor is None:
             raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
-        batches = self._batches.beginning_between(floor.first, acknowledged.last)
+        batches = self._batches.find_between(floor.first, acknowledged.last)
         if not acknowledged.first <= acknowledged.last <= batches[-1].last or batches[-1].last < acknowledged.first:
             raise RefusedError(ErrorCode.INVALID_REQUEST)
         for batch in batches:
             changes.note(batch)
-        for first, last, kind in runs(acknowledged):
+        for first, last, kind in split_into_runs(acknowledged):
             begin = max(first, self.start_offset)
             for batch in self._batches.between(begin, last):
-                for records in batch.within(begin, last):
+                for records in batch.iterate_ranges(begin, last):
                     self._change(member, records, kind, changes)
 
     def _change(self, member: str, records: RecordRange, kind: int, changes: Changes) -> None:
@@ -373,7 +373,7 @@ class SharePartition:
             changes.note(batch)
             # Records below the start offset are no longer in the log. Only later records can be delivered again.
             if records.first < self.start_offset <= records.last:
-                batch.ranges.insert(batch.ranges.index(records) + 1, records.cut(self.start_offset))
+                batch.ranges.insert(batch.ranges.index(records) + 1, records.split_at(self.start_offset))
                 batch.is_split = True
             state = RecordState.ARCHIVED if records.last < self.start_offset else RecordState.AVAILABLE
             self._end_lock(records, state, changes)
@@ -384,7 +384,7 @@ class SharePartition:
     ) -> Iterator[tuple[InFlightBatch, RecordRange]]:
         for batch in self._batches:
             if any(records.state is RecordState.ACQUIRED and should_release(records) for records in batch.ranges):
-                for records in batch.within(batch.first, batch.last):
+                for records in batch.iterate_ranges(batch.first, batch.last):
                     if records.state is RecordState.ACQUIRED and should_release(records):
                         yield batch, records
 
@@ -491,7 +491,7 @@ class SharePartition:
 
     def _advance(self) -> None:
         """Move the start offset past the finished records (`maybeUpdateCachedStateAndOffsets`)."""
-        floor = self._batches.floor(self.start_offset)
+        floor = self._batches.find_floor(self.start_offset)
         # Finished records above an unfinished one do not move the start offset.
         if floor is None or not floor.range_at(self.start_offset).state.is_final:
             return

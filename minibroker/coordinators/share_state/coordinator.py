@@ -75,7 +75,7 @@ class ShareCoordinator:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.store = ShareStateStore(core)
-        self.on_initialized: Callable[[SharePartitionKey], None] = _nobody
+        self.on_initialized: Callable[[SharePartitionKey], None] = _ignore_state
         integer = core.config.integer
         self._cold_ms = integer("share.coordinator.cold.partition.snapshot.interval.ms")
         core.chores.every("share state snapshots", self._cold_ms, self._write_snapshots)
@@ -154,7 +154,7 @@ class ShareCoordinator:
         stored = self.store.get(key)
         if stored is None:
             return Outcome(ErrorCode.INVALID_REQUEST, _WRITE_UNINITIALIZED)
-        code = _fenced(stored, state_epoch, change.leader_epoch) or self._existence(key)
+        code = _check_epochs(stored, state_epoch, change.leader_epoch) or self._existence(key)
         if code:
             return _refused(code)
         code = self.store.change(key, stored, change._replace(leader_epoch=stored.state.leader_epoch))
@@ -189,7 +189,7 @@ class ShareCoordinator:
             delivery_complete_count=state.delivery_complete_count,
         )
 
-    def topics_deleted(self) -> None:
+    def forget_deleted_topics(self) -> None:
         """Delete the states of deleted topics, in the background."""
         self._core.chores.run(self.store.remove_topics(), lambda: None)
 
@@ -217,11 +217,11 @@ class ShareCoordinator:
         return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _nobody(_: SharePartitionKey) -> None:
+def _ignore_state(_: SharePartitionKey) -> None:
     """Ignore a state that is no longer used."""
 
 
-def _fenced(stored: StoredState, state_epoch: int, leader_epoch: int) -> ErrorCode:
+def _check_epochs(stored: StoredState, state_epoch: int, leader_epoch: int) -> ErrorCode:
     if _ANY_EPOCH != leader_epoch < stored.leader_fence:
         return ErrorCode.FENCED_LEADER_EPOCH
     if _ANY_EPOCH != state_epoch < stored.state_fence:

@@ -64,7 +64,7 @@ def combine(so_far: Sequence[StateBatch], newer: Iterable[StateBatch], start_off
     # Only the batches that touch a change are combined, because a change is small and the state can be large.
     begin = bisect_left(batches, changes[0].first - 1, key=_LAST)
     end = bisect_right(batches, max(batch.last for batch in changes) + 1, lo=begin, key=_FIRST)
-    return [*batches[:begin], *_without_overlaps([*batches[begin:end], *changes]), *batches[end:]]
+    return [*batches[:begin], *_resolve_overlaps([*batches[begin:end], *changes]), *batches[end:]]
 
 
 def _from(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
@@ -75,7 +75,7 @@ def _from(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
     ]
 
 
-def _without_overlaps(batches: list[StateBatch]) -> list[StateBatch]:
+def _resolve_overlaps(batches: list[StateBatch]) -> list[StateBatch]:
     """Resolve overlaps between sorted batches, and merge equal neighbors."""
     heapify(batches)
     combined: list[StateBatch] = []
@@ -155,7 +155,7 @@ class Change(NamedTuple):
     batches: Sequence[StateBatch]
 
 
-def changed(state: ShareState, change: Change) -> ShareState:
+def apply_change(state: ShareState, change: Change) -> ShareState:
     """Return a state after a change."""
     start = state.start_offset if change.start_offset == KEEP_START else change.start_offset
     return state._replace(
@@ -179,17 +179,17 @@ def update_key(key: SharePartitionKey) -> bytes:
 def snapshot_value(state: ShareState) -> bytes:
     """Encode a complete state as a snapshot."""
     fields = state._asdict()
-    return encode_versioned(ShareSnapshotValue(state_batches=_written(fields.pop("batches")), **fields), _VALUE)
+    return encode_versioned(ShareSnapshotValue(state_batches=_encode_batches(fields.pop("batches")), **fields), _VALUE)
 
 
 def update_value(snapshot_epoch: int, change: Change) -> bytes:
     """Encode a change as an update."""
     fields = change._asdict()
-    batches = _written(fields.pop("batches"))
+    batches = _encode_batches(fields.pop("batches"))
     return encode_versioned(ShareUpdateValue(snapshot_epoch=snapshot_epoch, state_batches=batches, **fields), _VALUE)
 
 
-def state_in(value: ShareSnapshotValue) -> ShareState:
+def decode_state(value: ShareSnapshotValue) -> ShareState:
     """Return the state in a snapshot."""
     return ShareState(
         value.snapshot_epoch,
@@ -208,7 +208,7 @@ def change_in(value: ShareUpdateValue) -> Change:
     return Change(value.leader_epoch, value.start_offset, value.delivery_complete_count, _read(value.state_batches))
 
 
-def _written(batches: Iterable[StateBatch]) -> list[WrittenBatch]:
+def _encode_batches(batches: Iterable[StateBatch]) -> list[WrittenBatch]:
     return [
         WrittenBatch(
             first_offset=batch.first,

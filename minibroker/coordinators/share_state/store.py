@@ -21,11 +21,11 @@ from minibroker.coordinators.share_state.state import (
     Change,
     SharePartitionKey,
     ShareState,
+    apply_change,
     change_in,
-    changed,
+    decode_state,
     snapshot_key,
     snapshot_value,
-    state_in,
     update_key,
     update_value,
 )
@@ -101,11 +101,11 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         self._locations: dict[SharePartitionKey, _Location] = {}  # Only states that have changed since the start.
 
     def state_readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
-        """Return NONE if requests for a share-partition can be served, or an error of `readiness`."""
+        """Return NONE if requests for a share-partition can be served, or an error of `check_readiness`."""
         location = self._locations.get(key)
         if location is not None and self._core.cluster.is_single and self.is_loaded(location.partition):
             return ErrorCode.NONE
-        return self.readiness(key.text, node)
+        return self.check_readiness(key.text, node)
 
     def get(self, key: SharePartitionKey) -> StoredState | None:
         """Return the state of a share-partition, or None."""
@@ -133,7 +133,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         """
         if len(change.batches) > MAX_BATCHES:
             return ErrorCode.INVALID_REQUEST
-        state = changed(stored.state, change)
+        state = apply_change(stored.state, change)
         if len(state.batches) > MAX_BATCHES:
             return ErrorCode.INVALID_REQUEST
         if stored.updates >= self._updates_per_snapshot:
@@ -199,7 +199,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
     def _remove_topics(self, part: tuple[int, dict[SharePartitionKey, StoredState]]) -> ForEach[None]:
         partition, states = part
         by_key = {snapshot_key(key): key for key in states if self._core.topics.with_id(key.topic_id) is None}
-        refused: list[CoordinatorLogError] = []
+        errors: list[CoordinatorLogError] = []
 
         def remove(batch: list[bytes]) -> None:
             try:
@@ -207,13 +207,13 @@ class ShareStateStore(PartitionLoader["_Replay"]):
                 self._ends[partition] = self._append(partition, records) + len(records) - 1
             except CoordinatorLogError as error:
                 _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - a disk error needs no traceback
-                refused.append(error)
+                errors.append(error)
                 return
             for key in batch:
                 states.pop(by_key[key], None)
                 self._locations.pop(by_key[key], None)
 
-        return ForEach(takewhile(lambda _: not refused, self.log.tombstone_batches(by_key)), remove)
+        return ForEach(takewhile(lambda _: not errors, self.log.tombstone_batches(by_key)), remove)
 
     def write_snapshots(self, least_age_ms: int) -> Iterator[None]:
         """Write snapshots of states whose last snapshot is old, so that the log can be pruned.
@@ -228,16 +228,16 @@ class ShareStateStore(PartitionLoader["_Replay"]):
             if any(stored.state.create_timestamp == stored.state.write_timestamp for stored in known.values())
             for key, stored in tuple(known.items())
         )
-        refused: set[int] = set()
+        failed_partitions: set[int] = set()
 
         def write(part: tuple[int, SharePartitionKey, StoredState]) -> None:
             partition, key, stored = part
             state, now_ms = stored.state, self._now()
             is_known = self._states.get(partition, {}).get(key) is stored
-            if is_known and partition not in refused and now_ms - state.write_timestamp >= least_age_ms:
+            if is_known and partition not in failed_partitions and now_ms - state.write_timestamp >= least_age_ms:
                 state = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)
                 if self.write_snapshot(key, state):
-                    refused.add(partition)
+                    failed_partitions.add(partition)
 
         return steps_of(ForEach(states, write))
 
@@ -310,14 +310,14 @@ class _Replay(PartitionReplay):
         try:
             raw_key = decode_versioned(ShareSnapshotKey, _SNAPSHOT + partition)
             key = SharePartitionKey(raw_key.group_id, bytes(raw_key.topic_id), raw_key.partition)
-            stored = StoredState(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
+            stored = StoredState(decode_state(decode_versioned(ShareSnapshotValue, snapshot)), offset)
         except DecodeError as error:
             self._warn(f"a record cannot be read: {error}")
             return None
 
         def apply(update: bytes) -> bool:
             try:
-                stored.put(changed(stored.state, change_in(decode_versioned(ShareUpdateValue, update))))
+                stored.put(apply_change(stored.state, change_in(decode_versioned(ShareUpdateValue, update))))
             except DecodeError as error:
                 self._warn(f"a record cannot be read: {error}")
                 return False

@@ -123,7 +123,7 @@ class TransactionCoordinator:
         elif not 0 < timeout_ms <= self._max_timeout_ms:
             return ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         # Another node may own the transactional id, or its partition may still be loading. Half a log decides nothing.
-        error = self.store.readiness(transactional_id, node)
+        error = self.store.check_readiness(transactional_id, node)
         if error:
             return ProducerResult(error)
         try:
@@ -267,7 +267,7 @@ class TransactionCoordinator:
     def _transaction(self, transactional_id: str, node: Node | None) -> Transaction | ErrorCode:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        error = self.store.readiness(transactional_id, node)
+        error = self.store.check_readiness(transactional_id, node)
         transaction = None if error else self.store.get(transactional_id)
         if transaction is None or self._was_lost(transaction):
             return error or ErrorCode.INVALID_PRODUCER_ID_MAPPING

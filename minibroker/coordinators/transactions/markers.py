@@ -83,7 +83,7 @@ def _replica_error(partition: Partition, node: Node | None) -> ErrorCode:
     return ErrorCode.NOT_ENOUGH_REPLICAS if partition.is_under_min_isr else ErrorCode.NONE
 
 
-def _own_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
+def _choose_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
     """Return the coordinator epoch for a marker of this process's coordinator.
 
     A Kafka broker that used the directory before may have written a higher epoch. Its markers must not fence ours.
@@ -96,7 +96,7 @@ def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -
     log = partition.log
     producer_id = marker.producer_id
     _check_epoch(log, marker)
-    epoch = _own_epoch(log, producer_id, marker.coordinator_epoch) if is_own else marker.coordinator_epoch
+    epoch = _choose_epoch(log, producer_id, marker.coordinator_epoch) if is_own else marker.coordinator_epoch
     batch = memoryview(_batch(marker._replace(coordinator_epoch=epoch), partition.topic, core.clock.now_ms()))
     header = read_header(batch)
     # WriteTxnMarkers of another coordinator also uses this path, so epochs are checked as a Kafka leader does.

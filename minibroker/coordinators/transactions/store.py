@@ -50,7 +50,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
         self._transactions: dict[int, dict[str, Transaction]] = {}
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Return the state of a transactional id, or None. Callers check `readiness` first."""
+        """Return the state of a transactional id, or None. Callers check `check_readiness` first."""
         return self._transactions.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
 
     def in_partition(self, index: int) -> list[Transaction]:
@@ -63,7 +63,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
         return [transaction for transactions in self._transactions.values() for transaction in transactions.values()]
 
     def save(self, transaction: Transaction) -> ErrorCode:
-        """Write a state to the log, after which it takes effect. Callers check `readiness` first."""
+        """Write a state to the log, after which it takes effect. Callers check `check_readiness` first."""
         partition = self.log.partition_of(transaction.transactional_id)
         try:
             record = NewRecord(

@@ -135,7 +135,7 @@ class Transaction(NamedTuple):
             epoch, last_epoch = current, self.last_producer_epoch
         else:
             return None
-        return self._emptied(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
+        return self._reset(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
     def with_producer_id(self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_epoch: bool) -> "Transaction":
         """Return an empty transaction of the producer with another id, in epoch 0.
@@ -143,9 +143,9 @@ class Transaction(NamedTuple):
         With `keeps_epoch`, the old epoch is kept, so that the producer can repeat its request.
         """
         last_epoch = self.producer_epoch if keeps_epoch else NO_PRODUCER_EPOCH
-        return self._emptied(producer_id, 0, last_epoch, timeout_ms, now_ms)
+        return self._reset(producer_id, 0, last_epoch, timeout_ms, now_ms)
 
-    def _emptied(self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> "Transaction":
+    def _reset(self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> "Transaction":
         return Transaction(
             self.transactional_id,
             producer_id,
@@ -250,7 +250,7 @@ def is_exhausted(epoch: int) -> bool:
     return epoch >= _LAST_EPOCH
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return sorted partition indexes by topic."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
@@ -287,7 +287,7 @@ def encode_value(transaction: Transaction, *, level: int = 0) -> bytes:
         if is_empty
         else [
             PartitionsSchema(topic=topic, partition_ids=partitions)
-            for topic, partitions in by_topic(transaction.partitions).items()
+            for topic, partitions in group_by_topic(transaction.partitions).items()
         ],
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=NO_TIMESTAMP if is_empty else transaction.start_ms,

@@ -38,7 +38,7 @@ class WriteVerifier:
         """The number of remembered producers with refused batches."""
         return len(self._refused)
 
-    def error_of(
+    def find_error(
         self, transactional_id: str, log: Log, header: BatchHeader, key: TopicPartition, *, adds: bool = False
     ) -> ErrorCode:
         """Return the error for a transactional batch for the partition `key`, or NONE.

@@ -6,7 +6,7 @@ from typing import Final
 from minibroker.cluster.fetch_sessions import FetchSession
 from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import Steps
-from minibroker.operations.waiting import in_slices
+from minibroker.operations.waiting import run_in_slices
 from minibroker.server.node_listener import NodeListener
 from minibroker.server.services import Services
 
@@ -74,7 +74,7 @@ class DelayedView:
 
 async def fetch_sessions(services: Services) -> tuple[FetchSessionView, ...]:
     """Return at most 1,000 fetch sessions of all brokers, the least recently used first."""
-    return await in_slices(services, _collect_sessions(services))
+    return await run_in_slices(services, _collect_sessions(services))
 
 
 def _collect_sessions(services: Services) -> Steps[tuple[FetchSessionView, ...]]:

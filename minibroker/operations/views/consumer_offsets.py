@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from minibroker.cluster.routing.slices import Steps, steps_of
 from minibroker.coordinators.groups.replay import Replay
-from minibroker.operations.waiting import in_slices
+from minibroker.operations.waiting import run_in_slices
 from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records import (
     GroupMetadataValue,
@@ -84,7 +84,7 @@ async def commits_of(services: Services, topic: str, partition: int, offset: int
     Raises:
         StorageError, OSError: a log cannot be read.
     """
-    return await in_slices(services, _collect_commits(services, topic, partition, offset))
+    return await run_in_slices(services, _collect_commits(services, topic, partition, offset))
 
 
 def _collect_commits(services: Services, topic: str, partition: int, offset: int) -> Steps[CommitsView]:
@@ -238,7 +238,7 @@ async def past_groups(services: Services, time_ms: int) -> PastGroups:
     Raises:
         StorageError, OSError: a log cannot be read.
     """
-    return await in_slices(services, _collect_groups(services, time_ms))
+    return await run_in_slices(services, _collect_groups(services, time_ms))
 
 
 def _collect_groups(services: Services, time_ms: int) -> Steps[PastGroups]:

@@ -204,7 +204,7 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
         )
     with _convert_errors(source, "ssl.keystore.password"):
         if content.startswith(MAGICS):
-            entry = next((each for each in read_entries(content, store_password) if each.key is not None), None)
+            entry = next((entry for entry in read_entries(content, store_password) if entry.key is not None), None)
             if entry is None or entry.key is None or not entry.chain:
                 raise KeyStoreError(f"{source} holds no private key with a certificate")
             der = decrypt_private_key(entry.key, key_password or store_password or "")
@@ -215,9 +215,9 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
             store = pkcs12.load_pkcs12(content, store_password.encode() if store_password else None)
             if store.key is None or store.cert is None:
                 raise KeyStoreError(f"{source} holds no private key with a certificate")
-            additional = [each.certificate for each in store.additional_certs]
+            additional = [certificate.certificate for certificate in store.additional_certs]
             chain = _build_chain(store.cert.certificate, additional)
-            key, certificates = store.key, [each.public_bytes(Encoding.PEM).decode() for each in chain]
+            key, certificates = store.key, [certificate.public_bytes(Encoding.PEM).decode() for certificate in chain]
     if isinstance(key, DSAPrivateKey):
         raise KeyStoreError(f"{source}: the private key is one of DSA, which only Java serves; make one of RSA or EC")
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -239,13 +239,13 @@ def read_trust_store(path: str, kind: str, password: str | None) -> str:
         from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415 - an extra
     with _convert_errors(source, "ssl.truststore.password"):
         if content.startswith(MAGICS):
-            pem_certificates = [ssl.DER_cert_to_PEM_cert(each.chain[0]) for each in read_entries(content, password)]
+            pem_certificates = [ssl.DER_cert_to_PEM_cert(entry.chain[0]) for entry in read_entries(content, password)]
         else:
             store = pkcs12.load_pkcs12(content, password.encode() if password else None)
-            certificates = [each.certificate for each in store.additional_certs]
+            certificates = [certificate.certificate for certificate in store.additional_certs]
             if store.cert is not None and store.key is None:
                 certificates.insert(0, store.cert.certificate)
-            pem_certificates = [each.public_bytes(Encoding.PEM).decode() for each in certificates]
+            pem_certificates = [certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates]
     if not pem_certificates:
         raise KeyStoreError(f"{source} holds no trusted certificates")
     return "".join(pem_certificates)

@@ -17,7 +17,7 @@ from minibroker.config.documents import read_document
 from minibroker.config.names import matcher, suggestion
 from minibroker.server.inspection.journal import Entry, error_code, matcher_of_apis
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.endpoints import endpoint, endpoint_named
+from minibroker.server.requests.endpoints import endpoint, find_endpoint
 from minibroker.server.requests.targets import target_fields
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
@@ -204,7 +204,7 @@ class Fault:
             and ((is_client := self._is_named["client_id"]) is None or is_client(context.client_id or ""))
             and (self.corrupt != "records" or context.api == "Fetch")
             and (self.stale_metadata is None or context.api == "Metadata")
-            and (self.partition is None or "partition" in target_fields(endpoint_named(context.api)))
+            and (self.partition is None or "partition" in target_fields(find_endpoint(context.api)))
             and any(map(self.applies_to, context.targets))
         )
 

@@ -8,7 +8,7 @@ BEGIN: Final = "<!-- Made by `python -m minibroker.server.faults.reference docs/
 END: Final = "<!-- The end of what was made. -->"
 
 
-def filled(page: str, begin: str, tables: str) -> str:
+def replace_tables(page: str, begin: str, tables: str) -> str:
     """Return a page with its tables replaced, which are between the `begin` mark and the end mark.
 
     Raises:
@@ -29,7 +29,7 @@ def fill(path: str, begin: str, tables: str) -> None:
         OSError: The file cannot be read or written.
     """
     with open(path, encoding="utf-8") as file:
-        page = filled(file.read(), begin, tables)
+        page = replace_tables(file.read(), begin, tables)
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)
 

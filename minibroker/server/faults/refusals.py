@@ -45,7 +45,7 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
         return _refuse_metadata(fault, request, call)
     if key is ApiKey.FETCH and fault.is_partial:
         served = serve(replace(request, max_wait_ms=0), call)  # Like Kafka, answer immediately if there is an error.
-        return then(served, partial(_with_refused_partitions, fault, request, targets, call))
+        return then(served, partial(_refuse_partitions, fault, request, targets, call))
     make = partial_error_answer if fault.is_partial else error_answer
     refused_targets = [candidate for candidate in targets if fault.applies_to(candidate)]
     if len(refused_targets) == len(targets):
@@ -55,20 +55,20 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
     errors = make(endpoint, refused, call.api_version, code)
     remaining = select_targets(endpoint.names, request, lambda target: not fault.applies_to(target), call.core)
 
-    def with_errors(served: Any) -> tuple[Any, bool]:
+    def add_errors(served: Any) -> tuple[Any, bool]:
         if isinstance(served, DelayedResponse):
             return ChangedResponse(served, lambda response: merge_response(response, errors)), True
         check_acks(endpoint, request, f"a fault answers {code.name}")
         return merge_response(served, errors), True
 
-    return then(serve(remaining, call), with_errors)
+    return then(serve(remaining, call), add_errors)
 
 
 def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
     """Refuse topics or a partition. The response still lists the brokers, which the client needs to retry."""
     code, names = cast("ErrorCode", fault.error), call.endpoint.names
 
-    def with_errors(response: Any) -> tuple[Any, bool]:
+    def add_errors(response: Any) -> tuple[Any, bool]:
         refused = select_targets(names, request, fault.applies_to, call.core) if request.topics else request
         errors = error_answer(call.endpoint, refused, call.api_version, code).topics
         refused_names = {refused_topic.name for refused_topic in errors}
@@ -82,12 +82,12 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
         return response, bool(errors)
 
     if fault.partition is not None:
-        return then(serve(request, call), partial(_without_leader, fault, fault.partition))
+        return then(serve(request, call), partial(_remove_leader, fault, fault.partition))
     remaining = select_targets(names, request, lambda target: not fault.applies_to(target), call.core)
-    return then(serve(remaining, call), with_errors)
+    return then(serve(remaining, call), add_errors)
 
 
-def _without_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool]:
+def _remove_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool]:
     """Set the error of a fault in the partitions with this number, and remove their leaders."""
     has_partition = False
     for topic in response.topics:
@@ -102,7 +102,7 @@ def _without_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool
     return response, has_partition
 
 
-def _with_refused_partitions(
+def _refuse_partitions(
     fault: Fault, request: Any, targets: tuple[Target, ...], call: Call, response: Any
 ) -> tuple[Any, bool]:
     if response.error_code:

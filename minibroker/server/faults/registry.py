@@ -105,7 +105,7 @@ class FaultRegistry:
             self.history = None
         elif self.history is None or self.history.depth < depth:
             self.history = MetadataHistory(self._services, depth)
-        recording_of(self._services).note_faults(has_faults=bool(faults))
+        recording_of(self._services).record_faults(has_faults=bool(faults))
 
     def match(self, context: RequestContext) -> MatchedFault | None:
         """Return the effect of the faults that hit a request, or None.
@@ -178,13 +178,13 @@ class FaultRegistry:
             assert self.history is not None
             return self.history.response(request, fault.stale_metadata or 1, call)
 
-        def noted(refused: tuple[Any, bool]) -> Any:
+        def withdraw_unused_hit(refused: tuple[Any, bool]) -> Any:
             response, has_error = refused
             if not has_error:
                 fault.remove_hit(entry)
             return response
 
-        return then(refuse(fault, request, targets, call), noted)
+        return then(refuse(fault, request, targets, call), withdraw_unused_hit)
 
 
 def faults_of(services: Services) -> FaultRegistry:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
-from minibroker.cluster.routing.slices import ForEach, Steps, rescued, then
+from minibroker.cluster.routing.slices import ForEach, Steps, catch_errors, then
 from minibroker.cluster.topics import topic_name_error
 from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
-from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, Transaction, by_topic
+from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, Transaction, group_by_topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import handles, topics_at, transactional_ids_at
@@ -52,7 +52,7 @@ def describe_transactions(request: DescribeTransactionsRequest, call: Call) -> F
 
 def _describe_transaction(transactional_id: str, call: Call) -> TransactionState:
     store = call.services.transactions.store
-    error = store.readiness(transactional_id, call.node) if transactional_id else ErrorCode.INVALID_REQUEST
+    error = store.check_readiness(transactional_id, call.node) if transactional_id else ErrorCode.INVALID_REQUEST
     transaction = None if error else store.get(transactional_id)
     if transaction is None:
         return TransactionState(
@@ -75,7 +75,7 @@ def _describe_transaction(transactional_id: str, call: Call) -> TransactionState
         producer_epoch=transaction.producer_epoch,
         topics=[
             TopicData(topic=topic, partitions=partitions)
-            for topic, partitions in by_topic(transaction.partitions).items()
+            for topic, partitions in group_by_topic(transaction.partitions).items()
             if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         ],
     )
@@ -130,7 +130,7 @@ def list_transactions(
     def rows_of(names: list[str]) -> ForEach[ListTransactionsResponse]:
         return ForEach(names, row, conclude)
 
-    return rescued(
+    return catch_errors(
         lambda: then(match(), rows_of),
         RegularExpressionError,
         lambda _: _refusal(ErrorCode.INVALID_REGULAR_EXPRESSION),

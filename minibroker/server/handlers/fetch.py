@@ -16,7 +16,7 @@ from minibroker.server.requests.fetch.reader import (
     FIRST_WITH_ZSTD,
     ISOLATION_LEVELS,
     Reader,
-    refused_partition,
+    build_refused_partition,
 )
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.api_keys import ApiKey
@@ -122,7 +122,7 @@ def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> Fetch
         responses=[
             FetchableTopicResponse(
                 topic=topic.topic,
-                partitions=[refused_partition(partition.partition, code) for partition in topic.partitions],
+                partitions=[build_refused_partition(partition.partition, code) for partition in topic.partitions],
             )
             for topic in topics
         ],

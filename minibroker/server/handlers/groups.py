@@ -90,7 +90,7 @@ def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Served[Find
     keys = request.coordinator_keys if call.api_version >= _FIRST_WITH_KEYS else [request.key]
     joiner = call.session.early_joiner
     if joiner is not None and request.key_type == _GROUP:
-        call.services.groups.rebalances.note_lookup(joiner, keys)
+        call.services.groups.rebalances.record_lookup(joiner, keys)
     is_expected = call.services.works_around_clients and joins_after_lookup(call.session.software, call.client_id)
     if is_expected and request.key_type == _GROUP:
         call.services.groups.rebalances.expect_join(request.key)
@@ -282,7 +282,7 @@ def describe_groups(request: DescribeGroupsRequest, call: Call) -> ForEach[Descr
 
 def _describe(group_id: str, call: Call) -> DescribedGroup:
     store = call.services.groups.store
-    code = store.readiness(group_id, call.node)
+    code = store.check_readiness(group_id, call.node)
     group = None if code else store.get(group_id)
     described = DescribedGroup(
         error_code=code,
@@ -402,13 +402,13 @@ def delete_groups(request: DeleteGroupsRequest, call: Call) -> ForEach[DeleteGro
 def _delete(group_id: str, call: Call) -> Any:
     """Delete a group. Return an error code, or work that results in one."""
     store = call.services.groups.store
-    code = store.readiness(group_id, call.node)
+    code = store.check_readiness(group_id, call.node)
     if code:
         return code
     group = store.find(group_id)
 
     def refusal() -> ErrorCode:
-        code = store.readiness(group_id, call.node)
+        code = store.check_readiness(group_id, call.node)
         if code:
             return code
         if group is None or store.find(group_id) is not group:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import ForEach, rescued, then
+from minibroker.cluster.routing.slices import ForEach, catch_errors, then
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import handles, topics_at
@@ -120,7 +120,7 @@ def _look_up(
         work = _begin_look_up(topic_name, requested, request, call, response)
     except MAPPED as error:
         return _set_error(response, error)
-    return response if work is None else rescued(lambda: work, MAPPED, partial(_set_error, response))
+    return response if work is None else catch_errors(lambda: work, MAPPED, partial(_set_error, response))
 
 
 def _set_error(response: ListOffsetsPartitionResponse, error: Exception) -> ListOffsetsPartitionResponse:

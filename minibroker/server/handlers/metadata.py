@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from minibroker.cluster.advice import MISSING_TOPICS, about_missing, log_topic_creation
+from minibroker.cluster.advice import MISSING_TOPICS, explain_missing_topic, log_topic_creation
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.slices import Steps
@@ -171,7 +171,7 @@ def _check_creation(name: str, request: MetadataRequest, call: Call, *, creates:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not creates:
         if request.allow_auto_topic_creation:
-            call.core.advice.advise(MISSING_TOPICS, name, about_missing(name))
+            call.core.advice.advise(MISSING_TOPICS, name, explain_missing_topic(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return name
 

@@ -13,7 +13,7 @@ from minibroker.coordinators.groups.commits import (
     check_member,
     commit,
     commit_response,
-    merged,
+    merge_outcomes,
 )
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.modern.group import GroupRefusedError
@@ -83,7 +83,7 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
     topics: list[OffsetCommitRequestTopic] = request.topics
 
     def admit(places: Collection[TopicPartition]) -> AnyGroup:
-        code = store.readiness(request.group_id, call.node)
+        code = store.check_readiness(request.group_id, call.node)
         if code:
             raise GroupRefusedError(code)
         generation = request.generation_id_or_member_epoch
@@ -191,7 +191,7 @@ def _group_offsets(
     group = None
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     if call.allows(Operation.DESCRIBE, ResourceType.GROUP, requested.group_id):
-        code = store.readiness(requested.group_id, call.node)
+        code = store.check_readiness(requested.group_id, call.node)
     if not code:
         group = store.find(requested.group_id)
         if isinstance(group, (ConsumerGroup, StreamsGroup)) and isinstance(requested, OffsetFetchRequestGroup):
@@ -317,7 +317,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
                         for index, code in partitions
                     ],
                 )
-                for name, partitions in (merged(results) if call.services.is_before("4.0") else results)
+                for name, partitions in (merge_outcomes(results) if call.services.is_before("4.0") else results)
             ],
         )
 
@@ -387,7 +387,7 @@ class _Deletion:
 def _deletable_group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:
     """Return a group, or the error why its offsets cannot be deleted."""
     store = call.services.groups.store
-    code = ErrorCode.INVALID_GROUP_ID if not group_id else store.readiness(group_id, call.node)
+    code = ErrorCode.INVALID_GROUP_ID if not group_id else store.check_readiness(group_id, call.node)
     if code:
         return None, code
     group = store.find(group_id)

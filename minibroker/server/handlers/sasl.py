@@ -1,6 +1,6 @@
 """Handlers for SASL authentication (KIP-43, KIP-152)."""
 
-from minibroker.cluster.advice import SECURITY, about_needless_login
+from minibroker.cluster.advice import SECURITY, explain_needless_login
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import handles
@@ -29,7 +29,7 @@ def sasl_handshake(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeRe
     """
     authentication = call.session.authentication
     if authentication is None:
-        advice = about_needless_login(call.session.listener, call.session.protocol)
+        advice = explain_needless_login(call.session.listener, call.session.protocol)
         call.core.advice.advise(SECURITY, advice, advice)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     return authentication.handshake(request, call.api_version)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from minibroker.cluster.routing.slices import ForEach, Steps, rescued, then
+from minibroker.cluster.routing.slices import ForEach, Steps, catch_errors, then
 from minibroker.cluster.topics import Topic, Topics
 from minibroker.coordinators.groups.modern.coordinator import Client
 from minibroker.coordinators.groups.modern.group import JOINING, LEAVING, GroupRefusedError
@@ -258,12 +258,12 @@ def _topics_of(
     elif not call.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     elif requested.topics is None or requested.topics:
-        code = coordinator.store.readiness(group_id, call.node)
+        code = coordinator.store.check_readiness(group_id, call.node)
     if code:
         return code, []
     if requested.topics is not None:
         return code, _merge_topics(requested.topics, call)
-    initialized = coordinator.share_offsets.initialized(group_id).items()
+    initialized = coordinator.share_offsets.find_initialized(group_id).items()
     return code, [topic for topic in initialized if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic[0])]
 
 
@@ -319,7 +319,7 @@ def alter_share_group_offsets(
         by_index = offsets.setdefault(topic.topic_name, {})
         by_index.update((partition.partition_index, partition.start_offset) for partition in topic.partitions)
     groups = call.services.groups.share_offsets
-    return rescued(
+    return catch_errors(
         lambda: then(groups.alter(request.group_id, offsets), lambda outcomes: _altered(outcomes, call)),
         GroupRefusedError,
         lambda error: _refused_alteration(error.code, error.message),
@@ -379,7 +379,7 @@ def delete_share_group_offsets(
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
     groups = call.services.groups.share_offsets
-    return rescued(
+    return catch_errors(
         lambda: then(groups.delete(request.group_id, names), lambda outcomes: _deleted(outcomes, call)),
         GroupRefusedError,
         lambda error: _refused_deletion(error.code, error.message),

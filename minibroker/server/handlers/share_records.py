@@ -17,7 +17,7 @@ from minibroker.coordinators.share_partitions.sessions import (
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, Target, handles, topics_at
 from minibroker.server.requests.requirements import asked_by_handler, checked
-from minibroker.server.requests.share.acknowledging import acknowledge, hint_leader, member_of, right_error
+from minibroker.server.requests.share.acknowledging import acknowledge, authorization_error, hint_leader, member_of
 from minibroker.server.requests.share.reader import DelayedShareFetch, ShareReader, failed
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -64,7 +64,7 @@ def _refuse_share_fetch(request: ShareFetchRequest, version: int, code: ErrorCod
 
 @handles(
     ApiKey.SHARE_FETCH,
-    needs=checked(right_error, "READ on the group") & asked_by_handler("READ on each topic"),
+    needs=checked(authorization_error, "READ on the group") & asked_by_handler("READ on each topic"),
     names=topics_at("topics.topic_id", "partitions.partition_index", implied=_session_partitions),
     refusal=Refusal(whole=_refuse_share_fetch),
 )
@@ -210,7 +210,7 @@ def _refuse_share_acknowledge(
 
 @handles(
     ApiKey.SHARE_ACKNOWLEDGE,
-    needs=checked(right_error, "READ on the group") & asked_by_handler("READ on each topic"),
+    needs=checked(authorization_error, "READ on the group") & asked_by_handler("READ on each topic"),
     names=topics_at("topics.topic_id", "partitions.partition_index"),
     refusal=Refusal(whole=_refuse_share_acknowledge),
 )

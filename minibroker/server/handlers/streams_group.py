@@ -17,7 +17,7 @@ from minibroker.server.requests.requirements import asked_by_handler, on_each, o
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.coordinator_records.streams_groups import TopicInfo as RecordedTopic
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.java_text import in_java_order
+from minibroker_protocol.java_text import sort_in_java_order
 from minibroker_protocol.messages.streams_group import (
     Assignment,
     DescribedGroup,
@@ -86,7 +86,7 @@ def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
         assignment_epoch=group.assignment_epoch,
         topology=topology,
         members=[
-            _member(member, group.target_of(member.member_id), group.reported_by(member.member_id))
+            _member(member, group.target_of(member.member_id), group.find_reported_offsets(member.member_id))
             for member in timeline_order(group.members)
         ],
         assignor_name=ASSIGNOR,
@@ -118,7 +118,7 @@ def _topology(group: StreamsGroup) -> Topology | None:
             state_changelog_topics=_topic_infos(subtopology.state_changelog_topics),
             repartition_source_topics=_topic_infos(subtopology.repartition_source_topics),
         )
-        for name, subtopology in in_java_order(group.topology.subtopologies)
+        for name, subtopology in sort_in_java_order(group.topology.subtopologies)
     ]
     return Topology(epoch=group.topology.epoch, subtopologies=subtopologies)
 
@@ -165,7 +165,7 @@ def _member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> 
 def _offsets(reported: TaskOffsets) -> list[TaskOffset]:
     return [
         TaskOffset(subtopology_id=name, partition=index, offset=offset)
-        for name, offsets in in_java_order(reported)
+        for name, offsets in sort_in_java_order(reported)
         for index, offset in sorted(offsets.items())
     ]
 
@@ -182,7 +182,7 @@ def task_ids(tasks: TaskSets) -> list[TaskIds]:
     """Return the tasks of each subtopology, in the order of Kafka's hash tables."""
     return [
         TaskIds(subtopology_id=subtopology_id, partitions=sorted(indexes))
-        for subtopology_id, indexes in in_java_order(tasks)
+        for subtopology_id, indexes in sort_in_java_order(tasks)
     ]
 
 

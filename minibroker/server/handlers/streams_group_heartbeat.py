@@ -23,7 +23,7 @@ from minibroker.server.handlers.streams_group import task_ids
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.held_for_metadata import hold
-from minibroker.server.requests.requirements import asked_by_handler, checked, may_create_topic, missing_to_subscribe
+from minibroker.server.requests.requirements import asked_by_handler, check_can_subscribe, checked, may_create_topic
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
@@ -47,7 +47,7 @@ def _authorization_error(request: StreamsGroupHeartbeatRequest, call: Call) -> E
     """Return the error of a missing right. A topology can only use topics that the member may describe."""
     topics = _topics(request)
     is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in topics)  # refused later
-    return missing_to_subscribe(call, request.group_id, () if is_refused else topics)
+    return check_can_subscribe(call, request.group_id, () if is_refused else topics)
 
 
 @handles(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from minibroker.cluster.directories import purge_logged
+from minibroker.cluster.directories import purge_and_log_errors
 from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.topic_admin import (
@@ -278,7 +278,7 @@ def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespo
         results += _delete(DeleteTopicState(name=name, topic_id=topic_id), call, counts, deleted)
     if deleted:
         directories = call.core.topics.save_deletions(deleted)
-        call.core.background(partial(purge_logged, directories))
+        call.core.background(partial(purge_and_log_errors, directories))
         call.core.hooks.topics_deleted([topic.name for topic, _ in deleted])
     return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
 

@@ -298,7 +298,9 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
     topics: list[TxnOffsetCommitRequestTopic] = request.topics
 
     def admit(places: Collection[TopicPartition]) -> AnyGroup:
-        code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
+        code = (
+            ErrorCode.INVALID_GROUP_ID if not request.group_id else store.check_readiness(request.group_id, call.node)
+        )
         if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id_or_member_epoch >= 0:
             code = ErrorCode.NONE if store.find(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
         if code:

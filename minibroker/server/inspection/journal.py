@@ -228,12 +228,12 @@ class Journal:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries())
 
-    def begins(self) -> int:
+    def find_first_number(self) -> int:
         """Return the number that the oldest entry can have."""
         return max(self._begins_after, self._cleared_after, self._ring.last - self._capacity) + 1
 
     def _entries(self) -> list[Entry]:
-        exchanges = self._ring.between(self.begins(), self._ring.last)
+        exchanges = self._ring.between(self.find_first_number(), self._ring.last)
         return [entry for entry in exchanges if entry.kind is not Kind.TOKEN]
 
     @property

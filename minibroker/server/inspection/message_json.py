@@ -206,10 +206,10 @@ def is_password(key: str) -> bool:
 
 @cache
 def _field_copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    return tuple((field.name, _hidden if field.name in SECRETS else _copier(field)) for field in fields_of(cls))
+    return tuple((field.name, _hide_secret if field.name in SECRETS else _copier(field)) for field in fields_of(cls))
 
 
-def _hidden(value: bytes | None) -> bytes | None:
+def _hide_secret(value: bytes | None) -> bytes | None:
     """Hide a secret from readers of the journal."""
     return _HIDDEN.encode() if value else value
 
@@ -217,13 +217,15 @@ def _hidden(value: bytes | None) -> bytes | None:
 def _copier(field: Field) -> Callable[[Any], Any]:
     if field.kind is p.RECORDS:
         return summary
-    copy_value = _bytes if field.kind is p.BYTES else detach if not isinstance(field.kind, p.WireType) else _unchanged
+    copy_value = (
+        _copy_bytes if field.kind is p.BYTES else detach if not isinstance(field.kind, p.WireType) else _unchanged
+    )
     if field.is_array:
         return lambda values: None if values is None else [copy_value(value) for value in values]
     return copy_value
 
 
-def _bytes(value: Any) -> bytes | None:
+def _copy_bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
@@ -267,7 +269,7 @@ def _json_fields(
 def _json_converter(field: Field, version: int, *, flexible: bool) -> Callable[[Any], Any]:
     if not isinstance(field.kind, p.WireType):
         return partial(_structure, version=version, flexible=flexible)
-    return _SHOWN_AS.get(field.kind, _scalar)
+    return _SHOWN_AS.get(field.kind, _convert_scalar)
 
 
 def _records(value: Any) -> dict[str, Any] | None:
@@ -275,7 +277,7 @@ def _records(value: Any) -> dict[str, Any] | None:
     return None if records is None else records._asdict()
 
 
-def _scalar(value: Any) -> Any:
+def _convert_scalar(value: Any) -> Any:
     return value if isinstance(value, str | float | bool) else int(value)
 
 

@@ -162,7 +162,7 @@ class RecordedRequest(Entry):
             size += part.size
         if recording.keeps_messages and self._call is not None:
             self._response_form, memory = response_form(self._call, response, frame, splices)
-        if recording.shows(self):
+        if recording.is_shown(self):
             memory += self._keep_response_frame(recording.splice_frame(frame, splices))
         recording.grow(self, memory)
         self.bytes_out = size
@@ -211,7 +211,7 @@ class RecordedRequest(Entry):
 
     def sent(self, data: bytes | bytearray) -> None:
         """Note that raw bytes were sent instead of a regular response, and end the entry."""
-        if self._recording.shows(self):
+        if self._recording.is_shown(self):
             self._recording.grow(self, self._keep_response_frame(bytes(data[: MAX_KEPT + _LENGTH.size])))
         self.ended_ms = self._recording.monotonic_ms()
         self.bytes_out = len(data)
@@ -257,7 +257,7 @@ class Recording:
         journal = self.journal = Journal(self.ring, capacity, owns_ring=not self.keeps_frames)
         if self.keeps_frames:
             self.ring.max_exchanges = max(capacity, MAX_EXCHANGES)
-            self.ring.journal_begins = journal.begins
+            self.ring.journal_begins = journal.find_first_number
         self._settle()
         return journal
 
@@ -277,7 +277,7 @@ class Recording:
         self._settle()
         return self.ring
 
-    def shows(self, recorded: RecordedRequest) -> bool:
+    def is_shown(self, recorded: RecordedRequest) -> bool:
         """Return whether a page shows the bytes of a request."""
         return self.keeps_frames and self.ring is not None and recorded.number >= self.ring.first_shown
 
@@ -291,7 +291,7 @@ class Recording:
         self.watchers = (*self.watchers, watcher)
         self._settle()
 
-    def note_faults(self, *, has_faults: bool) -> None:
+    def record_faults(self, *, has_faults: bool) -> None:
         """Set whether faults are installed."""
         self.has_faults = has_faults
         self._settle()

@@ -65,20 +65,20 @@ def _subjects_of(targets: Sequence[Target]) -> Iterator[str]:
             if target.partition is not None:
                 partitions.add(target.partition)
     names = [
-        _short(f"{topic}-", [*map(str, sorted(partitions))]) if partitions else topic
+        _shorten_names(f"{topic}-", [*map(str, sorted(partitions))]) if partitions else topic
         for topic, partitions in partitions_by_topic.items()
     ]
     if names:
-        yield _short("", names)
+        yield _shorten_names("", names)
     for kind, names_of_kind in (
         ("group", {target.group for target in targets if target.group}),
         ("transactional id", {target.transactional_id for target in targets if target.transactional_id}),
     ):
         if names_of_kind:
-            yield _short(f"{kind} ", sorted(names_of_kind))
+            yield _shorten_names(f"{kind} ", sorted(names_of_kind))
 
 
-def _short(prefix: str, names: Sequence[str]) -> str:
+def _shorten_names(prefix: str, names: Sequence[str]) -> str:
     remainder = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{prefix}{','.join(names[:_MOST_NAMES])}{remainder}"
 

@@ -62,7 +62,7 @@ class HostNames:
             self._waiting[host] = []
             self._queue.append(host)
         self._waiting[host].append(done)
-        self._next()
+        self._start_lookup()
 
     def resolve_all(
         self, hosts: Iterable[str], timeout_ms: float, done: Callable[[dict[str, Addresses]], None]
@@ -79,7 +79,7 @@ class HostNames:
                 self._queue.remove(host)
                 del self._waiting[host]
 
-    def _next(self) -> None:
+    def _start_lookup(self) -> None:
         if self._queue and not self._is_busy:
             self._is_busy = True
             host = self._queue.popleft()
@@ -95,7 +95,7 @@ class HostNames:
             self._cached[host] = addresses
         for done in self._waiting.pop(host, ()):
             done(addresses)
-        self._next()
+        self._start_lookup()
 
 
 class _Search:
@@ -112,14 +112,14 @@ class _Search:
         self._names = names
         self._done = done
         self._results: dict[str, Addresses] = {}
-        self._pending: dict[str, Done] = {host: partial(self._note, host) for host in dict.fromkeys(hosts)}
+        self._pending: dict[str, Done] = {host: partial(self._store_result, host) for host in dict.fromkeys(hosts)}
         self._timer = clock.call_later(timeout_ms, self._end)
         if not self._pending:
             self._end()
         for host, note in tuple(self._pending.items()):
             names.look_up(host, note)
 
-    def _note(self, host: str, addresses: Addresses) -> None:
+    def _store_result(self, host: str, addresses: Addresses) -> None:
         self._results[host] = addresses
         del self._pending[host]
         if not self._pending:

@@ -182,12 +182,12 @@ class Quotas:
         hosts = self._table.hosts
         limits = hosts.get(address)
         if limits is None:
-            limits = next((values for host, values in hosts.items() if address in self._resolved(host)), None)
+            limits = next((values for host, values in hosts.items() if address in self._resolve_host(host)), None)
         if limits is not None:
             return limits.get(CONNECTION)
         return self._table.limit(CONNECTION, ip=None)
 
-    def _resolved(self, host: str) -> frozenset[str]:
+    def _resolve_host(self, host: str) -> frozenset[str]:
         """Return the addresses of a host, which are looked up once, or an empty set if they are not known."""
         addresses = self._addresses.get(host)
         if addresses is None:

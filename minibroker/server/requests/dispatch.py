@@ -25,7 +25,7 @@ from minibroker.cluster.routing.outcomes import (
     make_answer,
 )
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.cluster.routing.slices import ForEach, Steps, Work, is_work, rescued, then
+from minibroker.cluster.routing.slices import ForEach, Steps, Work, catch_errors, is_work, then
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.session import Session
@@ -133,8 +133,8 @@ def accept(frame: memoryview, session: Session) -> Outcome:
 def _serve_frame(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
     if call.may_wait and call.services.is_loading_groups:
         request = _decode(call.session.keep(frame), call, is_kept=True)
-        return in_slices(_await_groups(request, call, lambda: _served(request, call, correlation_id)), call.services)
-    return outcome_from(serve(_decode(frame, call), call), call, correlation_id)
+        return in_slices(_await_groups(request, call, lambda: _serve(request, call, correlation_id)), call.services)
+    return convert_to_outcome(serve(_decode(frame, call), call), call, correlation_id)
 
 
 def accept_plain(frame: memoryview, session: Session) -> Outcome:
@@ -204,11 +204,11 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
             def begin() -> Any:
                 if faults is not None:
                     return faults.serve(channel, request, call, entry)
-                return _served(request, call, correlation_id, entry)
+                return _serve(request, call, correlation_id, entry)
 
             outcome = in_slices(_await_groups(request, call, begin) if waits else begin(), session.services)
         else:
-            outcome = outcome_from(serve(request, call), call, correlation_id, entry)
+            outcome = convert_to_outcome(serve(request, call), call, correlation_id, entry)
     except Exception as error:
         entry.fail(error)
         raise
@@ -289,7 +289,7 @@ def _decode(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
         raise decode_error(call.endpoint.request, call.api_version, error, len(frame) - call.body) from None
 
 
-def _served(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Any:
+def _serve(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Any:
     """Serve a request, and return its outcome, or work that produces it."""
     return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
 
@@ -298,7 +298,7 @@ def _await_groups(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach
     """Wait until the groups in a request are loaded, then call `begin`. Handlers reject groups that failed to load."""
     store, node = call.services.groups.store, call.session.node
     groups = targets.groups_of(call.endpoint.names, request)
-    return ForEach(groups, lambda group: store.awaited(group, node), lambda _: begin())
+    return ForEach(groups, lambda group: store.wait_until_loaded(group, node), lambda _: begin())
 
 
 def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
@@ -310,7 +310,7 @@ def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None
     return make_answer((response, call, correlation_id, entry))
 
 
-def outcome_from(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
+def convert_to_outcome(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
     """Convert the result of `serve` to an outcome. Steps start here."""
     if type(response) is call.endpoint.response:
         return make_answer((response, call, correlation_id, entry))
@@ -346,7 +346,7 @@ def serve(request: Any, call: Call) -> Any:
     except Exception as error:  # noqa: BLE001 - the client gets the error
         return _failed(request, call, error)
     if is_work(response):
-        return rescued(lambda: response, Exception, lambda error: _failed(request, call, error))
+        return catch_errors(lambda: response, Exception, lambda error: _failed(request, call, error))
     return response
 
 
@@ -396,11 +396,11 @@ def must_send_earlier_first(frame: memoryview) -> bool:
 def hasten(waiting: Waiting, reader: FrameReader, session: Session) -> None:
     """Hasten a delayed request if another complete request that should not wait is queued after it."""
     frame = reader.peek_frame() if session.services.works_around_clients else None
-    if frame is not None and _hastens(frame, session):
+    if frame is not None and _should_hasten(frame, session):
         waiting.delayed.hasten()
 
 
-def _hastens(frame: memoryview, session: Session) -> bool:
+def _should_hasten(frame: memoryview, session: Session) -> bool:
     """Return whether the request in `frame` should not wait for a fetch before it.
 
     A client that always sends its next fetch in advance would never wait. A fetch therefore only counts if it closes

@@ -80,12 +80,12 @@ def endpoint(key: int) -> Endpoint:
         route = _ROUTE_BY_KEY.get(key)
         if route is None:
             raise UnservedRequestError(f"API key {key} is not served")
-        loaded = _ENDPOINTS[key] = _loaded(route)
+        loaded = _ENDPOINTS[key] = _load_endpoint(route)
     return loaded
 
 
 @cache
-def endpoint_named(api: str) -> Endpoint:
+def find_endpoint(api: str) -> Endpoint:
     """Return the endpoint of an API by name, such as "ListOffsets".
 
     Raises:
@@ -94,7 +94,7 @@ def endpoint_named(api: str) -> Endpoint:
     return endpoint(next(route.key for route in ROUTES if route.message == api))
 
 
-def _loaded(route: Route) -> Endpoint:
+def _load_endpoint(route: Route) -> Endpoint:
     api, request, response = messages_of(route.key)
     importlib.import_module(f"minibroker.server.handlers.{MODULES[route.key]}")
     schema = schema_of(request)

@@ -44,8 +44,8 @@ def serve(request: Any, call: Call) -> Any:
             # Like Kafka, close the connection. A producer that expects no response can only detect an error that way.
             check_acks(endpoint, request, code.name)
             return error_answer(endpoint, request, call.api_version, code)
-    element_rule = endpoint.needs.each_of(request)
-    denied = None if element_rule is None else _denied(request, element_rule, call)
+    element_rule = endpoint.needs.rule_for_each(request)
+    denied = None if element_rule is None else _find_denied(request, element_rule, call)
     if element_rule is None or not denied:
         return endpoint.handle(request, call)
     code = AUTHORIZATION_FAILED[element_rule.resource_type]
@@ -54,7 +54,7 @@ def serve(request: Any, call: Call) -> Any:
     return _serve_rest(request, call, code, lambda target: _NAME_OF[element_rule.resource_type](target) in denied)
 
 
-def _denied(request: Any, rule: ElementRule, call: Call) -> set[str]:
+def _find_denied(request: Any, rule: ElementRule, call: Call) -> set[str]:
     """Return the names in a request for which the client lacks the right. Unknown ids are ignored."""
     denied = {
         name
@@ -76,11 +76,11 @@ def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[
     # The handler gets a request without the denied names, so no handler can forget to check rights.
     allowed = select_targets(endpoint.names, request, lambda target: not is_denied(target), call.core)
 
-    def with_errors(served: Any) -> Any:
+    def add_errors(served: Any) -> Any:
         check_acks(endpoint, request, code.name)
         if isinstance(served, DelayedResponse):
             return ChangedResponse(served, lambda response: merge_response(response, errors))
         # An error of the whole request is returned alone.
         return served if getattr(served, "error_code", 0) else merge_response(served, errors)
 
-    return then(endpoint.handle(allowed, call), with_errors)
+    return then(endpoint.handle(allowed, call), add_errors)

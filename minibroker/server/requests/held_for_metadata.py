@@ -35,7 +35,7 @@ def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | No
 
 def refusal(request: Any, call: Call) -> Any:
     """Return a response with KAFKA_STORAGE_ERROR, in the form of Kafka's `AbstractRequest.getErrorResponse`."""
-    endpoint = endpoints.endpoint_named(type(request).__name__.removesuffix("Request"))
+    endpoint = endpoints.find_endpoint(type(request).__name__.removesuffix("Request"))
     return refusals.error_answer(endpoint, request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
 
 

@@ -81,7 +81,7 @@ class Requirement(NamedTuple):
     def __and__(self, other: Requirement) -> Requirement:
         return Requirement(self.whole + other.whole, self.each or other.each, self.handler or other.handler)
 
-    def each_of(self, request: Any) -> ElementRule | None:
+    def rule_for_each(self, request: Any) -> ElementRule | None:
         """Return the right for each name in this request, or None."""
         if self.each is None or self.each.resource_type is not ResourceType.ANY:
             return self.each
@@ -154,7 +154,7 @@ def missing(call: Call, operation: Operation, resource_type: ResourceType, name:
     return ErrorCode.NONE if call.allows(operation, resource_type, name or "") else AUTHORIZATION_FAILED[resource_type]
 
 
-def missing_to_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> ErrorCode:
+def check_can_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> ErrorCode:
     """Return NONE if the client may read in a group and describe the topics that it subscribes to, else the error."""
     code = missing(call, Operation.READ, ResourceType.GROUP, group_id)
     if code or all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
@@ -163,7 +163,7 @@ def missing_to_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> Er
 
 
 TO_SUBSCRIBE: Final = checked(
-    lambda request, call: missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ()),
+    lambda request, call: check_can_subscribe(call, request.group_id, request.subscribed_topic_names or ()),
     "READ on the group; DESCRIBE on all topics that the member subscribes to",
 )
 """The rights of a heartbeat with `subscribed_topic_names`."""

@@ -86,7 +86,7 @@ class Session(Client):
         self.software: tuple[str, str] = ("unknown", "unknown")
         self.early_joiner: EarlyJoiner | None = None
         self.waited_fetches: int | None = None
-        self.keep: Callable[[memoryview], memoryview] = _copied
+        self.keep: Callable[[memoryview], memoryview] = _copy_frame
         self.ends: tuple[Callable[[], None], ...] = ()
 
     def close(self) -> None:
@@ -96,11 +96,11 @@ class Session(Client):
             end()
 
 
-def _copied(frame: memoryview) -> memoryview:
+def _copy_frame(frame: memoryview) -> memoryview:
     return memoryview(bytearray(frame))
 
 
-def address_in_kafka(peer: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
+def format_kafka_address(peer: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
     """Return an address in the format of Java's `InetAddress`, such as "/0:0:0:0:0:0:0:1", or "" if it is unknown."""
     if peer is None:
         return ""

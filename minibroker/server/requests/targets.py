@@ -194,11 +194,11 @@ def select_targets(names: Names, request: Any, keep: Keep, core: Core) -> Any:
     changes: dict[str, Any] = {}
     for shape in names.topics:
         if not shape.within:
-            changes[shape.topics] = _only_topics(shape, request, request, keep, core)
+            changes[shape.topics] = _keep_topics(shape, request, request, keep, core)
             continue
         holders: list[Any] = []
         for holder in getattr(request, shape.within):
-            topics = _only_topics(shape, holder, request, keep, core)
+            topics = _keep_topics(shape, holder, request, keep, core)
             if topics or (not getattr(holder, shape.topics) and keep(_target_of_holder(holder, request))):
                 holders.append(dataclasses.replace(holder, **{shape.topics: topics}))
         changes[shape.within] = holders
@@ -210,7 +210,7 @@ def select_targets(names: Names, request: Any, keep: Keep, core: Core) -> Any:
     return dataclasses.replace(request, **changes) if changes else request
 
 
-def _only_topics(shape: TopicList, holder: Any, request: Any, keep: Keep, core: Core) -> Any:
+def _keep_topics(shape: TopicList, holder: Any, request: Any, keep: Keep, core: Core) -> Any:
     topics = getattr(holder, shape.topics)
     if topics is None:
         return None

@@ -123,27 +123,27 @@ class Telemetry:
 
     def keep(self, instance_id: bytes, push: TelemetryPush) -> None:
         """Remember what a client has sent."""
-        kept = self._pushes.pop(instance_id, None) or deque()
-        kept.append(push)
+        pushes = self._pushes.pop(instance_id, None) or deque()
+        pushes.append(push)
         self._kept_bytes += _size(push)
-        if len(kept) > KEPT:
-            self._kept_bytes -= _size(kept.popleft())
-        self._pushes[instance_id] = kept
+        if len(pushes) > KEPT:
+            self._kept_bytes -= _size(pushes.popleft())
+        self._pushes[instance_id] = pushes
         while len(self._pushes) > 1 and (len(self._pushes) > _MOST_CLIENTS or self._kept_bytes > _MOST_BYTES):
             silent = self._pushes.pop(next(iter(self._pushes)))
             self._kept_bytes -= sum(map(_size, silent))
-        while len(kept) > 1 and self._kept_bytes > _MOST_BYTES:
-            self._kept_bytes -= _size(kept.popleft())
+        while len(pushes) > 1 and self._kept_bytes > _MOST_BYTES:
+            self._kept_bytes -= _size(pushes.popleft())
 
     def pushes(self) -> list[TelemetryPush]:
         """All that is remembered, in the order in which it came."""
-        return sorted((push for kept in self._pushes.values() for push in kept), key=lambda push: push.timestamp)
+        return sorted((push for pushes in self._pushes.values() for push in pushes), key=lambda push: push.timestamp)
 
     def _subscribed(self, instance_id: bytes, identity: Mapping[str, str]) -> ClientInstance:
-        matching = [each for each in self._subscriptions if each.matches(identity)]
-        subscribed = {metric for each in matching for metric in each.metrics}
+        matching = [subscription for subscription in self._subscriptions if subscription.matches(identity)]
+        subscribed = {metric for subscription in matching for metric in subscription.metrics}
         metrics = [ALL_METRICS] if ALL_METRICS in subscribed else sorted(subscribed)
-        interval_ms = min((each.interval_ms for each in matching), default=DEFAULT_INTERVAL_MS)
+        interval_ms = min((subscription.interval_ms for subscription in matching), default=DEFAULT_INTERVAL_MS)
         interval_ms = min(interval_ms, DEFAULT_INTERVAL_MS)
         return ClientInstance(metrics, interval_ms, _subscription_id(metrics, interval_ms, instance_id))
 
@@ -158,7 +158,7 @@ def identity_of(
     """A client as subscriptions match it; clients name themselves, so names have a bound."""
     host, port = address
     values = uuid_text(instance_id), client_id or "", *software, host.removeprefix("/"), str(port)
-    return dict(zip(MATCHED, (each[:_LONGEST] for each in values), strict=True))
+    return dict(zip(MATCHED, (value[:_LONGEST] for value in values), strict=True))
 
 
 def _subscription_id(metrics: list[str], interval_ms: int, instance_id: bytes) -> int:

@@ -40,14 +40,14 @@ def read_metrics(data: bytes) -> list[ClientMetric]:
     try:
         return [
             ClientMetric(name, number, labels)
-            for resource in _all(data, _RESOURCE_METRICS)
-            for scope in _all(resource, _SCOPE_METRICS)
-            for metric in _all(scope, _METRICS)
+            for resource in _iterate_values(data, _RESOURCE_METRICS)
+            for scope in _iterate_values(resource, _SCOPE_METRICS)
+            for metric in _iterate_values(scope, _METRICS)
             for name in [_text(metric, _NAME)]
             for kind in (_GAUGE, _SUM)
-            for points in _all(metric, kind)
-            for point in _all(points, _DATA_POINTS)
-            for number, labels in [(_number(point), _labels(point))]
+            for points in _iterate_values(metric, kind)
+            for point in _iterate_values(points, _DATA_POINTS)
+            for number, labels in [(_number(point), _decode_labels(point))]
         ]
     except (IndexError, struct.error) as error:
         raise ValueError(f"no OTLP metrics: {error}") from None
@@ -64,17 +64,19 @@ def _number(point: bytes) -> float:
     return 0
 
 
-def _labels(point: bytes) -> dict[str, str]:
+def _decode_labels(point: bytes) -> dict[str, str]:
     return {
-        _text(label, _KEY): _text(value, _STRING) for label in _all(point, _ATTRIBUTES) for value in _all(label, _VALUE)
+        _text(label, _KEY): _text(value, _STRING)
+        for label in _iterate_values(point, _ATTRIBUTES)
+        for value in _iterate_values(label, _VALUE)
     }
 
 
 def _text(message: bytes, field: int) -> str:
-    return next((value.decode(errors="replace") for value in _all(message, field)), "")
+    return next((value.decode(errors="replace") for value in _iterate_values(message, field)), "")
 
 
-def _all(message: bytes, field: int) -> Iterator[bytes]:
+def _iterate_values(message: bytes, field: int) -> Iterator[bytes]:
     return (value for number, value in _fields(message) if number == field and isinstance(value, bytes))
 
 
@@ -82,22 +84,22 @@ def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
     """Every field's number, with an integer for a varint and bytes for all else."""
     position = 0
     while position < len(message):
-        tag, position = _varint(message, position)
+        tag, position = _decode_varint(message, position)
         kind = tag & 7
         if kind == _VARINT:
-            value, position = _varint(message, position)
+            value, position = _decode_varint(message, position)
             yield tag >> 3, value
             continue
         size = {_FIXED64: 8, _FIXED32: 4}.get(kind)
         if kind == _BYTES:
-            size, position = _varint(message, position)
+            size, position = _decode_varint(message, position)
         if size is None or position + size > len(message):
             raise IndexError(f"field {tag >> 3} of type {kind} does not fit")
         yield tag >> 3, message[position : position + size]
         position += size
 
 
-def _varint(message: bytes, position: int) -> tuple[int, int]:
+def _decode_varint(message: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = message[position]

@@ -11,7 +11,7 @@ from minibroker_lab.page.follow.sightings import Target
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.json_values import bytes_json
 from minibroker_storage.errors import StorageError
-from minibroker_storage.views.record_view import RecordView, newest_with_key, record_view
+from minibroker_storage.views.record_view import RecordView, find_newest_with_key, record_view
 
 if TYPE_CHECKING:
     from minibroker.control.remote import Remote
@@ -44,7 +44,7 @@ async def story(
         known_topic = broker.services.core.topics.get(topic)
         if known_topic is None or place is None or place.key is None:
             return None
-        return newest_with_key(known_topic.partitions[partition].log, place.key, offset)[0]
+        return find_newest_with_key(known_topic.partitions[partition].log, place.key, offset)[0]
 
     try:
         topic_id, view = await remote(look)

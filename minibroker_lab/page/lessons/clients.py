@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.operations.wording import counted
+from minibroker.operations.wording import format_count
 from minibroker_lab.page.lessons.deliveries import consumer_starts, find_repeated_read
 from minibroker_lab.page.lessons.evidence import join_numbers, last_of, no_records_text, request_link
 from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
@@ -21,14 +21,14 @@ def _check_shared(evidence: Evidence) -> Finding:
     for reading in evidence.readings("JoinGroup"):
         if reading.response is not None and reading.response.members:
             count, generation = len(reading.response.members), reading.response.generation_id
-            group = f"group {reading.request.group_id!r} has {counted(count, 'member')} in generation {generation}"
+            group = f"group {reading.request.group_id!r} has {format_count(count, 'member')} in generation {generation}"
             newest = f"{request_link(reading.exchange)}: {group}."
             if count > 1:
                 return reached(newest)
     group_ids = {reading.request.group_id for reading in evidence.readings("ConsumerGroupHeartbeat")}
     for view in (group for group in evidence.facts.groups if group.type == "consumer" and group.group_id in group_ids):
         readers = [member for member in view.members if any(topic == "orders" for topic, _ in member.partitions or ())]
-        newest = f"Group {view.group_id!r} has {counted(len(readers), 'member')} in epoch {view.generation}."
+        newest = f"Group {view.group_id!r} has {format_count(len(readers), 'member')} in epoch {view.generation}."
         if len(readers) > 1:
             return reached(newest)
     return not_yet(newest)
@@ -43,7 +43,7 @@ def _check_interrupted(evidence: Evidence) -> Finding:
         count += 1
     if not count:
         return not_yet("No Heartbeat has come.")
-    return not_yet(f"{counted(count, 'heartbeat')}, and no REBALANCE_IN_PROGRESS in a response.")
+    return not_yet(f"{format_count(count, 'heartbeat')}, and no REBALANCE_IN_PROGRESS in a response.")
 
 
 def _check_new_protocol(evidence: Evidence) -> Finding:
@@ -134,7 +134,7 @@ def _check_repeated(evidence: Evidence) -> Finding:
         offsets = [consumer.delivery.offset for consumer in consumer_starts(evidence)]
         if not offsets:
             return not_yet("No consumer of a group has got records.")
-        began = f"{counted(len(offsets), 'consumer')} of a group got records, beginning at {join_numbers(offsets)}"
+        began = f"{format_count(len(offsets), 'consumer')} of a group got records, beginning at {join_numbers(offsets)}"
         return not_yet(f"{began}: none came twice without a commit in between.")
     first, second = consumers
     return reached(
@@ -185,7 +185,7 @@ def _check_refused(evidence: Evidence) -> Finding:
         count += 1
     if not count:
         return not_yet("No Produce or Fetch has come.")
-    return not_yet(f"{counted(count, 'Produce or Fetch request')}, and none to a broker that is not the leader.")
+    return not_yet(f"{format_count(count, 'Produce or Fetch request')}, and none to a broker that is not the leader.")
 
 
 def _check_went_on(evidence: Evidence) -> Finding:

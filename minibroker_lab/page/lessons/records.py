@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from minibroker.operations.wording import counted
+from minibroker.operations.wording import format_count
 from minibroker_lab.page.lessons.evidence import field_values, last_of, no_records_text, request_link, request_tree
 from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
 
@@ -31,7 +31,9 @@ def _check_segments(evidence: Evidence) -> Finding:
     newest = last_of(evidence.readings("Produce"))
     if newest is not None and newest.errors:
         return not_yet(f"{request_link(newest.exchange)}, the last Produce, got {newest.errors[0]}.")
-    return not_yet(f"`orders` has {counted(segment_count, 'segment')}." if segment_count else no_records_text("orders"))
+    return not_yet(
+        f"`orders` has {format_count(segment_count, 'segment')}." if segment_count else no_records_text("orders")
+    )
 
 
 def _check_by_time(evidence: Evidence) -> Finding:
@@ -114,7 +116,7 @@ def _check_numbered(evidence: Evidence) -> Finding:
             count += 1
     if not count:
         return not_yet(no_records_text("orders"))
-    return not_yet(f"`orders` has {counted(count, 'batch', 'batches')}, and no producer id in any.")
+    return not_yet(f"`orders` has {format_count(count, 'batch', 'batches')}, and no producer id in any.")
 
 
 def _check_kept_once(evidence: Evidence) -> Finding:
@@ -173,7 +175,7 @@ def _check_kept_twice(evidence: Evidence) -> Finding:
 def _no_repetition_text(count: int, kind: str) -> str:
     if not count:
         return f"No batch {kind} a producer id has come."
-    return f"{counted(count, 'batch has', 'batches have')} come {kind} a producer id, and none twice."
+    return f"{format_count(count, 'batch has', 'batches have')} come {kind} a producer id, and none twice."
 
 
 IDEMPOTENCE: Final = (
@@ -204,7 +206,7 @@ def _check_committed(evidence: Evidence) -> Finding:
     for reading in evidence.readings("EndTxn"):
         link, producer = request_link(reading.exchange), repr(reading.request.transactional_id)
         if reading.request.committed and reading.response is not None and not reading.errors and markers:
-            return reached(f"{link} of {producer} committed; the log has {counted(markers, 'commit marker')}.")
+            return reached(f"{link} of {producer} committed; the log has {format_count(markers, 'commit marker')}.")
         if reading.errors:
             newest = f"{link}, the last EndTxn, got {reading.errors[0]}."
         elif reading.request.committed:
@@ -229,7 +231,7 @@ def _check_skipped(evidence: Evidence) -> Finding:
                     "and your consumer skipped exactly its records."
                 )
     aborts = sum(batch.control_type == "ABORT" for log in evidence.logs("orders") for batch in log.batches)
-    in_log = f"`orders` has {counted(aborts, 'abort marker')}"
+    in_log = f"`orders` has {format_count(aborts, 'abort marker')}"
     if not levels:
         return not_yet(f"{in_log}, and no Fetch has come.")
     if _READ_COMMITTED not in levels:
@@ -291,8 +293,10 @@ def _check_compacted(evidence: Evidence) -> Finding:
         records = sum(batch.records or 0 for batch in log.batches)
         offsets = log.log.log_end_offset - log.first_offset
         if records < offsets:
-            return reached(f"{log.link()} has {counted(records, 'record')} left of {offsets} offsets.")
-        return not_yet(f"{log.link()} has {counted(records, 'record')} at {counted(offsets, 'offset')}: all are left.")
+            return reached(f"{log.link()} has {format_count(records, 'record')} left of {offsets} offsets.")
+        return not_yet(
+            f"{log.link()} has {format_count(records, 'record')} at {format_count(offsets, 'offset')}: all are left."
+        )
     return not_yet(no_records_text("prices"))
 
 

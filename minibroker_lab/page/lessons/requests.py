@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from minibroker.operations.wording import counted
+from minibroker.operations.wording import format_count
 from minibroker_lab.page.lessons.evidence import join_numbers, last_of, no_records_text, request_link
 from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
 
@@ -86,7 +86,7 @@ def _check_lingered(evidence: Evidence) -> Finding:
             largest = max(largest, batch.records or 0)
     if not largest:
         return not_yet(no_records_text("orders"))
-    return not_yet(f"The largest batch in `orders` has {counted(largest, 'record')}.")
+    return not_yet(f"The largest batch in `orders` has {format_count(largest, 'record')}.")
 
 
 def _check_compressed(evidence: Evidence) -> Finding:
@@ -102,7 +102,7 @@ def _check_compressed(evidence: Evidence) -> Finding:
     if not compressed:
         return not_yet(f"{share}.")
     newest = compressed[-1][1]
-    return not_yet(f"{share}; the last one has {counted(newest.records or 0, 'record')} with {newest.codec}.")
+    return not_yet(f"{share}; the last one has {format_count(newest.records or 0, 'record')} with {newest.codec}.")
 
 
 def _check_unacknowledged(evidence: Evidence) -> Finding:
@@ -168,7 +168,7 @@ def _check_in_session(evidence: Evidence) -> Finding:
     if newest.request.session_epoch < 0:
         return not_yet(f"{link}, the last Fetch, is that of {client!r} and wants no session.")
     count = sum(len(topic.partitions) for topic in newest.request.topics)
-    return not_yet(f"{link}, the last Fetch, is that of {client!r} and names {counted(count, 'partition')}.")
+    return not_yet(f"{link}, the last Fetch, is that of {client!r} and names {format_count(count, 'partition')}.")
 
 
 def _check_woken(evidence: Evidence) -> Finding:

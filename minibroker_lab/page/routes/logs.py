@@ -75,7 +75,7 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
     """Return the entries of a segment's indexes. If there are many, return only every nth entry."""
 
     def work(log: Log) -> dict[str, Any]:
-        segment_view = snapshot.segment_with(log, segment)
+        segment_view = snapshot.find_segment(log, segment)
         if segment_view is None:
             raise NotFoundError(f"segment: {topic}-{index} has none with the base offset {segment}")
         strides = [1 + view.entries // _MAX_ARROWS for view in (segment_view.offset_index, segment_view.time_index)]

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a job and return the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["bench"]:
-        return _bench(arguments[1:])
+        return _run_benchmark(arguments[1:])
     options = _parser().parse_args(arguments)
     try:
         from minibroker_pipeline.cli.run import run  # noqa: PLC0415 - `--help` needs no job
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(message)
 
 
-def _bench(arguments: Sequence[str]) -> int:
+def _run_benchmark(arguments: Sequence[str]) -> int:
     """Run the benchmark of the checkout that contains this package, or fail outside a checkout."""
     _fail("bench has moved: run `python -m benchmarks.spark` in a checkout of minibroker")
     if not os.path.isfile(f"{_CHECKOUT}/benchmarks/spark.py"):
@@ -96,7 +96,9 @@ def _add_verify(jobs: Any) -> None:
     _add_paths(option)
     _add_local(option)
     option("--compacted", **_REPEATED, metavar="PATTERN", help="topics that may have gaps, such as 'users-*'")
-    option("--index-interval-bytes", type=_positive, metavar="N", help="the topics' index.interval.bytes, if known")
+    option(
+        "--index-interval-bytes", type=_parse_positive, metavar="N", help="the topics' index.interval.bytes, if known"
+    )
 
 
 def _add_diff(jobs: Any) -> None:
@@ -144,11 +146,11 @@ def _add_import(jobs: Any) -> None:
     option("--order-by", **_REPEATED, metavar="EXPR", help="sort records by this (repeatable)")
     option("--keep-offsets", action="store_true", help="use the offsets in the column offset")
     option = job.add_argument_group("writing").add_argument
-    option("--partitions", type=_positive, metavar="N", help="partitions of new topics (default: 1)")
+    option("--partitions", type=_parse_positive, metavar="N", help="partitions of new topics (default: 1)")
     option("--codec", metavar="NAME", help="compression.type: none, gzip, snappy, lz4 or zstd")
     option("--level", type=int, metavar="N", help="level of the codec (default: its own)")
-    option("--batch-bytes", type=_positive, metavar="N", help="size of a batch, uncompressed (default: 65536)")
-    option("--segment-bytes", type=_positive, metavar="N", help="segment.bytes (default: 1 GiB)")
+    option("--batch-bytes", type=_parse_positive, metavar="N", help="size of a batch, uncompressed (default: 65536)")
+    option("--segment-bytes", type=_parse_positive, metavar="N", help="segment.bytes (default: 1 GiB)")
     option("--timestamp-type", metavar="NAME", help="CreateTime (default) or LogAppendTime")
 
 
@@ -161,12 +163,12 @@ def _add_compact(jobs: Any) -> None:
     option("--from-start", action="store_true", help="also compact what was compacted before")
     option("--roll", action="store_true", help="roll the active segment first, so that it is compacted too")
     now = "time for delete horizons (default: the current time)"
-    option("--now", dest="now_ms", type=_not_negative, metavar="MS", help=now)
-    count("--delete-retention-ms", type=_not_negative, help="how long tombstones remain (default: a day)")
-    count("--min-compaction-lag-ms", type=_not_negative, help="do not compact younger records (default: 0)")
-    count("--segment-bytes", type=_positive, help="join segments up to this size (default: 1 GiB)")
-    count("--index-interval-bytes", type=_not_negative, help="index.interval.bytes (default: 4096)")
-    option("--memory", type=_positive, metavar="MIB", help="memory for the keys of one partition (default: 256)")
+    option("--now", dest="now_ms", type=_parse_not_negative, metavar="MS", help=now)
+    count("--delete-retention-ms", type=_parse_not_negative, help="how long tombstones remain (default: a day)")
+    count("--min-compaction-lag-ms", type=_parse_not_negative, help="do not compact younger records (default: 0)")
+    count("--segment-bytes", type=_parse_positive, help="join segments up to this size (default: 1 GiB)")
+    count("--index-interval-bytes", type=_parse_not_negative, help="index.interval.bytes (default: 4096)")
+    option("--memory", type=_parse_positive, metavar="MIB", help="memory for the keys of one partition (default: 256)")
 
 
 def _add_convert(jobs: Any) -> None:
@@ -178,9 +180,9 @@ def _add_convert(jobs: Any) -> None:
     option("--format", choices=("v0", "v1", "v2"), help="message format (default: unchanged)")
     option("--codec", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="compression.type (default: unchanged)")
     count("--level", type=int, help="level of the codec (default: its own)")
-    count("--batch-bytes", type=_positive, help="join or split batches to this size, uncompressed")
-    count("--segment-bytes", type=_positive, default=1 << 30, help="segment.bytes (default: 1 GiB)")
-    count("--index-interval-bytes", type=_positive, default=4096, help="index.interval.bytes (default: 4096)")
+    count("--batch-bytes", type=_parse_positive, help="join or split batches to this size, uncompressed")
+    count("--segment-bytes", type=_parse_positive, default=1 << 30, help="segment.bytes (default: 1 GiB)")
+    count("--index-interval-bytes", type=_parse_positive, default=4096, help="index.interval.bytes (default: 4096)")
     droppable = ("headers", "timestamps", "transactions")
     option("--drop", **_REPEATED, choices=droppable, help="omit this if the format cannot store it (repeatable)")
     _add_mode(option, "entries")
@@ -206,7 +208,7 @@ def _add_paths(option: Any) -> None:
 def _add_local(option: Any) -> None:
     """Add the options of jobs that can run without Spark."""
     processes = "number of processes, without --master (default: by the amount of work)"
-    option("--processes", type=_positive, metavar="N", help=processes)
+    option("--processes", type=_parse_positive, metavar="N", help=processes)
     option("--json", metavar="FILE", help="write the report as JSON; - prints it instead of the table")
 
 
@@ -222,16 +224,16 @@ def _add_mode(option: Any, what: str) -> None:
     option("--mode", choices=modes, default="failfast", help=f"permissive omits damaged {what}")
 
 
-def _positive(text: str) -> int:
+def _parse_positive(text: str) -> int:
     """Parse the value of an option as an integer above 0."""
-    return _at_least(1, text)
+    return _parse_at_least(1, text)
 
 
-def _not_negative(text: str) -> int:
-    return _at_least(0, text)
+def _parse_not_negative(text: str) -> int:
+    return _parse_at_least(0, text)
 
 
-def _at_least(minimum: int, text: str) -> int:
+def _parse_at_least(minimum: int, text: str) -> int:
     number = int(text)
     if number < minimum:
         raise argparse.ArgumentTypeError(f"{number} is less than {minimum}")

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     return _JOBS[options.job](options)
 
 
-def _stats(options: argparse.Namespace) -> int:
+def _run_stats(options: argparse.Namespace) -> int:
     report = stats(options.paths, topics=options.topics, spark=_session_for(options), processes=options.processes)
     _write_report(options, report.as_json(options.by), stats_text(report, options.by))
     if options.html:
@@ -45,7 +45,7 @@ def _verify(options: argparse.Namespace) -> int:
     return 0 if report.is_sound else _FAULTS_FOUND
 
 
-def _diff(options: argparse.Namespace) -> int:
+def _run_diff(options: argparse.Namespace) -> int:
     settings = _settings(DiffSettings, options)
     report = diff(options.left, options.right, settings, spark=_session_for(options), processes=options.processes)
     _write_report(options, report.as_json(), report.as_text())
@@ -81,7 +81,7 @@ def _import(options: argparse.Namespace) -> int:
     settings = _settings(
         ImportSettings,
         options,
-        read_options=dict(_pair(text) for text in options.option),
+        read_options=dict(_parse_option(text) for text in options.option),
         payload=_payload(options),
         options={name: value for name, value in writing.items() if value is not None},
     )
@@ -91,7 +91,7 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_option(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--option {text!r} is not NAME=VALUE")
@@ -168,9 +168,9 @@ def _write_text(path: str, text: str) -> None:
 
 
 _JOBS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
-    "stats": _stats,
+    "stats": _run_stats,
     "verify": _verify,
-    "diff": _diff,
+    "diff": _run_diff,
     "export": _export,
     "import": _import,
     "compact": _compact,

@@ -18,7 +18,7 @@ codec=...)` is the reverse of `decode`, for entries of any format.
 
 from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare
 from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, Producer, encode
-from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers, wrong_crcs
+from minibroker_pipeline.decode.headers import HEADER_DTYPE, find_wrong_crcs, scan_headers
 from minibroker_pipeline.decode.request import (
     BATCH_COLUMNS,
     HEADERS_COLUMN,
@@ -49,9 +49,9 @@ __all__ = [
     "coalesce",
     "decode",
     "encode",
+    "find_wrong_crcs",
     "load_engine",
     "prepare",
     "scan_headers",
     "schema_of",
-    "wrong_crcs",
 ]

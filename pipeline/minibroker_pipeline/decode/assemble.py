@@ -132,7 +132,7 @@ def encode_rows(
     """
     if magic != MAGIC_V2:
         _check_legacy(rows, groups, magic)
-        view = memoryview(_messages(rows, groups, magic, level))
+        view = memoryview(_build_messages(rows, groups, magic, level))
         return EncodedBatches(view.toreadonly(), scan_headers(view))
     data = _batches(rows, groups, level)
     view = memoryview(data)
@@ -164,7 +164,7 @@ def check_compressible(records: Buffer) -> None:
         raise EncodeError(f"record: {len(records)} bytes, and under a codec {MAX_DECOMPRESSED_SIZE} can be read again")
 
 
-def _compressed(codec: int, records: Buffer, magic: int, level: int | None) -> Buffer:
+def _compress_records(codec: int, records: Buffer, magic: int, level: int | None) -> Buffer:
     check_compressible(records)
     return compress(CompressionCodec(codec), records, magic=magic, level=level)
 
@@ -213,7 +213,7 @@ def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
 
 def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     """Return v2 batches with checksums of 0."""
-    headers = _joined(*_sized(rows.header_keys), *_sized(rows.header_values))
+    headers = _join_fields(*_encode_sized(rows.header_keys), *_encode_sized(rows.header_values))
     headers_before = np.cumsum(rows.headers_count, dtype=np.int64) - rows.headers_count
     numbers = np.repeat(rows.headers_first - headers_before, rows.headers_count)
     headers = headers.take(pa.array(numbers + np.arange(len(numbers))))
@@ -225,15 +225,18 @@ def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     times, offsets = (
         values - np.repeat(values[plan.firsts], plan.counts) for values in (rows.timestamps, rows.offsets)
     )
-    keys, values = _sized(rows.keys, plan.bodies, np.zeros_like(times), times, offsets), _sized(rows.values)
+    keys, values = (
+        _encode_sized(rows.keys, plan.bodies, np.zeros_like(times), times, offsets),
+        _encode_sized(rows.values),
+    )
     all_headers = _array(bounds, headers.buffers()[2])
-    records = memoryview(_joined(*keys, *values, _varints(rows.headers_count), all_headers).buffers()[2] or b"")
-    heads = _batch_heads(rows, groups, plan)
+    records = memoryview(_join_fields(*keys, *values, _varints(rows.headers_count), all_headers).buffers()[2] or b"")
+    heads = _build_batch_heads(rows, groups, plan)
     ends = plan.ends[plan.firsts + plan.counts - 1].tolist()
     contents: list[Buffer] = [records[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     for index, codec in enumerate((heads["attributes"] & CODEC_MASK).tolist()):
         if codec:
-            contents[index] = _compressed(codec, contents[index], MAGIC_V2, level)
+            contents[index] = _compress_records(codec, contents[index], MAGIC_V2, level)
     heads["length"] = [RECORD_BATCH_OVERHEAD - LOG_OVERHEAD + len(content) for content in contents]
     data = bytearray()
     for head, content in zip(heads, contents, strict=True):
@@ -242,12 +245,12 @@ def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     return data
 
 
-def _batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
+def _build_batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
     """Return the headers of v2 batches, without lengths and checksums."""
     firsts, lasts = plan.firsts, plan.firsts + plan.counts - 1
     sequences = groups[plan.groups, BASE_SEQUENCE]
     rows_before = firsts - np.append(0, groups[:-1, GROUP_END])[plan.groups]
-    return _heads(
+    return _build_heads(
         V2_LAYOUT,
         len(firsts),
         base_offset=rows.offsets[firsts],
@@ -256,7 +259,7 @@ def _batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
         attributes=groups[plan.groups, ATTRIBUTES],
         last_offset_delta=rows.offsets[lasts] - rows.offsets[firsts],
         base_timestamp=rows.timestamps[firsts],
-        max_timestamp=_latest(rows, plan),
+        max_timestamp=_find_latest_timestamps(rows, plan),
         producer_id=groups[plan.groups, PRODUCER_ID],
         producer_epoch=groups[plan.groups, PRODUCER_EPOCH],
         base_sequence=np.where(sequences < 0, sequences, (sequences + rows_before) & INT32_MAX),
@@ -264,7 +267,7 @@ def _batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
     )
 
 
-def _messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytearray:
+def _build_messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytearray:
     """Return messages of v0 or v1, in wrappers if their group has a codec."""
     layout = _MESSAGE_HEADS[magic]
     sizes = np.full(len(rows.offsets), layout.itemsize + 4, np.int64)
@@ -273,7 +276,7 @@ def _messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytea
     plan = _plan(rows, groups, sizes, magic)
     attributes = groups[plan.groups, ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG if magic else CODEC_MASK)
     bases = np.where((attributes & CODEC_MASK != 0) & (magic == 1), rows.offsets[plan.firsts], 0)
-    heads = _heads(
+    heads = _build_heads(
         layout,
         len(sizes),
         base_offset=rows.offsets - np.repeat(bases, plan.counts),
@@ -283,8 +286,8 @@ def _messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytea
         key_size=rows.keys.size,
         **({"timestamp": rows.timestamps} if magic else {}),
     )
-    fields = _fixed(heads), rows.keys.array(), _fixed(rows.values.size.astype(">i4")), rows.values.array()
-    messages = bytearray(_joined(*fields).buffers()[2] or b"")
+    fields = _encode_fixed(heads), rows.keys.array(), _encode_fixed(rows.values.size.astype(">i4")), rows.values.array()
+    messages = bytearray(_join_fields(*fields).buffers()[2] or b"")
     view = memoryview(messages)
     ends = plan.ends.tolist()
     for start, end in zip([0, *ends], ends, strict=False):
@@ -293,12 +296,14 @@ def _messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytea
         return messages
     out = bytearray()
     start = 0
-    table = zip(plan.firsts + plan.counts - 1, attributes.tolist(), _latest(rows, plan).tolist(), strict=True)
+    table = zip(
+        plan.firsts + plan.counts - 1, attributes.tolist(), _find_latest_timestamps(rows, plan).tolist(), strict=True
+    )
     for last, chosen, latest in table:
         part = view[start : ends[last]]
         start = ends[last]
         if codec := chosen & CODEC_MASK:
-            content = _compressed(codec, part, magic, level)
+            content = _compress_records(codec, part, magic, level)
             offset = int(rows.offsets[last])
             out += encode_message(offset, None, content, magic=magic, timestamp=latest, attributes=chosen)
         else:
@@ -306,11 +311,11 @@ def _messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytea
     return out
 
 
-def _latest(rows: Rows, plan: _Plan) -> _Ints:
+def _find_latest_timestamps(rows: Rows, plan: _Plan) -> _Ints:
     return np.maximum.reduceat(rows.timestamps, plan.firsts) if len(plan.firsts) else plan.firsts
 
 
-def _heads(layout: np.dtype[Any], count: int, **fields: Any) -> NDArray[Any]:
+def _build_heads(layout: np.dtype[Any], count: int, **fields: Any) -> NDArray[Any]:
     heads = np.zeros(count, layout)
     for name, values in fields.items():
         heads[name] = values
@@ -327,27 +332,27 @@ def _bounds(array: pa.LargeBinaryArray) -> _Ints:
     return np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
 
 
-def _fixed(values: NDArray[Any]) -> pa.LargeBinaryArray:
+def _encode_fixed(values: NDArray[Any]) -> pa.LargeBinaryArray:
     return _array(np.arange(len(values) + 1) * values.itemsize, values.view(np.uint8))
 
 
-def _joined(*fields: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+def _join_fields(*fields: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     return pc.call_function("binary_join_element_wise", [*fields, pa.scalar(b"", _BINARY)])
 
 
-def _sized(column: Binary, *integers: _Ints) -> tuple[pa.LargeBinaryArray, pa.LargeBinaryArray]:
+def _encode_sized(column: Binary, *integers: _Ints) -> tuple[pa.LargeBinaryArray, pa.LargeBinaryArray]:
     """Return the encoded integers and sizes that precede the values, and the values."""
     return _varints(*integers, column.size), column.array()
 
 
-def _zigzag(values: NDArray[Any]) -> NDArray[np.uint64]:
+def _encode_zigzag(values: NDArray[Any]) -> NDArray[np.uint64]:
     values = values.astype(np.int64, copy=False)
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
 def varint_sizes(values: NDArray[Any]) -> _Ints:
     """Return the size of each value as a zigzag varint, in bytes."""
-    return np.searchsorted(_VARINT_LIMITS, _zigzag(values), side="right") + 1
+    return np.searchsorted(_VARINT_LIMITS, _encode_zigzag(values), side="right") + 1
 
 
 def _varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
@@ -355,7 +360,7 @@ def _varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
     columns_of_bytes: list[NDArray[np.uint8]] = []
     used: list[NDArray[np.bool_]] = []
     for column in columns:
-        remaining = _zigzag(column)
+        remaining = _encode_zigzag(column)
         is_used = np.ones(len(remaining), np.bool_)
         while is_used.any():
             shifted = remaining >> _SEVEN_BITS

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.headers import as_bytes, chosen
+from minibroker_pipeline.decode.headers import as_bytes, select_headers
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import MAGIC_V2, RECORD_BATCH_OVERHEAD, TIMESTAMP_TYPE_FLAG, CompressionCodec
@@ -52,7 +52,7 @@ def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int
 
     For a compressed entry, the caller must set START and END after decompression.
     """
-    entries = chosen(headers, lines)
+    entries = select_headers(headers, lines)
     table = np.zeros((len(lines), WIDTH), np.int64)
     magic = entries["magic"]
     is_v2 = magic == 2  # noqa: PLR2004 - the format
@@ -98,7 +98,7 @@ class RecordTable(NamedTuple):
 _CODECS = tuple(CompressionCodec)
 
 
-def inflate(entry: memoryview, header: Any, max_size: int) -> bytes:
+def decompress_entry(entry: memoryview, header: Any, max_size: int) -> bytes:
     """Return the decompressed contents of an entry with this header (an element of `HEADER_DTYPE`).
 
     The contents are the records, or the message set of a wrapper.
@@ -186,7 +186,7 @@ def record_groups(
         part: bytes | memoryview = view[start:end]
         if header["codec"]:
             try:
-                part = inflate(view[int(header["position"]) : end], header, max_size)
+                part = decompress_entry(view[int(header["position"]) : end], header, max_size)
             except DecodeError as error:
                 if gives_rest:
                     yield from group(index)

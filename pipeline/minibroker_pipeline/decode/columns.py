@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, ROWS, RecordTable
-from minibroker_pipeline.decode.headers import chosen
+from minibroker_pipeline.decode.headers import select_headers
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.decode.request import HEADERS_TYPE, schema_of
 
@@ -27,9 +27,9 @@ def microseconds(timestamps: NDArray[np.int64]) -> pa.Array:
     """
     rows = len(timestamps)
     if rows and (timestamps.max() > _MAX_MILLISECONDS or timestamps.min() < -_MAX_MILLISECONDS):
-        beyond = (timestamps > _MAX_MILLISECONDS) | (timestamps < -_MAX_MILLISECONDS)
-        scaled = np.where(beyond, 0, timestamps) * _MILLISECOND
-        return pa.array(scaled, mask=beyond).cast(_TIMESTAMP)
+        is_surplus = (timestamps > _MAX_MILLISECONDS) | (timestamps < -_MAX_MILLISECONDS)
+        scaled = np.where(is_surplus, 0, timestamps) * _MILLISECOND
+        return pa.array(scaled, mask=is_surplus).cast(_TIMESTAMP)
     timestamps *= _MILLISECOND  # The milliseconds are no longer needed, so they are overwritten.
     return _numbers(timestamps, _TIMESTAMP)
 
@@ -140,7 +140,7 @@ class _BatchColumns:
 
     def header(self, name: str) -> NDArray[Any]:
         """Return a header field of each block."""
-        values: NDArray[Any] = chosen(self._headers[name], self._entries)
+        values: NDArray[Any] = select_headers(self._headers[name], self._entries)
         return values
 
     def timestamp_type(self, name: str) -> pa.Array:

@@ -15,10 +15,10 @@ from minibroker_pipeline.decode.headers import (
     DamageHandler,
     Selection,
     as_bytes,
-    chosen,
     fault_of,
     find_positions,
     read_headers,
+    select_headers,
 )
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine, engine_named
@@ -86,13 +86,13 @@ def coalesce(batches: Iterable[pa.RecordBatch], *, target_bytes: int = CHUNK_BYT
         waiting.append(batch)
         size += batch.nbytes
         if size >= target_bytes:
-            yield from _joined(waiting)
+            yield from _join_batches(waiting)
             waiting, size = [], 0
     if waiting:
-        yield from _joined(waiting)
+        yield from _join_batches(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _join_batches(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if len(batches) == 1:
         return batches
     joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -117,7 +117,7 @@ class _Decoding:
         position, end = 0, len(self._view)
         consumed_before = self._report.consumed
         while position < end:
-            positions, next_position = self._chunk(position)
+            positions, next_position = self._next_chunk(position)
             if len(positions):
                 headers = read_headers(self._data, positions)
                 position = next_position
@@ -134,7 +134,7 @@ class _Decoding:
                 position = next_entry_position
         self._report.consumed = consumed_before + position
 
-    def _chunk(self, position: int) -> tuple[NDArray[np.int64], int]:
+    def _next_chunk(self, position: int) -> tuple[NDArray[np.int64], int]:
         """Return the positions of about a chunk of entries, and the position after them."""
         until = position + self._chunk_bytes
         positions, end_position = find_positions(self._data, position, until, self._engine.chase)
@@ -145,7 +145,9 @@ class _Decoding:
 
     def _rows(self, headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
         lines = self._selection.lines(headers)
-        wrong = self._engine.wrong_crcs(self._view, chosen(headers, lines)) if self._request.verify_crc else []
+        wrong = (
+            self._engine.find_wrong_crcs(self._view, select_headers(headers, lines)) if self._request.verify_crc else []
+        )
         first_wrong = lines[wrong[0]] if wrong else None
         if first_wrong is not None and self._request.mode == "failfast":
             lines = lines[: wrong[0]]  # An earlier entry can be damaged too, and is reported instead.

@@ -114,12 +114,12 @@ def _rows(batch: pa.RecordBatch, base_offset: int | None, default_timestamp: int
     count = batch.num_rows
     headers = column_of(batch, "headers")
     is_empty = headers is None or headers.null_count == count
-    list_of_headers = no_headers(count) if is_empty else _headers(headers)
+    list_of_headers = build_empty_headers(count) if is_empty else _headers(headers)
     return Rows(
         _offsets(batch, base_offset),
         _timestamps(column_of(batch, "timestamp"), count, default_timestamp),
-        binary_of(column_of(batch, "key"), count, "key"),
-        binary_of(column_of(batch, "value"), count, "value"),
+        extract_binary(column_of(batch, "key"), count, "key"),
+        extract_binary(column_of(batch, "value"), count, "value"),
         *list_of_headers,
     )
 
@@ -150,7 +150,7 @@ def _timestamps(column: Any, count: int, default: int) -> NDArray[np.int64]:
     return np.ascontiguousarray(filled.to_numpy())
 
 
-def binary_of(column: Any, count: int, name: str) -> Binary:
+def extract_binary(column: Any, count: int, name: str) -> Binary:
     """Return a column's bytes and the positions of its values. Without a column, all values are null.
 
     Raises:
@@ -175,9 +175,9 @@ def binary_of(column: Any, count: int, name: str) -> Binary:
 _NO_BOUNDS: Final = np.zeros(1, np.int32)
 
 
-def no_headers(count: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
+def build_empty_headers(count: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
     """Return the headers of this number of rows without any."""
-    zeros, nothing = np.zeros(count, np.int32), binary_of(None, 0, "headers")
+    zeros, nothing = np.zeros(count, np.int32), extract_binary(None, 0, "headers")
     return zeros, zeros, nothing, nothing
 
 
@@ -192,8 +192,8 @@ def _headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Bi
     if column.null_count:
         count[column.is_null().to_numpy(zero_copy_only=False)] = 0
     pairs = column.values
-    keys = binary_of(pairs.field(0), len(pairs), "headers: key")
-    values = binary_of(pairs.field(1), len(pairs), "headers: value")
+    keys = extract_binary(pairs.field(0), len(pairs), "headers: key")
+    values = extract_binary(pairs.field(1), len(pairs), "headers: value")
     if pairs.null_count or (keys.size < 0).any():
         used = pa.ListArray.from_arrays(pa.array(bounds), pairs).flatten()
         if used.null_count or used.field(0).null_count:

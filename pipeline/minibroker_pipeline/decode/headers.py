@@ -57,7 +57,7 @@ HEADER_DTYPE: Final = np.dtype(
 """A log entry: a v2 batch, or a message of v0 or v1. The values are the stored ones, without any check."""
 
 Chase = Callable[[NDArray[np.uint8], int, int, int, NDArray[np.int64]], tuple[int, int]]
-"""The type of `chase_entries`."""
+"""The type of `find_entries`."""
 
 V2_LAYOUT: Final = np.dtype(
     [
@@ -112,7 +112,7 @@ def as_bytes(data: bytes | bytearray | memoryview | NDArray[np.uint8]) -> NDArra
     return array
 
 
-def chase_entries(
+def find_entries(
     data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
 ) -> tuple[int, int]:
     """Store the positions of whole entries in `positions`, after the `count` positions it already has.
@@ -138,7 +138,7 @@ def chase_entries(
     return count, position
 
 
-_chases: Final[list[Chase]] = [chase_entries]
+_chases: Final[list[Chase]] = [find_entries]
 
 
 def use_chase(chase: Chase) -> None:
@@ -174,7 +174,7 @@ def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArr
     return headers
 
 
-def chosen(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[Any]:
+def select_headers(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[Any]:
     """Return these ascending lines of `headers`, without a copy if these are all lines."""
     return headers if len(lines) == len(headers) else headers[lines]
 
@@ -240,7 +240,7 @@ def _read_legacy(fields: NDArray[Any], positions: NDArray[np.int64], headers: ND
 _NAMES: Final = ("position", "size", "crc", "magic")
 
 
-def wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
+def find_wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
     """Return the lines of `headers` (`HEADER_DTYPE`) whose entry in `view` has a wrong checksum."""
     wrong: list[int] = []
     columns = (headers[name].tolist() for name in _NAMES)
@@ -260,7 +260,7 @@ class Selection:
         self._end = request.end_offset
         self._include_control = request.include_control
         aborted = request.aborted if request.isolation == "read_committed" else ()
-        self._aborted = _by_producer(aborted)
+        self._aborted = _group_by_producer(aborted)
 
     def lines(self, headers: NDArray[Any]) -> NDArray[np.int64]:
         """Return the selected lines of these headers, ascending."""
@@ -289,7 +289,9 @@ class Selection:
         return aborted
 
 
-def _by_producer(aborted: Iterable[tuple[int, int, int]]) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _group_by_producer(
+    aborted: Iterable[tuple[int, int, int]],
+) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return first and last offsets of each producer's aborted transactions, ascending. They do not overlap."""
     ranges_by_producer: dict[int, list[tuple[int, int]]] = {}
     for producer, first, last in aborted:
@@ -360,7 +362,9 @@ def next_entry(view: memoryview, position: int) -> int | None:
     data = np.frombuffer(view, np.uint8)
     position += 1
     while len(data) - position >= _MIN_ENTRY_BYTES:
-        for candidate in _candidates(data, position, min(position + _SEARCH_WINDOW, len(data) - _MIN_ENTRY_BYTES + 1)):
+        for candidate in _find_candidates(
+            data, position, min(position + _SEARCH_WINDOW, len(data) - _MIN_ENTRY_BYTES + 1)
+        ):
             try:
                 next(iter_batches(view[candidate:])).check_crc()
             except (DecodeError, StopIteration):
@@ -381,7 +385,7 @@ def find_damage(view: memoryview, position: int) -> tuple[int, str | None]:
     return following, fault or "batch length: it reaches beyond entries that follow"
 
 
-def _candidates(data: NDArray[np.uint8], position: int, until: int) -> list[int]:
+def _find_candidates(data: NDArray[np.uint8], position: int, until: int) -> list[int]:
     """Return the positions in [position, until) with a valid magic and a length that ends within the data."""
     candidates = np.flatnonzero(data[position + MAGIC_AT : until + MAGIC_AT] <= MAGIC_V2) + position
     lengths = np.zeros(len(candidates), np.int64)

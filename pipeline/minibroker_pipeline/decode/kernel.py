@@ -137,7 +137,7 @@ def _varlong(data, at, end):
 
 @compiled(_PAIR(BYTES, _LONG, _LONG, _LONG, _I64))
 def chase(data, position, until, count, positions):
-    """Store the positions of whole entries in `positions`: see `headers.chase_entries`.
+    """Store the positions of whole entries in `positions`: see `headers.find_entries`.
 
     Returns:
         The number of stored positions, and the position of the next entry.
@@ -158,7 +158,7 @@ def chase(data, position, until, count, positions):
 
 
 @compiled(_LONG(BYTES, _LONG, _LONG, _TABLE, _LONG))
-def crc_of(data, at, end, tables, first):
+def compute_crc(data, at, end, tables, first):
     """Return a reflected CRC, computed eight bytes at a time with the eight tables from `first` on."""
     crc = np.int64(0xFFFFFFFF)
     while end - at >= 8:
@@ -196,7 +196,9 @@ def check_crcs(data, fields, tables, is_wrong):
         start = fields[0, entry]
         end = start + fields[1, entry]
         is_v2 = fields[3, entry] == 2
-        computed = crc_of(data, start + 21, end, tables, 8) if is_v2 else crc_of(data, start + 16, end, tables, 0)
+        computed = (
+            compute_crc(data, start + 21, end, tables, 8) if is_v2 else compute_crc(data, start + 16, end, tables, 0)
+        )
         if computed != fields[2, entry]:
             is_wrong[entry] = 1
             count += 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import kernel
 from minibroker_pipeline.decode.blocks import RecordTable, max_rows
-from minibroker_pipeline.decode.headers import as_bytes, chosen, use_chase, wrong_crcs
+from minibroker_pipeline.decode.headers import as_bytes, find_wrong_crcs, select_headers, use_chase
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
 
 _MIN_ROWS: Final = 4096
@@ -71,13 +71,13 @@ class NumbaEngine(RecordEngine):
     chunk_factor = 1
     chase = staticmethod(kernel.chase)
 
-    def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
-        """See `RecordEngine.wrong_crcs`. For large entries, a library function is faster than the kernel."""
+    def find_wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
+        """See `RecordEngine.find_wrong_crcs`. For large entries, a library function is faster than the kernel."""
         is_small = headers["size"] <= _SMALL_ENTRY
         small, large = np.flatnonzero(is_small), np.flatnonzero(~is_small)
-        wrong: list[int] = large[wrong_crcs(view, headers[large])].tolist()
+        wrong: list[int] = large[find_wrong_crcs(view, headers[large])].tolist()
         if len(small):
-            entries = chosen(headers, small)
+            entries = select_headers(headers, small)
             fields = np.empty((4, len(small)), np.int64)
             for line, name in enumerate(("position", "size", "crc", "magic")):
                 fields[line] = entries[name]

@@ -35,7 +35,7 @@ from minibroker_pipeline.decode.blocks import (
     WRAPPER_V1,
     RecordTable,
 )
-from minibroker_pipeline.decode.headers import chase_entries, wrong_crcs
+from minibroker_pipeline.decode.headers import find_entries, find_wrong_crcs
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.header import (
     CODEC_MASK,
@@ -376,15 +376,15 @@ class RecordEngine:
 
     Attributes:
         chunk_factor: the preferred amount of data per call, as a multiple of `chunk_bytes`.
-        chase: see `headers.chase_entries`.
+        chase: see `headers.find_entries`.
     """
 
     chunk_factor = 8
-    chase = staticmethod(chase_entries)
+    chase = staticmethod(find_entries)
 
-    def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
-        """See `headers.wrong_crcs`."""
-        return wrong_crcs(view, headers)
+    def find_wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
+        """See `headers.find_wrong_crcs`."""
+        return find_wrong_crcs(view, headers)
 
     def walk(self, data: _Bytes, blocks: _Ints, first: int, limit: int) -> RecordTable:
         """Return the records of the blocks with offsets in [first, limit).

@@ -365,7 +365,7 @@ def _checked_entries(file: OpenFile, path: str, size: int, engine: RecordEngine,
             if is_last and piece.reason in {CUT_SHORT, ZEROS}:
                 return
             raise DamagedLogError(path, Damage(piece.position, piece.offset, piece.size, piece.reason))
-        wrong = engine.wrong_crcs(piece.data, piece.headers)
+        wrong = engine.find_wrong_crcs(piece.data, piece.headers)
         if wrong:
             header = piece.headers[wrong[0]]
             position = piece.position + int(header["position"])

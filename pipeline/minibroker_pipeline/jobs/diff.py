@@ -281,7 +281,7 @@ def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: Di
     line.only_right += len(only_right)
     for only, side_name in ((only_left, "left"), (only_right, "right")):
         for offset in only[:MAX_EXAMPLES].tolist():
-            _note(line, Difference(line.topic, line.partition or 0, offset, f"only on the {side_name}"))
+            _add_example(line, Difference(line.topic, line.partition or 0, offset, f"only on the {side_name}"))
     if left is None or right is None:
         return
     ours_shared, theirs_shared = left.take(pa.array(left_lines)), right.take(pa.array(right_lines))
@@ -293,7 +293,7 @@ def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: Di
         differs = [name for name, lefts, rights in pairs if lefts[row] != rights[row]]
         if differs:
             line.different += 1
-            _note(line, Difference(line.topic, line.partition or 0, offset, f"another {', '.join(differs)}"))
+            _add_example(line, Difference(line.topic, line.partition or 0, offset, f"another {', '.join(differs)}"))
         else:
             line.equal += 1
 
@@ -302,7 +302,7 @@ def _offsets(rows: pa.RecordBatch | None) -> "NDArray[np.int64]":
     return np.empty(0, np.int64) if rows is None else np.asarray(rows.column("offset").to_numpy(), np.int64)
 
 
-def _note(line: DiffLine, difference: Difference) -> None:
+def _add_example(line: DiffLine, difference: Difference) -> None:
     if len(line.examples) < MAX_EXAMPLES:
         line.examples.append(difference)
 
@@ -332,7 +332,7 @@ def _by_content(pair: _DiffTask) -> DiffLine:
             line.only_right -= count
         side_name = "left" if count > 0 else "right"
         times = f", {abs(count)} times" if abs(count) > 1 else ""
-        _note(line, Difference(line.topic, partition, offset, f"only on the {side_name}{times}"))
+        _add_example(line, Difference(line.topic, partition, offset, f"only on the {side_name}{times}"))
     line.equal = line.left - line.only_left
     line.examples.sort()
     return line

@@ -138,10 +138,10 @@ class _Measures:
         if kind == V2:
             counts.plain_v2 = counts.plain_bytes
         else:
-            counts.plain_v2 = self._as_v2(chosen, keys, values, is_single=kind in {PLAIN_V0, PLAIN_V1})
+            counts.plain_v2 = self._estimate_v2_size(chosen, keys, values, is_single=kind in {PLAIN_V0, PLAIN_V1})
         return counts
 
-    def _as_v2(self, chosen: Any, keys: _Ints, values: _Ints, *, is_single: bool) -> int:
+    def _estimate_v2_size(self, chosen: Any, keys: _Ints, values: _Ints, *, is_single: bool) -> int:
         """Return the size of v0 and v1 messages as v2 batches.
 
         Each wrapper becomes a batch, and single messages are joined into batches of `BATCH_BYTES`.
@@ -204,16 +204,16 @@ def sample(entries: Entries, line: int, group: Group) -> Counts:
         plain = sum(
             len(bare_record.key or b"") + len(bare_record.value or b"") + ENTRY_OVERHEADS[magic] for bare_record in bare
         )
-        _note(counts, magic, plain, stored)
+        _record_sizes(counts, magic, plain, stored)
     none = CompressionCodec.NONE
     built = [
         build_batch(records, codec=bare_record, timestamp_type=TimestampType.CREATE_TIME)
         for bare_record in (none, codec)
     ]
-    _note(counts, 2, len(built[0]), len(built[1]))
+    _record_sizes(counts, 2, len(built[0]), len(built[1]))
     return counts
 
 
-def _note(counts: Counts, magic: int, plain: int, stored: int) -> None:
+def _record_sizes(counts: Counts, magic: int, plain: int, stored: int) -> None:
     setattr(counts, f"sampled_plain_v{magic}", plain)
     setattr(counts, f"sampled_stored_v{magic}", stored)

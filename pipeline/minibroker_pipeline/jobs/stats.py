@@ -261,13 +261,13 @@ def _take_samples(entries: "Entries", group: Group, counts: Counts, samples: dic
 def _line(key: _Key, counts: Counts) -> Line:
     topic, partition, group = key
     codec = CODEC_NAMES[group.codec] if group.codec < len(CODEC_NAMES) else f"unknown ({group.codec})"
-    sizes = tuple(_size_as(magic, group, counts) for magic in FORMATS)
+    sizes = tuple(_find_size(magic, group, counts) for magic in FORMATS)
     is_v2 = group.magic == FORMATS[-1]
     plain = (Size(counts.plain_v0, True), Size(counts.plain_v1, True), Size(counts.plain_v2, is_v2))
     return Line(topic, partition, group.magic, codec, counts, sizes, plain)
 
 
-def _size_as(magic: int, group: Group, counts: Counts) -> Size | None:
+def _find_size(magic: int, group: Group, counts: Counts) -> Size | None:
     if magic == group.magic:
         return Size(counts.stored_bytes, True)
     plain = int(getattr(counts, f"plain_v{magic}"))

@@ -87,9 +87,9 @@ def stats_html(report: StatsReport) -> str:
             "<h1>Message formats on disk</h1>",
             f"<p>{escape(', '.join(report.paths))}: {summary}</p>",
             "<h2>Size in each format, under the codecs in use</h2>",
-            _plot([_compressed_bars(line) for line in shown], _SERIES),
+            _draw_plot([_compressed_bars(line) for line in shown], _SERIES),
             "<h2>Size in each format without compression: payload and what the format adds</h2>",
-            _plot([_plain_bars(line) for line in shown], (("payload", _PAYLOAD_COLOR), *_SERIES[1:])),
+            _draw_plot([_plain_bars(line) for line in shown], (("payload", _PAYLOAD_COLOR), *_SERIES[1:])),
             left_out,
             "<h2>Figures</h2>",
             _html_table(report),
@@ -154,13 +154,13 @@ def _plain_bars(line: Line) -> _Bars:
     return _Bars(line.topic or "", tuple(bars))
 
 
-def _shortened(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """Shorten a name to fit beside the plot. The end is kept, because long names often differ there."""
     half = _LABEL_LETTERS // 2
     return name if len(name) <= _LABEL_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
 
 
-def _plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
+def _draw_plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
     """Draw horizontal bars, grouped by topic, on a common scale."""
     longest = max((sum(size for _, size in bar.pieces) for topic in topics for bar in topic.bars), default=0) or 1
     elements: list[str] = []
@@ -172,7 +172,7 @@ def _plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
     y = 28
     for topic in topics:
         middle = y + len(topic.bars) * _BAR / 2 + 4
-        label = f"{escape(_shortened(topic.label))}<title>{escape(topic.label)}</title>"
+        label = f"{escape(_shorten_name(topic.label))}<title>{escape(topic.label)}</title>"
         elements.append(f'<text x="{_LABEL_WIDTH - 10}" y="{middle:.0f}" text-anchor="end">{label}</text>')
         for bar in topic.bars:
             bar_x = float(_LABEL_WIDTH)

@@ -50,7 +50,7 @@ def run_tasks(
         tasks = _group_items(items, sizes, _TASK_BYTES)
         if tasks:
             runs = spark.sparkContext.parallelize(tasks, len(tasks))
-            yield from runs.flatMap(partial(_in_worker, function)).collect()
+            yield from runs.flatMap(partial(_run_in_worker, function)).collect()
         return
     progress = Progress(label[0], len(items), label[1])
     total = sum(sizes)
@@ -74,7 +74,7 @@ def _run_all(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     return [function(item) for item in items]
 
 
-def _in_worker(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def _run_in_worker(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     prepare_worker()
     return _run_all(function, items)
 

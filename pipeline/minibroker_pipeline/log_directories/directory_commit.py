@@ -90,7 +90,7 @@ def local_path(path: str) -> str:
 
 
 @contextmanager
-def locked(data_dir: str) -> Generator[None]:
+def lock_directory(data_dir: str) -> Generator[None]:
     """Lock a directory the way brokers do, including brokers of this process.
 
     Any interrupted change of a killed writer is completed first.
@@ -152,7 +152,7 @@ def is_empty_target(target: str) -> bool:
 def check_writable(target: str) -> None:
     """Raise the errors of `publish` early, before a job runs."""
     if os.path.isdir(target):
-        with locked(target):
+        with lock_directory(target):
             check_closed(target)
     elif os.path.lexists(target):
         raise DirectoryStateError(f"{target} is not a directory")
@@ -175,7 +175,7 @@ def publish(
         OSError: a file cannot be changed.
     """
     if os.path.isdir(target):
-        with locked(target):
+        with lock_directory(target):
             check_closed(target)
             publish_locked(target, staging, logs, replaced=replaced)
         return
@@ -308,7 +308,7 @@ class DataDirectoryCommit:
         if not os.path.isdir(self.target):
             _publish_new_directory(self.target, self.staging, logs)
             return
-        with locked(self.target):
+        with lock_directory(self.target):
             self._check_vacant()
             publish_locked(self.target, self.staging, logs, extra_files=tuple(extra_files))
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode import AbortedRange, Damage, scan_headers, wrong_crcs
+from minibroker_pipeline.decode import AbortedRange, Damage, find_wrong_crcs, scan_headers
 from minibroker_pipeline.decode.headers import next_entry, stop_fault
 from minibroker_pipeline.filesystem import OpenFile, read_if_there
 from minibroker_pipeline.log_directories.partition_logs import OffsetEntries, PartitionLog, SegmentFiles, offset_entries
@@ -175,9 +175,9 @@ class LogTail:
             self.log_end_offset = max(self.log_end_offset, segment.base_offset)
             self._walk(log, segment)
         self.end_position = self._position
-        self.end_offset = self._visible_end(log)
+        self.end_offset = self._find_visible_end(log)
 
-    def _visible_end(self, log: PartitionLog) -> int:
+    def _find_visible_end(self, log: PartitionLog) -> int:
         end = self.log_end_offset
         everything_counts = log.data.is_clean or log.data.is_single
         if self._high_watermark == "logEnd" or (self._high_watermark == "auto" and everything_counts):
@@ -205,7 +205,7 @@ class LogTail:
         self._position, self.log_end_offset = 0, log.segments[0].base_offset
         last = len(log.segments) - 1
         if self.transactions is None:
-            self._position = self._last_indexed(log, log.segments[last])
+            self._position = self._find_last_indexed(log, log.segments[last])
             return last
         self.transactions = Transactions()
         self._replay_from = log.segments[0].base_offset
@@ -217,7 +217,7 @@ class LogTail:
             except (CorruptSnapshotError, FileNotFoundError):
                 continue
             number = max(sum(segment.base_offset <= offset for segment in log.segments) - 1, 0)
-            self._position = self._indexed_at(log, log.segments[number], offset)
+            self._position = self._find_indexed_position(log, log.segments[number], offset)
             self._replay_from = offset
             for producer, entry in producers.items():
                 if entry.current_txn_first_offset >= 0:
@@ -225,7 +225,7 @@ class LogTail:
             return number
         return 0
 
-    def _last_indexed(self, log: PartitionLog, segment: SegmentFiles) -> int:
+    def _find_last_indexed(self, log: PartitionLog, segment: SegmentFiles) -> int:
         """Return the position of the last whole batch in the index.
 
         Wrong index entries and incomplete batches are skipped.
@@ -237,12 +237,12 @@ class LogTail:
                     size = int.from_bytes(file.read_at(position + LENGTH_AT, 4), "big") + LOG_OVERHEAD
                     entry = memoryview(file.read_at(position, size))
                     headers = scan_headers(entry)
-                    if len(headers) and not (self._verify_crc and wrong_crcs(entry, headers)):
+                    if len(headers) and not (self._verify_crc and find_wrong_crcs(entry, headers)):
                         return int(position)
         return 0
 
     @staticmethod
-    def _indexed_at(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
+    def _find_indexed_position(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
         """Return the position of the last indexed batch that ends at or below `offset`."""
         index = read_offset_index(log, segment)
         slot = int(np.searchsorted(index.offsets, offset, side="right")) - 1
@@ -274,7 +274,7 @@ class LogTail:
             if len(data) < min(window, remaining):
                 return  # Another process truncated the file.
             headers = scan_headers(data)
-            wrong = wrong_crcs(data, headers) if self._verify_crc else []
+            wrong = find_wrong_crcs(data, headers) if self._verify_crc else []
             if wrong:
                 headers = headers[: wrong[0]]
             if len(headers):
@@ -314,7 +314,7 @@ class LogTail:
             self.damage, self.damaged_file = damage, path
 
 
-def aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
+def find_aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
     """Return the aborted transactions that end in the segment with this number, found in the log itself.
 
     Damage is skipped. The log's markers end the transactions. For a transaction that began in an earlier segment, its

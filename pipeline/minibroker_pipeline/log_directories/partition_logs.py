@@ -389,22 +389,22 @@ class TimeEntries(NamedTuple):
 def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
     """Return the ascending entries at the beginning of an `.index` file. A file in use ends with zeros."""
     entries = np.frombuffer(data, OFFSET_ENTRY, count=len(data) // OFFSET_ENTRY.itemsize)
-    count = _ascending(entries["position"])
+    count = _count_ascending(entries["position"])
     relative = entries["offset"][:count].astype(np.int64)
-    count = _ascending(relative)
+    count = _count_ascending(relative)
     return OffsetEntries(relative[:count] + base_offset, entries["position"][:count].astype(np.int64))
 
 
 def time_entries(data: bytes, base_offset: int) -> TimeEntries:
     """Return the ascending entries at the beginning of a `.timeindex` file. A file in use ends with zeros."""
     entries = np.frombuffer(data, TIME_ENTRY, count=len(data) // TIME_ENTRY.itemsize)
-    count = _ascending(entries["timestamp"])
+    count = _count_ascending(entries["timestamp"])
     return TimeEntries(
         entries["timestamp"][:count].astype(np.int64), entries["offset"][:count].astype(np.int64) + base_offset
     )
 
 
-def _ascending(values: NDArray[np.signedinteger]) -> int:
+def _count_ascending(values: NDArray[np.signedinteger]) -> int:
     """Return the number of ascending values at the beginning of the array."""
     stops = np.flatnonzero(values[1:] <= values[:-1])
     return int(stops[0]) + 1 if len(stops) else len(values)

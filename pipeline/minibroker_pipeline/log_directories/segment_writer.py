@@ -154,7 +154,7 @@ class PartitionWriter:
         ends = np.cumsum(headers["size"], dtype=np.int64)
         first = 0
         while first < len(headers):
-            count = self._entries_that_fit(headers, ends, first)
+            count = self._count_fitting_entries(headers, ends, first)
             segment_headers = headers[first : first + count]
             last_offset = int(segment_headers["last_offset"][-1])
             segment = self._segment_for(segment_headers[0])
@@ -175,7 +175,7 @@ class PartitionWriter:
         if first < self.log_end_offset:
             raise LogOrderError(f"offset {first} in a log that ends before offset {self.log_end_offset}")
 
-    def _entries_that_fit(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
+    def _count_fitting_entries(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
         """Return the number of entries from `first` on for the current segment, at least one.
 
         Rolls the segment if needed.
@@ -344,11 +344,11 @@ class _OpenSegment(BufferedIndexWriter):
             pwritev_all(fd, [view[start:stop] for start, stop in zip(starts, stops, strict=True)], self.end)
         finally:
             os.close(fd)
-        self._note_all(headers, sizes)
+        self._add_batches(headers, sizes)
         self._entries += len(headers)
         self._last_offset = int(headers["last_offset"][-1])
 
-    def _note_all(self, headers: NDArray[Any], sizes: NDArray[np.int64]) -> None:
+    def _add_batches(self, headers: NDArray[Any], sizes: NDArray[np.int64]) -> None:
         """Call `add_batch` for entries at the end of the segment, skipping those that get no index entry."""
         last_offsets = headers["last_offset"]
         latest = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self.max_timestamp))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import coalesce, encode
 from minibroker_pipeline.decode.assemble import Binary
-from minibroker_pipeline.decode.encoder import binary_of, column_of
+from minibroker_pipeline.decode.encoder import column_of, extract_binary
 from minibroker_pipeline.log_directories.directory_commit import staged_task
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError, PartitionWriter, WrittenSegment
 from minibroker_pipeline.query_options import OptionError
@@ -133,7 +133,7 @@ class TaskWriter:
         writers: dict[TopicPartition, PartitionWriter] = {}
         partitioners: dict[str, Partitioner] = {}
         for chunk in self._chunks(batches):
-            for key, rows in self._by_partition(chunk, partitioners):
+            for key, rows in self._group_by_partition(chunk, partitioners):
                 writer = writers.get(key)
                 if writer is None:
                     writer = writers[key] = _new_writer(directory, key, self.options)
@@ -164,7 +164,7 @@ class TaskWriter:
         except LogOrderError as error:
             raise LogOrderError(f"{key[0]}-{key[1]}: {error}; sort the rows within partitions by offset") from None
 
-    def _by_partition(
+    def _group_by_partition(
         self, chunk: pa.RecordBatch, partitioners: dict[str, Partitioner]
     ) -> list[tuple[TopicPartition, pa.RecordBatch]]:
         """Group the rows of a chunk by partition, keeping their order."""
@@ -253,10 +253,10 @@ def _new_writer(directory: str, key: TopicPartition, options: WriteOptions) -> P
 
 
 def _keys_of(chunk: pa.RecordBatch) -> Any:
-    return binary_of(column_of(chunk, "key"), chunk.num_rows, "key")
+    return extract_binary(column_of(chunk, "key"), chunk.num_rows, "key")
 
 
 def _sizes_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
     """Return the approximate size of each row in bytes: its value and a fixed overhead."""
-    value = binary_of(column_of(chunk, "value"), chunk.num_rows, "value")
+    value = extract_binary(column_of(chunk, "value"), chunk.num_rows, "value")
     return np.maximum(value.size, 0).astype(np.int64) + _ROW_BYTES

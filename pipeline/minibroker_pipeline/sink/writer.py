@@ -26,7 +26,7 @@ from minibroker_pipeline.log_directories.directory_commit import (
     PublishedLog,
     check_closed,
     check_writable,
-    locked,
+    lock_directory,
     new_staging,
     publish,
     publish_locked,
@@ -79,7 +79,7 @@ class ClosedLog:
     producers: dict[int, ProducerStateEntry] | None
 
 
-def known_topics(data_dir: str) -> dict[str, KnownTopic]:
+def find_known_topics(data_dir: str) -> dict[str, KnownTopic]:
     """Return all topics that have directories or are named in minibroker's topics file.
 
     Raises:
@@ -148,10 +148,10 @@ def closed_log(data_dir: str, topic: str, partition: int) -> ClosedLog | None:
         epochs.load()
     except CorruptCheckpointError as error:
         raise DirectoryStateError(f"{error}: start a broker on it and stop it") from None
-    return ClosedLog(end, epochs.entries, _producers_at(directory, log.snapshots, end))
+    return ClosedLog(end, epochs.entries, _load_producers(directory, log.snapshots, end))
 
 
-def _producers_at(directory: str, snapshots: tuple[int, ...], end: int) -> dict[int, ProducerStateEntry] | None:
+def _load_producers(directory: str, snapshots: tuple[int, ...], end: int) -> dict[int, ProducerStateEntry] | None:
     if not snapshots:
         return {}  # After a clean stop, no snapshot means no producers.
     if snapshots[-1] != end:
@@ -184,7 +184,7 @@ class LogWriter(DataSourceArrowWriter):
         parsed = parse_write_options(options)
         check_columns(to_arrow_schema(schema, timezone="UTC"), parsed)
         check_writable(parsed.target)
-        topics = known_topics(parsed.target)
+        topics = find_known_topics(parsed.target)
         _check_partitions(parsed, {topic: known_topic.partitions for topic, known_topic in topics.items()})
         self._plan = Plan(parsed, new_staging(parsed.target), overwrite, topics)
 
@@ -242,9 +242,9 @@ def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
         publish(target, plan.staging, _assemble(plan, staged_logs))
         return
     # The lock is held only for the commit, so a broker can use the directory while the tasks write.
-    with locked(target):
+    with lock_directory(target):
         check_closed(target)
-        for topic, current in known_topics(target).items():
+        for topic, current in find_known_topics(target).items():
             # Rows were partitioned by the topic's number of partitions at the time of planning.
             if topic in {staged.topic for staged in staged_logs} and plan.known.get(topic) != current:
                 raise DirectoryStateError(f"topic {topic!r} has come or changed since the query began: run it again")

@@ -34,7 +34,7 @@ from minibroker_pipeline.source.offsets import (
     check_bounds,
     ending_offsets,
     ends_before,
-    limited_ends,
+    limit_ends,
     starting_offsets,
 )
 from minibroker_pipeline.source.options import DAMAGE_COLUMN, EARLIEST, LATEST, SourceOptions, parse_options
@@ -194,7 +194,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = self._starts(from_json(start), logs)
         ends = {key: self._end(key, log, starts[key]) for key, log in logs.items()}
         if isinstance(limit, ReadMaxRows):
-            ends = limited_ends(logs, starts, ends, limit.max_rows, self._options)
+            ends = limit_ends(logs, starts, ends, limit.max_rows, self._options)
         return to_json(ends)
 
     def reportLatestOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
@@ -347,34 +347,34 @@ class PushedFilters:
         is_met = False
         match condition:
             case EqualTo((column,), value):
-                is_met = self._equal(column, {value})
+                is_met = self._push_equal(column, {value})
             case In((column,), values):
-                is_met = self._equal(column, set(values))
+                is_met = self._push_equal(column, set(values))
             case GreaterThan((column,), value):
-                is_met = self._at_least(column, value, 1)
+                is_met = self._push_lower_bound(column, value, 1)
             case GreaterThanOrEqual((column,), value):
-                is_met = self._at_least(column, value, 0)
+                is_met = self._push_lower_bound(column, value, 0)
             case LessThan((column,), value):
-                is_met = self._below(column, value, 0)
+                is_met = self._push_upper_bound(column, value, 0)
             case LessThanOrEqual((column,), value):
-                is_met = self._below(column, value, 1)
+                is_met = self._push_upper_bound(column, value, 1)
             case IsNotNull((column,)):
                 is_met = column in {"topic", "partition", "offset"}
             case _:
                 pass
         return is_met
 
-    def _equal(self, column: str, values: set[Any]) -> bool:
+    def _push_equal(self, column: str, values: set[Any]) -> bool:
         values.discard(None)
         if column in {"topic", "partition"}:
             self._values[column] = self._values.get(column, values) & values
             return True
         if values and column in {"offset", "timestamp"}:
-            self._at_least(column, min(values), 0)
-            self._below(column, max(values), 1)
+            self._push_lower_bound(column, min(values), 0)
+            self._push_upper_bound(column, max(values), 1)
         return column == "offset" and len(values) == 1
 
-    def _at_least(self, column: str, value: Any, increment: int) -> bool:
+    def _push_lower_bound(self, column: str, value: Any, increment: int) -> bool:
         if column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
             # The time index leaves earlier records among the others, so Spark applies the filter too.
             timestamp = _milliseconds(value)
@@ -385,7 +385,7 @@ class PushedFilters:
         self._bounds[column] = max(low, value + increment), high
         return True
 
-    def _below(self, column: str, value: Any, increment: int) -> bool:
+    def _push_upper_bound(self, column: str, value: Any, increment: int) -> bool:
         if column not in self._bounds:
             return False
         low, high = self._bounds[column]

@@ -137,14 +137,14 @@ def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
                 for line in np.flatnonzero(reached).tolist():
                     start = int(headers["position"][line])
                     entry = data[start : start + int(headers["size"][line])]
-                    offset = _first_at_time(entry, log_range, timestamp)
+                    offset = _find_first_at_time(entry, log_range, timestamp)
                     if offset is not None:
                         return offset
                 position += int(headers["position"][-1] + headers["size"][-1])
     return None
 
 
-def _first_at_time(entry: memoryview, log_range: LogRange, timestamp: int) -> int | None:
+def _find_first_at_time(entry: memoryview, log_range: LogRange, timestamp: int) -> int | None:
     request = DecodeRequest(
         columns=("offset", "timestamp"),
         first_offset=log_range.first_offset,
@@ -159,7 +159,7 @@ def _first_at_time(entry: memoryview, log_range: LogRange, timestamp: int) -> in
     return None
 
 
-def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> int | None:
+def find_first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> int | None:
     """Return the first offset in [first, end) that gives a row, or None.
 
     Gaps, transaction markers and aborted records give no rows. Little more than the skipped entries is read.
@@ -184,7 +184,7 @@ def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> in
     return None
 
 
-def limited_ends(logs: Logs, starts: Offsets, ends: Offsets, limit: int, options: SourceOptions) -> Offsets:
+def limit_ends(logs: Logs, starts: Offsets, ends: Offsets, limit: int, options: SourceOptions) -> Offsets:
     """Return ends that leave at most about `limit` offsets to read.
 
     The offsets are divided in proportion to the unread offsets of each partition.
@@ -196,7 +196,7 @@ def limited_ends(logs: Logs, starts: Offsets, ends: Offsets, limit: int, options
     firsts: Offsets = {}
     for key, end in ends.items():
         if starts[key] < end:
-            first = first_row(logs[key], max(starts[key], logs[key].start_offset), end, options)
+            first = find_first_row(logs[key], max(starts[key], logs[key].start_offset), end, options)
             firsts[key] = end if first is None else first
     sizes = {key: ends[key] - first for key, first in firsts.items()}
     total = sum(sizes.values())

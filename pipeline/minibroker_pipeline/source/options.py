@@ -103,10 +103,10 @@ def _offsets(text: str) -> Position:
         case "latest":
             return Position(LATEST)
         case _:
-            return Position(offsets=_by_partition(text, lowest=EARLIEST))
+            return Position(offsets=_parse_partitions(text, lowest=EARLIEST))
 
 
-def _by_partition(text: str, lowest: int = 0) -> dict[str, dict[int, int]]:
+def _parse_partitions(text: str, lowest: int = 0) -> dict[str, dict[int, int]]:
     wrong = ValueError('expected JSON such as {"orders": {"0": 23, "1": 42}}')
     parsed = _json_object(text, wrong)
     numbers: dict[str, dict[int, int]] = {}
@@ -172,7 +172,7 @@ def _milliseconds(text: str) -> int:
 
 _POSITIONS: Final[dict[str, Callable[[str], Position]]] = {
     "Offsets": _offsets,
-    "OffsetsByTimestamp": lambda text: Position(timestamps=_by_partition(text)),
+    "OffsetsByTimestamp": lambda text: Position(timestamps=_parse_partitions(text)),
     "Timestamp": lambda text: Position(timestamp=_milliseconds(text)),
 }
 """Ends of the names of positions. As in the connector, the last of them overrides the others."""

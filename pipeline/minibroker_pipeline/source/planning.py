@@ -13,7 +13,7 @@ import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange, DamagedLogError, DecodeRequest
 from minibroker_pipeline.filesystem import FileSystem, read_if_there
-from minibroker_pipeline.log_directories.log_end_offsets import LogTail, aborted_in, is_entry_at, read_offset_index
+from minibroker_pipeline.log_directories.log_end_offsets import LogTail, find_aborted_in, is_entry_at, read_offset_index
 from minibroker_pipeline.log_directories.partition_logs import (
     DataDirectory,
     FoundPartition,
@@ -107,7 +107,9 @@ class _SegmentPart(NamedTuple):
     high: int
 
 
-def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | None, *, is_last: bool) -> int | None:
+def _find_offset_before(
+    log: PartitionLog, segment: SegmentFiles, timestamp: int | None, *, is_last: bool
+) -> int | None:
     """Return an offset at or before the first record with this timestamp or a later one.
 
     The result is None if the segment has no such record.
@@ -143,7 +145,7 @@ def _segment_parts(
     stop = int(np.searchsorted(index.offsets, end_offset)) + 1
     position = int(index.positions[start]) if start >= 0 else 0
     end_position = min(int(index.positions[stop]), size) if stop < len(index.positions) else size
-    slots = _cuts(index, start, position, end_position, split_bytes)
+    slots = _find_cuts(index, start, position, end_position, split_bytes)
     checked = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
     # An index has no checksum, and may come from a killed process.
     if not _are_valid_entries(log, segment, index, checked):
@@ -157,7 +159,7 @@ def _segment_parts(
     ]
 
 
-def _cuts(index: OffsetEntries, start: int, position: int, end_position: int, split_bytes: int) -> list[int]:
+def _find_cuts(index: OffsetEntries, start: int, position: int, end_position: int, split_bytes: int) -> list[int]:
     """Return the slots of index entries to cut at, for parts of about equal size, each about `split_bytes` at most."""
     count = -(-(end_position - position) // split_bytes)
     targets = position + np.arange(1, count, dtype=np.int64) * ((end_position - position) // max(count, 1))
@@ -199,7 +201,7 @@ class _Aborted:
                     if not tail.is_permissive:
                         raise CorruptIndexError(f"{error}{_TXN_INDEX_HINT}") from None
                     _logger.warning("%s; what was aborted is taken from the log", error)
-                    transactions.update(aborted_in(log, number))
+                    transactions.update(find_aborted_in(log, number))
         self._found = sorted(transactions, key=lambda aborted: (aborted.first_offset, aborted.producer_id))
         self._firsts = np.array([aborted.first_offset for aborted in self._found], np.int64)
         self._lasts = np.array([aborted.last_offset for aborted in self._found], np.int64)
@@ -226,7 +228,7 @@ def read_aborted_from_log(log_range: LogRange) -> tuple[int, list[AbortedRange]]
     log = open_partition(FoundPartition(log_range.topic, log_range.partition, directory, data))
     bases = [segment.base_offset for segment in log.segments]
     base = offset_of(name)
-    return log.start_offset, aborted_in(log, bases.index(base)) if base in bases else []
+    return log.start_offset, find_aborted_in(log, bases.index(base)) if base in bases else []
 
 
 def pack(
@@ -294,7 +296,7 @@ class QueryLog(NamedTuple):
             end_offset = interval.end if next_base is None else min(interval.end, next_base)
             if not size:
                 continue
-            offset_before = _offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
+            offset_before = _find_offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
             if offset_before is None:
                 continue
             for part in _segment_parts(log, segment, size, max(first_offset, offset_before), end_offset, split_bytes):

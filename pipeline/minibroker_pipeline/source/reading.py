@@ -136,7 +136,7 @@ class _RangeReading:
             consumed_before = report.consumed
             headers = scan_headers(data)
             self._check_order(headers, position)
-            contradiction = self._contradiction(data, headers)
+            contradiction = self._describe_contradiction(data, headers)
             for batch in decode(data, replace(self._request, position=position), report):
                 yield self._with_damage_column(batch)
             if contradiction:
@@ -178,7 +178,7 @@ class _RangeReading:
             )
             self._refuse(position + int(headers["position"][line]), 0, message)
 
-    def _contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
+    def _describe_contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
         """Return how the transaction index contradicts the log within these entries, or an empty string.
 
         After a contradiction, the reader also applies the aborted transactions that it finds in the log.
@@ -195,7 +195,7 @@ class _RangeReading:
         start, in_log = self._in_log
         in_index = self._request.aborted
         low, high = int(headers["base_offset"].min()), int(headers["last_offset"].max()) + 1
-        differing = contradictions(in_index, in_log, start=start, low=low, high=high)
+        differing = find_contradictions(in_index, in_log, start=start, low=low, high=high)
         if not differing:
             return ""
         self._is_corrected = True
@@ -277,7 +277,7 @@ class MarkerWatch:
         """
         doubtful = False
         for marker in self._markers(data, headers):
-            span = self._span_around(marker)
+            span = self._find_span(marker)
             if span is None:
                 doubtful |= marker.is_abort
             else:
@@ -287,7 +287,7 @@ class MarkerWatch:
             self._last_markers[marker.producer_id] = marker.offset
         return doubtful
 
-    def _span_around(self, marker: _Marker) -> tuple[int, int] | None:
+    def _find_span(self, marker: _Marker) -> tuple[int, int] | None:
         ranges = self._ranges.get(marker.producer_id, [])
         slot = bisect_right(ranges, (marker.offset, marker.offset)) - 1
         return ranges[slot] if slot >= 0 and ranges[slot][1] >= marker.offset else None
@@ -318,7 +318,7 @@ class MarkerWatch:
         return markers
 
 
-def contradictions(
+def find_contradictions(
     in_index: Iterable[tuple[int, int, int]], in_log: Iterable[tuple[int, int, int]], *, start: int, low: int, high: int
 ) -> list[tuple[int, int, int]]:
     """Return the aborted transactions that end in [low, high) and are in only one of index and log, in ascending order.

@@ -92,7 +92,7 @@ class MessageWalker:
             elif self.version in field.present:
                 about = f"{declaration_path(cls)}.{field.name}"
                 if _is_plain(field):
-                    node.add(self._fixed(cursor, field.name, field.kind, about))
+                    node.add(self._add_fixed(cursor, field.name, field.kind, about))
                 else:
                     self.field(cursor, node, field, about)
         if self.flexible:
@@ -103,15 +103,15 @@ class MessageWalker:
         """Add a field that has no fixed size."""
         may_be_null = self.version in field.nullable
         if field.is_array:
-            self._array(cursor, parent, field, about, may_be_null=may_be_null)
+            self._add_array(cursor, parent, field, about, may_be_null=may_be_null)
         elif not isinstance(field.kind, p.WireType):
-            self._nested(cursor, parent, field, about, may_be_null=may_be_null, in_tag=in_tag)
+            self._add_nested(cursor, parent, field, about, may_be_null=may_be_null, in_tag=in_tag)
         elif field.kind.prefix:
-            self._sized(cursor, parent, field, about, may_be_null=may_be_null)
+            self._add_sized(cursor, parent, field, about, may_be_null=may_be_null)
         else:
-            parent.add(self._fixed(cursor, field.name, field.kind, about))
+            parent.add(self._add_fixed(cursor, field.name, field.kind, about))
 
-    def _fixed(self, cursor: Cursor, name: str, kind: Any, about: str) -> Node:
+    def _add_fixed(self, cursor: Cursor, name: str, kind: Any, about: str) -> Node:
         layout = _struct_for(kind.fmt)
         node = cursor.leaf(name, kind.name, layout.size, None, about)
         (node.value,) = layout.unpack_from(cursor.data, node.start)
@@ -127,7 +127,7 @@ class MessageWalker:
         node = cursor.number(name, INT16 if prefix == "h" else INT32)
         return node, node.value
 
-    def _sized(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
+    def _add_sized(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
         kind = field.kind
         assert isinstance(kind, p.WireType)
         name = f"COMPACT_{kind.name}" if self.flexible else kind.name
@@ -153,7 +153,7 @@ class MessageWalker:
         finally:
             node.end = cursor.at
 
-    def _nested(
+    def _add_nested(
         self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool, in_tag: bool
     ) -> None:
         cls = field.kind
@@ -170,7 +170,7 @@ class MessageWalker:
         finally:
             node.end = cursor.at
 
-    def _array(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
+    def _add_array(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
         node = parent.add(
             Node(field.name, f"COMPACT_{ARRAY}" if self.flexible else ARRAY, cursor.at, cursor.at, about=about)
         )
@@ -189,7 +189,7 @@ class MessageWalker:
                 if cursor.is_used_up:
                     raise TooManyFieldsError(f"{field.name}: too many elements")
                 if is_plain:
-                    node.add(self._fixed(cursor, f"[{index}]", element.kind, about))
+                    node.add(self._add_fixed(cursor, f"[{index}]", element.kind, about))
                 else:
                     self.field(cursor, node, element._replace(name=f"[{index}]"), about)
         finally:

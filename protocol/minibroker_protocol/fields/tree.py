@@ -200,7 +200,7 @@ class Cursor:
     def leaf(self, name: str, kind: str, size: int, value: Any = None, about: str = "") -> Node:
         """Return a leaf of the next `size` bytes."""
         if not 0 <= size <= self.left:
-            raise DecodeError(f"{_as_words(name, about)}: {size} bytes, where {self.left} are left")
+            raise DecodeError(f"{_split_words(name, about)}: {size} bytes, where {self.left} are left")
         self.count_leaf()
         start, self.at = self.at, self.at + size
         return Node(name, kind, start, self.at, value, about)
@@ -229,7 +229,7 @@ class Cursor:
         try:
             value, end = (decode_varint if kind == VARINT else decode_varlong)(self.data[: self.end], self.at)
         except DecodeError:
-            raise DecodeError(f"{_as_words(name, about)}: no varint, where {self.left} bytes are left") from None
+            raise DecodeError(f"{_split_words(name, about)}: no varint, where {self.left} bytes are left") from None
         node = self.leaf(name, kind, end - self.at, value, about)
         node.note = note if isinstance(note, str) else note(value)
         return node
@@ -257,6 +257,6 @@ class Cursor:
         return self.remaining_leaf("(not opened)", NOT_OPENED, reason)
 
 
-def _as_words(name: str, about: str) -> str:
+def _split_words(name: str, about: str) -> str:
     """Return a field name as words, such as "key length"."""
     return (about.rpartition(".")[2] or name).replace("_", " ")

@@ -132,10 +132,10 @@ class LegacyRecordBatch:
             return iter((bytes(self.buffer),))
         header = self.header
         return decompress_in_chunks(
-            header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic
+            header.codec, self._wrap_messages(), max_size=self.max_decompressed_size, magic=header.magic
         )
 
-    def _packed(self) -> memoryview:
+    def _wrap_messages(self) -> memoryview:
         """Return the compressed message set in a wrapper."""
         if self.header.codec is CompressionCodec.ZSTD:
             raise InvalidRecordError(f"attributes: a wrapper of format v{self.header.magic} cannot be under zstd")

@@ -47,7 +47,7 @@ from minibroker_protocol.records.produced_set import (
 )
 from minibroker_protocol.records.record import Record
 from minibroker_protocol.records.record_runs import check_records
-from minibroker_protocol.records.restamp import restamp, with_stamp
+from minibroker_protocol.records.restamp import restamp, stamp_header
 from minibroker_protocol.steps import Steps, collect, drain
 
 __all__ = ["AppendPolicy", "PreparedRecords", "prepare", "prepare_in_steps"]
@@ -191,7 +191,7 @@ def _restamp_batch(batch: RecordBatch, append: _AppendParameters) -> Steps[tuple
             check_records(data, 0, header.record_count)
     if header.codec is append.codec:
         return restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp), None
-    return with_stamp(header, append.policy.timestamp_type, max_timestamp), data
+    return stamp_header(header, append.policy.timestamp_type, max_timestamp), data
 
 
 def _convert_records(
@@ -210,7 +210,7 @@ def _convert_records(
         base_sequence=source.base_sequence,
     )
     if append.log_append_time is not None:
-        header = with_stamp(header, TimestampType.LOG_APPEND_TIME, append.log_append_time)
+        header = stamp_header(header, TimestampType.LOG_APPEND_TIME, append.log_append_time)
     return header, data
 
 

@@ -36,7 +36,7 @@ _LEGACY_STAMP: Final = Struct(">Bq")
 """The attributes and the timestamp of a v1 message."""
 
 
-def with_stamp(header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int) -> BatchHeader:
+def stamp_header(header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int) -> BatchHeader:
     """Return the header with this type and time, and the unchanged CRC. Unused attribute bits are cleared."""
     attributes = header.attributes & _KEPT_ATTRIBUTES
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -55,7 +55,7 @@ def restamp(
     """
     if header.magic == MAGIC_V0 or (header.timestamp_type, header.max_timestamp) == (timestamp_type, max_timestamp):
         return header
-    new = with_stamp(header, timestamp_type, max_timestamp)
+    new = stamp_header(header, timestamp_type, max_timestamp)
     with memoryview(entry) as view:
         if header.magic == MAGIC_V2:
             _ATTRIBUTES.pack_into(view, _ATTRIBUTES_AT, new.attributes)

@@ -26,7 +26,7 @@ from minibroker_protocol.records.varint import (
     finish_varlong,
     wrap_int64,
 )
-from minibroker_storage.cleaner.entry_keys import Keys, legacy_keys, v2_data, v2_keys
+from minibroker_storage.cleaner.entry_keys import Keys, extract_legacy_keys, extract_v2_keys, v2_data
 from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.cleaner.transactions import CleanedTransactions
@@ -139,7 +139,7 @@ class BatchFilter:
         if not is_removable or horizon is not None:
             return RetainedEntry(batch, header.last_offset, header.max_timestamp)
         data, position = v2_data(batch, header)
-        bounds = v2_keys(data, position, header).bounds
+        bounds = extract_v2_keys(data, position, header).bounds
         return rebuild_batch(data, header, bounds, range(count), self._delete_horizon_ms)
 
     def _filter_batch(self, batch: bytes, header: BatchHeader) -> RetainedEntry | None:
@@ -152,7 +152,7 @@ class BatchFilter:
             return None
         self.messages_read += count
         data, position = v2_data(batch, header)
-        keys = v2_keys(data, position, header)
+        keys = extract_v2_keys(data, position, header)
         horizon = header.delete_horizon_ms
         retained, any_tombstone = self._select_retained(keys, retain_deletes=horizon is None or self._now_ms < horizon)
         if not retained:
@@ -169,7 +169,7 @@ class BatchFilter:
     def _select_retained(self, found: Keys, *, retain_deletes: bool) -> tuple[Sequence[int], bool]:
         """Return the indexes of the retained records, and whether any of them is a tombstone."""
         offsets, keys, tombstones, _ = found
-        newest = self._map.newest_of(keys)
+        newest = self._map.find_newest(keys)
         latest = self._map.latest_offset
         # Fast path for the common case of a compacted topic: a list comprehension is much faster than the loop below.
         if offsets[-1] <= latest and None not in keys and True not in tombstones:
@@ -191,7 +191,7 @@ class BatchFilter:
 
     def _filter_legacy(self, entry: bytes, header: BatchHeader) -> RetainedEntry | None:
         records = list(LegacyRecordBatch(memoryview(entry)))
-        keys = legacy_keys(records)
+        keys = extract_legacy_keys(records)
         retained, _ = self._select_retained(keys, retain_deletes=self.retain_legacy_deletes)
         self.messages_read += len(records)
         self.messages_written += len(retained)

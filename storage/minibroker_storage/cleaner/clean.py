@@ -29,11 +29,11 @@ _SHORTEST_SLEEP: Final = 0.05
 _TRANSACTION_SIZE: Final = len(encode_aborted_txn(AbortedTxn(0, 0, 0, 0)))
 
 
-def _never_done() -> None:
+def _do_nothing() -> None:
     pass
 
 
-def clean(plan: CleaningPlan, *, check_done: Callable[[], None] = _never_done) -> CleaningResult:
+def clean(plan: CleaningPlan, *, check_done: Callable[[], None] = _do_nothing) -> CleaningResult:
     """Write complete `.cleaned` files for every segment group that loses records (Kafka's `Cleaner.doClean`).
 
     Nothing else is modified, so this can run in any process. It reads every segment of the plan, and needs memory for

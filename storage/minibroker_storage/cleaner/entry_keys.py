@@ -28,7 +28,7 @@ def v2_data(batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
     return batch, RECORD_BATCH_OVERHEAD
 
 
-def v2_keys(data: bytes, position: int, header: BatchHeader) -> Keys:
+def extract_v2_keys(data: bytes, position: int, header: BatchHeader) -> Keys:
     """Extract the offsets, keys and bounds of the records in `data` from `position` on, in one pass.
 
     The first call compiles the loop (see `record_loop`).
@@ -36,8 +36,8 @@ def v2_keys(data: bytes, position: int, header: BatchHeader) -> Keys:
     Raises:
         InvalidRecordError: the data does not consist of exactly `header.record_count` records.
     """
-    replace_body(v2_keys, V2_KEYS)
-    return v2_keys(data, position, header)
+    replace_body(extract_v2_keys, V2_KEYS)
+    return extract_v2_keys(data, position, header)
 
 
 V2_KEYS: Final = RecordLoop(
@@ -68,7 +68,7 @@ return found""",
 )
 
 
-def legacy_keys(records: Sequence[Record]) -> Keys:
+def extract_legacy_keys(records: Sequence[Record]) -> Keys:
     """Like v2_keys(), for v0 and v1 messages. The bounds stay empty."""
     return Keys(
         [record.offset for record in records],
@@ -85,5 +85,5 @@ def keys_of(entry: bytes, header: BatchHeader) -> Keys:
         DecodeError: the records cannot be decoded.
     """
     if header.magic == MAGIC_V2:
-        return v2_keys(*v2_data(entry, header), header)
-    return legacy_keys(list(LegacyRecordBatch(memoryview(entry))))
+        return extract_v2_keys(*v2_data(entry, header), header)
+    return extract_legacy_keys(list(LegacyRecordBatch(memoryview(entry))))

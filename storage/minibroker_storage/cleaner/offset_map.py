@@ -89,7 +89,7 @@ class OffsetMap:
             self.latest_offset = last
         return not full
 
-    def newest_of(self, keys: Iterable[bytes | None]) -> list[int]:
+    def find_newest(self, keys: Iterable[bytes | None]) -> list[int]:
         """Return the offset of each key's newest record, or `NOT_FOUND` for None and for keys not in the map."""
         tags, slot_offsets, mask, salt = self._tags, self._offsets, self._mask, self._salt
         newest: list[int] = []

@@ -109,7 +109,7 @@ class TextWriter:
                 f" producerId: {header.producer_id} producerEpoch: {header.producer_epoch}"
                 f" partitionLeaderEpoch: {header.partition_leader_epoch}"
                 f" isTransactional: {_BOOLEAN[header.is_transactional]} isControl: {_BOOLEAN[header.is_control]}"
-                f" deleteHorizonMs: {_optional(horizon)}"
+                f" deleteHorizonMs: {_format_optional(horizon)}"
             )
         else:
             head = f"offset: {header.last_offset}"
@@ -227,7 +227,7 @@ def _control(key: bytes | None, value: bytes | None) -> str:
     return f" controlType: {name}({type_id})"
 
 
-def _optional(value: int | None) -> str:
+def _format_optional(value: int | None) -> str:
     """Format an optional number like Java's `OptionalLong`."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
@@ -246,7 +246,7 @@ def _producer(event: events.ProducerFound) -> str:
     first_offset = entry.current_txn_first_offset
     line = (
         f"producerId: {producer_id} producerEpoch: {entry.producer_epoch} coordinatorEpoch: {entry.coordinator_epoch}"
-        f" currentTxnFirstOffset: {_optional(None if first_offset == NO_OFFSET else first_offset)}"
+        f" currentTxnFirstOffset: {_format_optional(None if first_offset == NO_OFFSET else first_offset)}"
         f" lastTimestamp: {entry.last_timestamp} "
     )
     for batch in entry.batches[:1]:

@@ -44,7 +44,7 @@ def explain(paths: Iterable[str], options: DumpOptions, out: TextIO) -> bool:
                 page.fault(f"{file.path}: {error.strerror or error}")
         except DecodeError as error:
             page.fault(str(error))
-        page.gap()
+        page.write_gap()
     return page.sound
 
 

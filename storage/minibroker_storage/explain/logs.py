@@ -13,7 +13,7 @@ from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
 from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_storage.dump.files import DumpFile, DumpOptions
 from minibroker_storage.dump.logs import Entry, Tail, open_log
-from minibroker_storage.explain.page import Fields, Page, Rows, cursor_over
+from minibroker_storage.explain.page import Fields, Page, Rows, create_cursor
 
 
 def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
@@ -30,7 +30,7 @@ def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
         for entry in log:
             if isinstance(entry, Tail):
                 if options.max_bytes is None:
-                    page.gap()
+                    page.write_gap()
                     page.fault(f"{entry.size} bytes at byte {entry.position} are not a whole batch{_reason(entry)}")
                 return
             try:
@@ -60,9 +60,9 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
         DecodeError: the batch cannot be decoded.
     """
     node = Node("batch", BATCH, 0, len(data))
-    cursor = cursor_over(data)
+    cursor = create_cursor(data)
     header = add_header(cursor, node)
-    page.gap()
+    page.write_gap()
     page.heading(
         f"batch at byte {position}: format v2, offsets {header.base_offset} to {header.last_offset},"
         f" {header.size_in_bytes} bytes",
@@ -75,11 +75,11 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
         rows.write(payload)
         records = memoryview(RecordBatch(data).records_data())
         page.heading(f"decompressed: {len(records)} bytes; positions with a plus sign count from the first", level=1)
-        rows, cursor = Rows(page, records, 0, "+"), cursor_over(records)
+        rows, cursor = Rows(page, records, 0, "+"), create_cursor(records)
     for index, record in enumerate(record_nodes(cursor, header)):
         if record.type == ERROR:
             raise DecodeError(record.value)
-        page.heading(f"record {index} at {rows.where(record.start)}", level=1)
+        page.heading(f"record {index} at {rows.position_text(record.start)}", level=1)
         rows.write(record)
 
 
@@ -92,20 +92,20 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
     entry = LegacyRecordBatch(data)
     header = entry.header
     kind = "wrapper: messages compressed together" if entry.is_compressed else "message"
-    page.gap()
+    page.write_gap()
     page.heading(f"{kind}, at byte {position}: format v{header.magic}, offset {header.base_offset}, {len(data)} bytes")
     offset = "of the last message in it" if entry.is_compressed else "set by the broker"
-    Rows(page, data, position).write(message_node(cursor_over(data), "message", header, offset, format_time))
+    Rows(page, data, position).write(message_node(create_cursor(data), "message", header, offset, format_time))
     if not entry.is_compressed:
         return
     messages = memoryview(entry.records_data())
     page.heading(f"decompressed: {len(messages)} bytes; positions with a plus sign count from the first", level=1)
     rows = Rows(page, messages, 0, "+")
-    for index, message in enumerate(wrapped_nodes(cursor_over(messages), header)):
+    for index, message in enumerate(wrapped_nodes(create_cursor(messages), header)):
         if message.type == ERROR:
             page.fault(message.value)
             break
-        page.heading(f"message {index} at {rows.where(message.start)}", level=1)
+        page.heading(f"message {index} at {rows.position_text(message.start)}", level=1)
         rows.write(message)
     for _ in entry:  # Reading also checks offsets and magics.
         pass
@@ -123,7 +123,7 @@ def explain_message_07(page: Page, data: memoryview, position: int, base_positio
     message = next(iter_messages(data, base_position=base_position + position, deep=False), None)
     if message is None:
         raise DecodeError("no whole message")
-    page.gap()
+    page.write_gap()
     page.heading(f"message at byte {position}: Kafka 0.7, address {message.position}, {len(data)} bytes")
     _explain_fields_07(page, Fields(page, data, position), message)
     if not message.codec:

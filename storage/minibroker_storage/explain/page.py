@@ -41,7 +41,7 @@ class Page:
         """Write a heading, indented by its level."""
         self._lines(text, "  " * level)
 
-    def gap(self) -> None:
+    def write_gap(self) -> None:
         """Write an empty line."""
         self._write("\n")
 
@@ -119,7 +119,7 @@ class Fields:
         """Read text, or bytes of unknown meaning. An empty field gets no row."""
         raw = self._read_bytes(name, size)
         if size:
-            self._row(raw, name, preview(raw), meaning)
+            self._row(raw, name, format_preview(raw), meaning)
         return raw
 
     def _read_bytes(self, name: str, size: int) -> bytes:
@@ -133,7 +133,7 @@ class Fields:
         self.page.row(f"{self._mark}{self._origin + self.at - len(raw)}", raw, name, value, meaning)
 
 
-def preview(data: bytes) -> str:
+def format_preview(data: bytes) -> str:
     """Return the size of `data`, followed by its beginning if it is text."""
     count = f"{len(data)} byte" + ("" if len(data) == 1 else "s")
     try:
@@ -147,7 +147,7 @@ _BLOBS: Final = frozenset({BYTES, COMPRESSED, TEXT, UNKNOWN})
 _NO_LIMIT: Final = 1 << 62
 
 
-def cursor_over(data: memoryview) -> Cursor:
+def create_cursor(data: memoryview) -> Cursor:
     """Return a cursor over all of `data` without a limit on nodes."""
     return Cursor(data, 0, len(data), Budget(_NO_LIMIT))
 
@@ -168,7 +168,7 @@ class Rows:
         self._origin = origin
         self._mark = mark
 
-    def where(self, position: int) -> str:
+    def position_text(self, position: int) -> str:
         """Return a position as shown in its row."""
         return f"{self._mark}{self._origin + position}"
 
@@ -196,9 +196,9 @@ class Rows:
     def _row(self, leaf: Node) -> None:
         raw = bytes(self._data[leaf.start : leaf.end])
         meaning = leaf.note
-        value = preview(raw) if leaf.type in _BLOBS else str(leaf.value)
+        value = format_preview(raw) if leaf.type in _BLOBS else str(leaf.value)
         if leaf.type in {VARINT, VARLONG}:
             zig_zag = f"zig-zag {2 * leaf.value if leaf.value >= 0 else -2 * leaf.value - 1}"
             meaning = f"{zig_zag}; {meaning}" if meaning else zig_zag
         name = (leaf.about.rpartition(".")[2] or leaf.name.strip("()")).replace("_", " ")
-        self._page.row(self.where(leaf.start), raw, name, value, meaning)
+        self._page.row(self.position_text(leaf.start), raw, name, value, meaning)

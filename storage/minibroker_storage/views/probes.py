@@ -41,7 +41,7 @@ class _RecordingIndex(IndexFile[Any]):
 
         result = super()._search(key, guess, count_and_note)
         # The slots can be derived from the counts.
-        self.probes = _with_slots(windows, guess, self.entries, WINDOW_BYTES // size)
+        self.probes = _place_probes(windows, guess, self.entries, WINDOW_BYTES // size)
         return result
 
 
@@ -53,7 +53,7 @@ class RecordingTimeIndex(_RecordingIndex, TimeIndex):
     """A time index that records the probes of a look-up."""
 
 
-def _with_slots(windows: Sequence[tuple[int, int]], guess: int, entries: int, slots: int) -> list[Probe]:
+def _place_probes(windows: Sequence[tuple[int, int]], guess: int, entries: int, slots: int) -> list[Probe]:
     low, high = 0, (entries - 1) // slots
     number = min(max(guess, 0) // slots, high)
     probes: list[Probe] = []

@@ -15,7 +15,7 @@ from minibroker_storage.log import Log
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.time_index import TimeIndex
-from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, segment_number, segment_with
+from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, find_segment, segment_number
 
 _MAX_HEADERS: Final = 50_000
 """Maximum number of batches skipped in search of a transaction marker."""
@@ -122,7 +122,7 @@ def record_view(log: Log, offset: int) -> RecordView:
         return view
     page = batch_page(log, max(offset, log.log_start_offset), 1)
     batch = page.batches[0] if page.batches else None
-    segment = None if batch is None else segment_with(log, batch.segment)
+    segment = None if batch is None else find_segment(log, batch.segment)
     if batch is None or segment is None:
         return replace(view, state="below" if offset < log.log_start_offset else "gap")
     crc = segment.header_at(batch.position).crc
@@ -141,7 +141,7 @@ def record_view(log: Log, offset: int) -> RecordView:
     scanned, scanned_bytes = _count_scanned(segment, offset_entry, batch)
     marker, is_open = _find_marker(log, batch)
     newer, is_certain = (
-        newest_with_key(log, place.key, offset)
+        find_newest_with_key(log, place.key, offset)
         if log.config.compact and place is not None and place.key is not None and not batch.is_control
         else (None, True)
     )
@@ -217,7 +217,7 @@ def batches_from(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, Batch
         yield segment, position, next(iter_batches(segment.batch_at(position)))
 
 
-def newest_with_key(log: Log, key: bytes, offset: int) -> tuple[int | None, bool]:
+def find_newest_with_key(log: Log, key: bytes, offset: int) -> tuple[int | None, bool]:
     """Return the newest offset of a record with this key from `offset` on, and whether the whole log was read.
 
     Records of aborted transactions count as well, because only the cleaner can tell them apart.

@@ -250,7 +250,7 @@ def file_of(segment: LogSegment) -> str:
     return segment.log.path.rpartition("/")[2]
 
 
-def segment_with(log: Log, base_offset: int) -> LogSegment | None:
+def find_segment(log: Log, base_offset: int) -> LogSegment | None:
     """Return the segment with this base offset, or None if it no longer exists."""
     return next((segment for segment in log.segments if segment.base_offset == base_offset), None)
 
@@ -333,7 +333,7 @@ def read_batch(log: Log, base_offset: int, position: int, limit: int = MAX_BATCH
     Raises:
         OSError: the file cannot be read.
     """
-    segment = segment_with(log, base_offset)
+    segment = find_segment(log, base_offset)
     if segment is None:
         return None
     if not 0 <= position < segment.size:
@@ -353,7 +353,7 @@ def offset_entries(
         OSError: the file cannot be read.
     """
     index = segment.offset_index
-    slots = _slot_range(first, stride, limit, index.entries)
+    slots = _clamp_slots(first, stride, limit, index.entries)
     return [OffsetEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
@@ -366,11 +366,11 @@ def time_entries(
         OSError: the file cannot be read.
     """
     index = segment.time_index
-    slots = _slot_range(first, stride, limit, index.entries)
+    slots = _clamp_slots(first, stride, limit, index.entries)
     return [TimeEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
-def _slot_range(first: int, stride: int, limit: int, entries: int) -> range:
+def _clamp_slots(first: int, stride: int, limit: int, entries: int) -> range:
     first, stride = max(first, 0), max(stride, 1)
     return range(first, min(entries, first + stride * max(limit, 0)), stride)
 

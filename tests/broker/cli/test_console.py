@@ -22,8 +22,8 @@ from minibroker.cluster.advice import (
     MISSING_TOPICS,
     PERIOD_MS,
     AdviceLog,
-    about_advertised,
-    about_first_bytes,
+    check_advertised_host,
+    explain_first_bytes,
 )
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.server.faults.fault import Fault
@@ -164,7 +164,7 @@ def test_a_topic_that_nobody_may_create_is_named(tmp_path: Path, advice: pytest.
     ("start", "word"), [(b"\x16\x03\x01\x02", "TLS"), (b"GET /", "HTTP"), (b"\xff\xff\xff\xff", None), (b"", None)]
 )
 def test_clients_that_speak_something_else_are_recognised(start: bytes, word: str | None) -> None:
-    advice = about_first_bytes(start)
+    advice = explain_first_bytes(start)
     assert word in advice if advice is not None and word is not None else advice is word
 
 
@@ -228,8 +228,8 @@ def test_an_advertised_host_that_cannot_be_found_is_told(monkeypatch: pytest.Mon
     def refuse(host: str, port: None) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    assert about_advertised("127.0.0.1") is None
+    assert check_advertised_host("127.0.0.1") is None
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    advice = about_advertised("broker.test")
+    advice = check_advertised_host("broker.test")
     assert advice is not None
     assert advice.startswith("the advertised host broker.test has no address on this machine (Name or")

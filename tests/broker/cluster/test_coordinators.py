@@ -197,7 +197,7 @@ def move_transactions(cluster: Harness) -> int:
 
 def state_of(cluster: Harness) -> TransactionState:
     store = cluster.services.transactions.store
-    assert store.readiness("mine") == 0
+    assert store.check_readiness("mine") == 0
     transaction = store.get("mine")
     assert transaction is not None
     return transaction.state

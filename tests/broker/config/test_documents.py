@@ -5,7 +5,7 @@ import pytest
 from minibroker.config.documents import MAX_JSON_DEPTH, parse_json
 from minibroker.config.keys import OffsetReset
 from minibroker.operations.matching import record
-from minibroker.operations.producing import shown
+from minibroker.operations.producing import convert_to_json
 from minibroker.operations.records import ConsumerRecord
 
 
@@ -35,7 +35,7 @@ def test_json_that_is_nested_more_deeply_is_not_read(depth: int) -> None:
 @pytest.mark.parametrize("value", [nested(300), nested(3000), b"1" * 5000, b"\xff", b'"\\ud800"', b"NaN"])
 def test_a_value_that_is_hostile_does_not_match_and_is_shown(value: bytes) -> None:
     assert record({"id": 2}).mismatches(record_of(value))
-    assert shown(value, "json") == shown(value, "text")
+    assert convert_to_json(value, "json") == convert_to_json(value, "text")
 
 
 @pytest.mark.parametrize(

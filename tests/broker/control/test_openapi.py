@@ -8,7 +8,7 @@ from minibroker.control import reference
 from minibroker.control.app import make_app
 from minibroker.operations import asynchronous, asynchronous_handles
 from minibroker.server.faults.fault import Fault
-from minibroker.server.faults.reference import filled
+from minibroker.server.faults.reference import replace_tables
 from tests.broker.control.http import Control
 
 PAGE = Path(__file__).parents[3] / "docs" / "control-plane.md"
@@ -88,7 +88,7 @@ def test_it_is_served_and_names_no_foreign_host(control: Control) -> None:
 
 def test_the_reference_is_the_one_that_the_code_makes() -> None:
     page = PAGE.read_text()
-    assert filled(page, reference.BEGIN, reference.render()) == page, (
+    assert replace_tables(page, reference.BEGIN, reference.render()) == page, (
         "run python -m minibroker.control.reference docs/control-plane.md"
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.server.faults import reference
 from minibroker.server.faults.fault import Fault, parse_faults
-from minibroker.server.faults.reference import filled
+from minibroker.server.faults.reference import replace_tables
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -18,7 +18,7 @@ PROGRAMS = [code for language, code in BLOCKS if language == "python"]
 
 
 def test_the_tables_are_up_to_date() -> None:
-    assert filled(TEXT, reference.BEGIN, reference.render()) == TEXT
+    assert replace_tables(TEXT, reference.BEGIN, reference.render()) == TEXT
 
 
 def test_every_field_of_a_fault_has_a_row_and_no_row_is_left_over() -> None:
@@ -28,7 +28,7 @@ def test_every_field_of_a_fault_has_a_row_and_no_row_is_left_over() -> None:
 
 def test_a_page_without_a_place_for_the_tables_is_refused() -> None:
     with pytest.raises(ValueError, match="no place for the tables"):
-        filled("# Faults\n", reference.BEGIN, reference.render())
+        replace_tables("# Faults\n", reference.BEGIN, reference.render())
 
 
 def test_the_files_on_the_page_are_faults() -> None:

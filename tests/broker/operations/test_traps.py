@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker, MinibrokerWarning
-from minibroker.cli.variables import unread_variables
+from minibroker.cli.variables import find_unread_variables
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_retention_that_was_asked_for_is_not_named() -> None:
 
 def test_variables_of_kafkas_images_are_named() -> None:
     environment = {"KAFKA_LISTENERS": "PLAINTEXT://:9092", "KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_CFG_NODE_ID": "1"}
-    assert unread_variables(environment) == (
+    assert find_unread_variables(environment) == (
         "KAFKA_CFG_NODE_ID, KAFKA_LISTENERS: minibroker reads no such variable outside of its container image; "
         "write --set node.id=1"
     )
-    assert unread_variables({"KAFKA_HEAP_OPTS": "-Xmx1g", "HOME": "/"}) is None
-    assert unread_variables({"KAFKA_LISTENERS": "PLAINTEXT://:9092", "MINIBROKER_LOG_LINES": "1"}) is None
+    assert find_unread_variables({"KAFKA_HEAP_OPTS": "-Xmx1g", "HOME": "/"}) is None
+    assert find_unread_variables({"KAFKA_LISTENERS": "PLAINTEXT://:9092", "MINIBROKER_LOG_LINES": "1"}) is None

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from minibroker.cluster.routing.routes import ROUTES, Route
-from minibroker.server.requests.endpoints import endpoint, endpoint_named
+from minibroker.server.requests.endpoints import endpoint, find_endpoint
 from minibroker.server.requests.refusals import error_answer, partial_error_answer
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
@@ -57,7 +57,7 @@ SAY_NOTHING: Final = {("DescribeLogDirs", 0), ("DescribeLogDirs", 1), ("Describe
 def test_an_error_stands_at_the_outermost_level_or_at_the_innermost(
     version: int, whole: list[int], parts: list[int]
 ) -> None:
-    served = endpoint_named("OffsetFetch")
+    served = find_endpoint("OffsetFetch")
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[3, 4])]
     request = OffsetFetchRequest(group_id="g", topics=topics)
     assert codes_of(over_the_wire(served.response, error_answer(served, request, version, CODE), version)) == whole
@@ -68,7 +68,7 @@ def test_an_error_stands_at_the_outermost_level_or_at_the_innermost(
 
 
 def test_lists_within_lists_are_matched_by_name_and_number() -> None:
-    served = endpoint_named("OffsetFetch")
+    served = find_endpoint("OffsetFetch")
     topics = [OffsetFetchRequestTopics(name=name, partition_indexes=[1]) for name in "ab"]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
     (group,) = partial_error_answer(served, request, 8, CODE).groups
@@ -76,7 +76,7 @@ def test_lists_within_lists_are_matched_by_name_and_number() -> None:
 
 
 def test_a_transaction_is_refused_as_a_whole_or_by_partition() -> None:
-    served = endpoint_named("AddPartitionsToTxn")
+    served = find_endpoint("AddPartitionsToTxn")
     topics = [AddPartitionsToTxnTopic(name="t", partitions=[5])]
     transaction = AddPartitionsToTxnTransaction(
         transactional_id="x", producer_id=1, producer_epoch=0, verify_only=False, topics=topics

@@ -40,7 +40,7 @@ def test_nothing_is_limited_at_first() -> None:
     configured = limits()
     assert (configured.most, configured.rate) == (UNLIMITED, UNLIMITED)
     assert configured.most_of == configured.rate_of == dict.fromkeys(LISTENERS, UNLIMITED)
-    assert configured.most_of_address("127.0.0.1") == UNLIMITED
+    assert configured.max_connections_of("127.0.0.1") == UNLIMITED
 
 
 def test_a_listener_has_the_limits_of_the_broker_unless_it_has_its_own() -> None:
@@ -118,8 +118,8 @@ def test_addresses_are_those_of_the_hosts() -> None:
     configured = limits(
         {"max.connections.per.ip": "9", "max.connections.per.ip.overrides": "localhost:2,nowhere.invalid:3"}
     )
-    assert configured.most_of_address("127.0.0.1") == 2
-    assert configured.most_of_address("127.0.0.2") == 9
+    assert configured.max_connections_of("127.0.0.1") == 2
+    assert configured.max_connections_of("127.0.0.2") == 9
 
 
 def test_a_port_of_thousands_of_digits_is_no_port() -> None:

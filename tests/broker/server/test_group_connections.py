@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from minibroker import Broker
-from minibroker.server.requests.session import address_in_kafka
+from minibroker.server.requests.session import format_kafka_address
 from tests.broker.coordinators.groups.member_requests import (
     CHANGED,
     heartbeat_request,
@@ -82,4 +82,4 @@ def test_a_client_that_hangs_up_while_it_waits_does_no_harm(broker: Broker) -> N
 def test_addresses_of_clients_are_written_as_java_does(
     peer: tuple[str, int] | tuple[str, int, int, int] | None, text: str
 ) -> None:
-    assert address_in_kafka(peer) == text
+    assert format_kafka_address(peer) == text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from minibroker_pipeline.decode import HEADER_DTYPE, scan_headers
-from minibroker_pipeline.decode.headers import as_bytes, chase_entries, find_positions
+from minibroker_pipeline.decode.headers import as_bytes, find_entries, find_positions
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec, read_entry_header
@@ -88,7 +88,7 @@ def test_the_compiled_chase_finds_what_the_plain_one_finds() -> None:
     kernel: Any = pytest.importorskip("minibroker_pipeline.decode.kernel")
     data = as_bytes(entries(3000) + b"\0\0")
     for until in (0, 1, 5000, len(data)):
-        plain = find_positions(data, 0, until, chase_entries)
+        plain = find_positions(data, 0, until, find_entries)
         compiled = find_positions(data, 0, until, kernel.chase)
         assert plain[0].tolist() == compiled[0].tolist()
         assert plain[1] == compiled[1]

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from minibroker_pipeline.decode.encoder import binary_of
+from minibroker_pipeline.decode.encoder import extract_binary
 from minibroker_pipeline.sink.task_writer import Partitioner, murmur2
 
 #: Expected hashes from Kafka's UtilsTest.
@@ -19,12 +19,12 @@ KAFKAS = {
 
 
 def test_hashes_are_kafkas() -> None:
-    keys = binary_of(pa.array(list(KAFKAS)), len(KAFKAS), "key")
+    keys = extract_binary(pa.array(list(KAFKAS)), len(KAFKAS), "key")
     assert murmur2(*keys).tolist() == [value & 0xFFFFFFFF for value in KAFKAS.values()]
 
 
 def test_records_without_a_key_fill_a_batch_of_one_partition_and_then_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = binary_of(None, 10, "key")
+    keys = extract_binary(None, 10, "key")
     chooser = Partitioner(3, first=1, batch_bytes=100)
     sizes = np.full(10, 40)
     assert chooser.partitions_of(keys, sizes).tolist() == [1, 1, 1, 2, 2, 0, 0, 0, 1, 1]
@@ -32,5 +32,5 @@ def test_records_without_a_key_fill_a_batch_of_one_partition_and_then_the_next(m
 
 
 def test_a_single_partition_takes_all() -> None:
-    keys = binary_of(pa.array([b"a", None, b""]), 3, "key")
+    keys = extract_binary(pa.array([b"a", None, b""]), 3, "key")
     assert Partitioner(1, first=5).partitions_of(keys, np.array([1, 1, 1])).tolist() == [0, 0, 0]

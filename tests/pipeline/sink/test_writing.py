@@ -8,12 +8,16 @@ import pyarrow as pa
 import pytest
 
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
-from minibroker_pipeline.log_directories.directory_commit import DirectoryInUseError, DirectoryStateError, locked
+from minibroker_pipeline.log_directories.directory_commit import (
+    DirectoryInUseError,
+    DirectoryStateError,
+    lock_directory,
+)
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink import task_writer
 from minibroker_pipeline.sink.options import WriteOptions, check_columns
-from minibroker_pipeline.sink.writer import known_topics
+from minibroker_pipeline.sink.writer import find_known_topics
 from minibroker_protocol.errors import EncodeError
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
@@ -176,7 +180,7 @@ def test_a_log_that_a_broker_has_closed_is_gone_on_with(tmp_path: Path) -> None:
     assert home.append(sequenced(1, 1, producer_id=9)) == [16]
     result = read(tmp_path / "data", ("leaderEpoch", "value"), batchFields=True)
     assert [row["leaderEpoch"] for row in result if row["value"] in numbers(0, 8)] == [4] * 8
-    assert known_topics(str(tmp_path / "data"))["orders"].topic_id == TOPIC_ID
+    assert find_known_topics(str(tmp_path / "data"))["orders"].topic_id == TOPIC_ID
 
 
 def test_a_topic_keeps_its_partitions(tmp_path: Path) -> None:
@@ -223,7 +227,7 @@ def test_an_attempt_that_does_not_count_leaves_nothing(tmp_path: Path) -> None:
 def test_overwriting_replaces_the_topics_that_are_written(tmp_path: Path) -> None:
     target = tmp_path / "data"
     write(target, [*rows(0, 10, topic="a", partition=1), *rows(0, 3, topic="b", partition=0)])
-    ids = {topic: result.topic_id for topic, result in known_topics(str(target)).items()}
+    ids = {topic: result.topic_id for topic, result in find_known_topics(str(target)).items()}
     write(target, rows(5, 7, partition=0), topic="a", overwrite=True)
     assert values(target) == {("a", 0): numbers(5, 7), ("b", 0): numbers(0, 3)}
     assert read_offset_checkpoint(str(target / "replication-offset-checkpoint")) == {
@@ -231,7 +235,7 @@ def test_overwriting_replaces_the_topics_that_are_written(tmp_path: Path) -> Non
         ("a", 1): 0,
         ("b", 0): 3,
     }
-    assert {topic: result.topic_id for topic, result in known_topics(str(target)).items()} == ids
+    assert {topic: result.topic_id for topic, result in find_known_topics(str(target)).items()} == ids
     assert left(target) == []
     check(target)
 
@@ -329,7 +333,7 @@ def test_text_and_long_columns_are_taken(tmp_path: Path, text: pa.DataType) -> N
 
 def test_a_directory_that_is_in_use_or_not_closed_is_told_before_any_task_runs(tmp_path: Path) -> None:
     write(tmp_path, rows(0, 3), topic="orders")
-    with locked(str(tmp_path)), pytest.raises(DirectoryInUseError, match="stop the broker"):
+    with lock_directory(str(tmp_path)), pytest.raises(DirectoryInUseError, match="stop the broker"):
         new_writer(tmp_path, ["value"], topic="orders")
     (tmp_path / ".kafka_cleanshutdown").unlink()
     with pytest.raises(DirectoryStateError, match="not closed cleanly"):

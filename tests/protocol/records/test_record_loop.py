@@ -13,7 +13,7 @@ from minibroker_protocol.records.record import NewRecord, read_records, walk_rec
 from minibroker_protocol.records.record_loop import FIELDS, RecordLoop, source
 from minibroker_protocol.records.record_times import read_times
 from minibroker_protocol.records.varint import decode_varint, decode_varlong
-from minibroker_storage.cleaner.entry_keys import v2_keys
+from minibroker_storage.cleaner.entry_keys import extract_v2_keys
 
 SIZES = [0, 1, 63, 64, 8_191, 8_192, 1_100_000]
 RECORDS = [
@@ -51,7 +51,7 @@ def test_all_loops_read_what_a_call_for_each_field_reads() -> None:
     assert walk_records(DATA, 0, len(RECORDS)) == max(each[1] for each in expected)
     times = [time for found in read_times(DATA, HEADER) for time in found.times]
     assert times == [HEADER.base_timestamp + each[1] for each in expected]
-    keys = v2_keys(DATA, 0, HEADER)
+    keys = extract_v2_keys(DATA, 0, HEADER)
     assert keys.offsets == [each[0] for each in expected]
     assert keys.keys == [each[3] for each in expected]
     assert keys.tombstones == [each[4] for each in expected]
@@ -75,7 +75,7 @@ def test_a_cut_record_is_refused_by_its_number(cut: int) -> None:
         lambda: list(read_records(data, header)),
         lambda: walk_records(data, 0, 2),
         lambda: list(read_times(data, header)),
-        lambda: v2_keys(data, 0, header),
+        lambda: extract_v2_keys(data, 0, header),
     ):
         with pytest.raises(InvalidRecordError, match=r"^record 1: |^record count: 2, but they end"):
             read()

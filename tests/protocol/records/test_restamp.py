@@ -4,7 +4,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import TimestampType, read_entry_header
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
-from minibroker_protocol.records.restamp import restamp, with_stamp
+from minibroker_protocol.records.restamp import restamp, stamp_header
 
 RECORDS = [NewRecord(b"k", b"v", 10), NewRecord(None, b"w", 30), NewRecord(b"q", None, 20)]
 
@@ -25,6 +25,6 @@ def test_transaction_bits_stay_and_meaningless_ones_go() -> None:
     header = read_entry_header(
         build_batch(RECORDS, producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     )
-    new = with_stamp(header._replace(attributes=header.attributes | 0x80), TimestampType.LOG_APPEND_TIME, 1)
+    new = stamp_header(header._replace(attributes=header.attributes | 0x80), TimestampType.LOG_APPEND_TIME, 1)
     assert new.is_transactional
     assert new.attributes == header.attributes | 0x08

@@ -16,11 +16,11 @@ from minibroker_storage.views.probes import RecordingOffsetIndex, RecordingTimeI
 from minibroker_storage.views.snapshot import (
     aborted_transactions,
     batch_page,
+    find_segment,
     log_view,
     offset_entries,
     producers,
     read_batch,
-    segment_with,
     time_entries,
 )
 from tests.storage.helpers import NOW, SMALL, Home, a_batch, marker, sequenced
@@ -91,8 +91,8 @@ def test_pages_of_batches_are_all_batches(log: Log) -> None:
 
 def test_index_entries_are_those_of_the_files(log: Log) -> None:
     segment = log.segments[0]
-    assert segment_with(log, segment.base_offset) is segment
-    assert segment_with(log, 1) is None
+    assert find_segment(log, segment.base_offset) is segment
+    assert find_segment(log, 1) is None
     entries = offset_entries(segment)
     assert [entry.position for entry in entries] == [
         segment.offset_index.entry(slot).position for slot in range(segment.offset_index.entries)
@@ -119,7 +119,7 @@ def test_a_look_up_by_offset_finds_what_the_log_finds(log: Log) -> None:
         result = find_offset(log, offset)
         assert result.found is not None
         data = log.read(offset, 1)
-        segment = segment_with(log, result.found.segment)
+        segment = find_segment(log, result.found.segment)
         assert segment is not None
         assert (data.handle, data.position) == (segment.log, result.found.position)
         batch = next(iter(iter_batches(data.read())))

@@ -15,7 +15,7 @@ _BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniform, "range": a
 _BEFORE_4_0: Final[Mapping[str, Assignor]] = {**_BY_NAME, "uniform": assign_uniform_3_9}
 
 
-def named(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assignor]:
+def find_assignors(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assignor]:
     """Return the assignors of `group.consumer.assignors` by name, without unknown ones.
 
     If no name is known, both assignors are returned. They behave as in Kafka 4, or as in 3.9 without `since_4_0`.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from minibroker.coordinators.groups.assignors.range import MemberSpec
-from minibroker.coordinators.groups.modern.topics import Partitions, frozen
+from minibroker.coordinators.groups.modern.topics import Partitions, freeze_partitions
 from minibroker.coordinators.java_order import (
     TopicPartition,
     hash_order,
@@ -70,7 +70,7 @@ def _assign_by_topic(order: Sequence[str], specs: Sequence[MemberSpec], ready: P
         sharing.settle()
         for number, assigned in enumerate(result):
             assigned[topic] = sharing.partitions_of(number).get(topic, frozenset())
-    return {member_id: frozen(result[number]) for number, member_id in enumerate(order)}
+    return {member_id: freeze_partitions(result[number]) for number, member_id in enumerate(order)}
 
 
 def _hash(partition: TopicPartition) -> int:
@@ -119,19 +119,19 @@ class _PartitionSharing:
         by_topic: dict[bytes, set[int]] = {}
         for topic, index in self._by_member.get(number, ()):
             by_topic.setdefault(topic, set()).add(index)
-        return frozen(by_topic)
+        return freeze_partitions(by_topic)
 
     def settle(self) -> None:
         """Trim members with too many partitions and partitions with too many members, and assign the rest."""
         for number in sorted(self._by_member):
             self._trim_member(number)
-        for partition in self._in_table():
+        for partition in self._sort_as_hash_table():
             self._trim_partition(partition)
         for partition in self._partitions:
             self._by_partition.setdefault(partition, {})
         self._fill()
 
-    def _in_table(self) -> list[TopicPartition]:
+    def _sort_as_hash_table(self) -> list[TopicPartition]:
         """Return the partitions in the order of a Java hash table created for all of them."""
         wide = 1
         while wide < int((len(self._partitions) + 1) / 0.75) + 1:
@@ -161,7 +161,7 @@ class _PartitionSharing:
         """
         open_members = [number for number in sorted(self._room) if self._has_room(number)]
         position, has_assigned = 0, False
-        for partition in self._in_table():
+        for partition in self._sort_as_hash_table():
             readers = self._by_partition[partition]
             missing = self._sharing - len(readers)
             while missing > 0 and open_members:

@@ -7,7 +7,7 @@ to the same topics, only counts matter (`UniformHomogeneousAssignmentBuilder`).
 from minibroker.coordinators.groups.assignors.range import GroupSpec
 from minibroker.coordinators.groups.assignors.uniform_by_topic import AssignmentByTopic
 from minibroker.coordinators.groups.assignors.uniform_mixed import MixedAssignment
-from minibroker.coordinators.groups.modern.topics import Partitions, frozen
+from minibroker.coordinators.groups.modern.topics import Partitions, freeze_partitions
 from minibroker.coordinators.java_order import (
     TopicPartition,
     copied_table_size,
@@ -47,11 +47,11 @@ def _assign_homogeneous(group: GroupSpec, *, since_4_0: bool) -> dict[str, Parti
     topics = hash_order(subscribed, uuid_hash, copied_table_size(len(subscribed)))
     if not topics:
         return {}
-    free = _without_owner(group, topics)
+    free = _find_unowned(group, topics)
     subscribed_topics = set(topics)
     quota, surplus = divmod(sum(group.counts[topic] for topic in topics), len(members))
     assigned: dict[str, dict[bytes, set[int]]] = {}
-    lacking: dict[str, int] = {}
+    missing_counts: dict[str, int] = {}
     for number, member_id in enumerate(members):
         has_surplus = surplus > 0
         room = quota + has_surplus
@@ -64,12 +64,12 @@ def _assign_homogeneous(group: GroupSpec, *, since_4_0: bool) -> dict[str, Parti
             has_surplus = False
         surplus -= has_surplus
         if room > kept_count:
-            lacking[member_id] = room - kept_count
-    _share(assigned, lacking, free)
-    return {member_id: frozen(partitions) for member_id, partitions in assigned.items()}
+            missing_counts[member_id] = room - kept_count
+    _assign_free(assigned, missing_counts, free)
+    return {member_id: freeze_partitions(partitions) for member_id, partitions in assigned.items()}
 
 
-def _without_owner(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition]:
+def _find_unowned(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition]:
     """Return the partitions of topics that have no owner yet."""
     owned: dict[bytes, set[int]] = {}
     for member in group.members.values():
@@ -83,10 +83,12 @@ def _without_owner(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition
     ]
 
 
-def _share(assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], free: list[TopicPartition]) -> None:
+def _assign_free(
+    assigned: dict[str, dict[bytes, set[int]]], missing_counts: dict[str, int], free: list[TopicPartition]
+) -> None:
     """Assign free partitions to members that lack some, one member after another."""
     remaining = iter(free)
-    for member_id, missing in lacking.items():
+    for member_id, missing in missing_counts.items():
         for _, (topic, index) in zip(range(missing), remaining, strict=False):
             assigned[member_id].setdefault(topic, set()).add(index)
 

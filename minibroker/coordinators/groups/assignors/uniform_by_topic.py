@@ -9,7 +9,7 @@ those with fewer. This is repeated for all topics until a whole round moves noth
 from typing import Final
 
 from minibroker.coordinators.groups.assignors.range import GroupSpec
-from minibroker.coordinators.groups.modern.topics import Partitions, frozen
+from minibroker.coordinators.groups.modern.topics import Partitions, freeze_partitions
 from minibroker.coordinators.java_order import hash_order, string_hash, topic_id_sort_key
 
 _MAX_ROUNDS: Final = 16
@@ -33,15 +33,15 @@ class AssignmentByTopic:
         """Compute the assignment."""
         self._read_subscriptions()
         self._keep()
-        topics = self._ordered()
+        topics = self._sort_topics()
         for topic in topics:
-            self._give_rest(topic)
+            self._assign_unowned(topic)
         self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
         assigned: list[dict[bytes, set[int]]] = [{} for _ in self._members]
         for topic, owners in self._owners.items():
             for index, owner in enumerate(owners):
                 assigned[owner].setdefault(topic, set()).add(index)
-        return dict(zip(self._members, map(frozen, assigned), strict=True))
+        return dict(zip(self._members, map(freeze_partitions, assigned), strict=True))
 
     def _read_subscriptions(self) -> None:
         for member, member_id in enumerate(self._members):
@@ -49,7 +49,7 @@ class AssignmentByTopic:
                 self._subscribers.setdefault(topic, []).append(member)
         self._owners = {topic: [_NO_OWNER] * self._group.counts[topic] for topic in self._subscribers}
 
-    def _ordered(self) -> list[bytes]:
+    def _sort_topics(self) -> list[bytes]:
         """Return the topics in descending order of partitions per subscriber, and then by fewest subscribers."""
         alike: dict[tuple[float, int], list[bytes]] = {}
         for topic, subscribers in self._subscribers.items():
@@ -69,7 +69,7 @@ class AssignmentByTopic:
                     owners[index] = member
                 self._sizes[member] += len(indexes)
 
-    def _give_rest(self, topic: bytes) -> None:
+    def _assign_unowned(self, topic: bytes) -> None:
         """Assign the partitions of a topic without an owner to the subscribers with the fewest partitions."""
         owners = self._owners[topic]
         free = [index for index, owner in enumerate(owners) if owner == _NO_OWNER]
@@ -77,7 +77,7 @@ class AssignmentByTopic:
             return
         loads = _LoadLevels(self._subscribers[topic], self._sizes)
         for index in free:
-            owner = loads.least()
+            owner = loads.find_receiver()
             owners[index] = owner
             self._sizes[owner] += 1
 
@@ -100,15 +100,15 @@ class AssignmentByTopic:
             owned.setdefault(owner, []).append(index)
         loads = _LoadLevels(self._subscribers[topic], self._sizes)
         has_moved = False
-        while loads.differ():
-            giver = loads.most()
+        while loads.are_unbalanced():
+            giver = loads.find_giver()
             while giver is not None and not owned.get(giver):
                 loads.skip_giver()
-                giver = loads.most()
+                giver = loads.find_giver()
             if giver is None:
                 break
-            taker = loads.least()
-            if not loads.differ():
+            taker = loads.find_receiver()
+            if not loads.are_unbalanced():
                 break
             owners[owned[giver].pop()] = taker
             self._sizes[giver] -= 1
@@ -150,11 +150,11 @@ class _LoadLevels:
         self._top_begin = self._top_end = len(self._order)  # Members between these indexes are at the upper level.
         self._givers = 0  # Members at the upper level that can still give.
 
-    def differ(self) -> bool:
+    def are_unbalanced(self) -> bool:
         """Return whether the levels are more than one apart."""
         return self._high - self._low > 1
 
-    def least(self) -> int:
+    def find_receiver(self) -> int:
         """Return the next member that takes a partition."""
         if self._takers == self._bottom_end:
             self._low += 1
@@ -164,7 +164,7 @@ class _LoadLevels:
         self._takers += 1
         return self._order[self._takers - 1]
 
-    def most(self) -> int | None:
+    def find_giver(self) -> int | None:
         """Return the next member that gives a partition, or None if no member is left."""
         if not self._givers:
             if self._top_begin == self._top_end and self._top_begin:

@@ -13,7 +13,7 @@ import heapq
 from itertools import groupby
 
 from minibroker.coordinators.groups.assignors.range import GroupSpec
-from minibroker.coordinators.groups.modern.topics import Partitions, frozen
+from minibroker.coordinators.groups.modern.topics import Partitions, freeze_partitions
 from minibroker.coordinators.java_order import (
     TopicPartition,
     bucket,
@@ -46,11 +46,11 @@ class MixedAssignment:
     def build(self) -> dict[str, Partitions]:
         """Compute the assignment."""
         self._read_subscriptions()
-        ordered = self._ordered()
+        ordered = self._sort_partitions()
         self._keep()
-        self._give_rest(ordered)
+        self._assign_unowned(ordered)
         self._balance([partition for partition in ordered if len(self._subscribers[partition[0]]) > 1])
-        return {member_id: frozen(partitions) for member_id, partitions in self._assigned.items()}
+        return {member_id: freeze_partitions(partitions) for member_id, partitions in self._assigned.items()}
 
     def _read_subscriptions(self) -> None:
         counts = self._group.counts
@@ -64,7 +64,7 @@ class MixedAssignment:
         self._owned = {topic: {} for topic in self._topics}
         self._open = {member_id for member_id in self._members if self._has_room(member_id)}
 
-    def _ordered(self) -> list[TopicPartition]:
+    def _sort_partitions(self) -> list[TopicPartition]:
         """Return all partitions, beginning with the topics with the most partitions per subscriber, and then by index.
 
         Equal partitions are in the order of Kafka's hash table.
@@ -72,7 +72,7 @@ class MixedAssignment:
         counts = self._group.counts
         table = table_size(sum(counts[topic] for topic in self._topics))
         ordered: list[TopicPartition] = []
-        for _, group in groupby(sorted(self._topics, key=self._rank), key=self._rank):
+        for _, group in groupby(sorted(self._topics, key=self._topic_sort_key), key=self._topic_sort_key):
             topics = list(group)
             for index in range(max(counts[topic] for topic in topics)):
                 alike = [(topic, index) for topic in topics if index < counts[topic]]
@@ -81,7 +81,7 @@ class MixedAssignment:
                 ordered += alike
         return ordered
 
-    def _rank(self, topic: bytes) -> tuple[float, int]:
+    def _topic_sort_key(self, topic: bytes) -> tuple[float, int]:
         subscribers = len(self._subscribers[topic])
         return -self._group.counts[topic] / subscribers, subscribers
 
@@ -95,9 +95,9 @@ class MixedAssignment:
                 if topic in topics:
                     for index in indexes:
                         if index < counts[topic]:
-                            self._give((topic, index), member_id)
+                            self._assign((topic, index), member_id)
 
-    def _give_rest(self, ordered: list[TopicPartition]) -> None:
+    def _assign_unowned(self, ordered: list[TopicPartition]) -> None:
         """Assign each partition without an owner to the subscriber with the fewest partitions among those with room."""
         heaps: dict[bytes, list[tuple[int, bytes, str]]] = {}
         for partition in ordered:
@@ -106,7 +106,7 @@ class MixedAssignment:
             topic = partition[0]
             heap = heaps.get(topic)
             if heap is None:
-                heap = heaps[topic] = [self._filled(subscriber) for subscriber in self._subscribers[topic]]
+                heap = heaps[topic] = [self._member_sort_key(subscriber) for subscriber in self._subscribers[topic]]
                 heapq.heapify(heap)
             while True:  # Sizes only grow here, so an entry is either right or too small.
                 size, _, member_id = heap[0]
@@ -114,18 +114,18 @@ class MixedAssignment:
                 if current_size >= self._most[member_id]:
                     heapq.heappop(heap)
                 elif current_size > size:
-                    heapq.heapreplace(heap, self._filled(member_id))
+                    heapq.heapreplace(heap, self._member_sort_key(member_id))
                 else:
                     break
-            self._give(partition, member_id)
+            self._assign(partition, member_id)
 
-    def _filled(self, member_id: str) -> tuple[int, bytes, str]:
+    def _member_sort_key(self, member_id: str) -> tuple[int, bytes, str]:
         return self._sizes[member_id], utf16_order(member_id), member_id
 
     def _has_room(self, member_id: str) -> bool:
         return self._sizes[member_id] < self._most[member_id]
 
-    def _give(self, partition: TopicPartition, member_id: str) -> None:
+    def _assign(self, partition: TopicPartition, member_id: str) -> None:
         topic, index = partition
         self._assigned[member_id].setdefault(topic, set()).add(index)
         self._owners[partition] = member_id
@@ -164,7 +164,7 @@ class MixedAssignment:
                 owner = self._owners[partition]
                 least = self._least.get(partition[0])
                 if least is None:
-                    least = self._least[partition[0]] = self._fewest(partition[0])
+                    least = self._least[partition[0]] = self._find_smallest_size(partition[0])
                 was_moved = self._sizes[owner] > least + 1
                 if was_moved:
                     self._move(partition, owner)
@@ -173,7 +173,7 @@ class MixedAssignment:
             has_moved = len(stayed) < len(movable)
             movable = stayed
 
-    def _fewest(self, topic: bytes) -> int:
+    def _find_smallest_size(self, topic: bytes) -> int:
         """Return the smallest number of partitions of any subscriber of a topic."""
         return min(map(self._sizes.__getitem__, self._subscribers[topic]))
 
@@ -200,7 +200,7 @@ class MixedAssignment:
     def _move(self, partition: TopicPartition, owner: str) -> None:
         """Move a partition to the subscriber of its topic with the fewest partitions."""
         candidates = self._open.intersection(self._subscribers[partition[0]])
-        new_owner = min(candidates, key=self._filled)
+        new_owner = min(candidates, key=self._member_sort_key)
         self._take(partition, owner)
-        self._give(partition, new_owner)
+        self._assign(partition, new_owner)
         self._least.clear()

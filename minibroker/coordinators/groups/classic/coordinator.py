@@ -15,10 +15,10 @@ from minibroker.coordinators.groups.classic.rebalances import (
     NO_LEADER,
     UNKNOWN_MEMBER,
     Rebalances,
+    build_join_response,
+    build_sync_response,
     join_error,
-    joined,
     sync_error,
-    synced,
 )
 from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, new_member_id
@@ -137,10 +137,10 @@ class ClassicGroups:
             member.joins_twice = False
             self.rebalances.prepare(group)
             return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
-        self.rebalances.note_sync(group, member)
+        self.rebalances.record_sync(group, member)
         if group.is_in(GroupState.STABLE):
             self.rebalances.restart_session(group, member)
-            return synced(group, member)
+            return build_sync_response(group, member)
         self.rebalances.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         reply = member.sync = Reply(self.core)
         if group.leader == member.member_id:
@@ -343,13 +343,13 @@ class _Join:
                 group.update(member, *old_settings)
                 group.replace_static(instance_id, old_id)
                 self._rebalances.restart_session(group, member)
-                response = joined(group, member, leader=old_leader)
+                response = build_join_response(group, member, leader=old_leader)
                 response.error_code, response.member_id = code, UNKNOWN_MEMBER
                 self.reply.answer(response)
             elif self._client.version >= _FIRST_WITH_SKIPPED_ASSIGNMENT:
-                self.reply.answer(joined(group, member, skip_assignment=True))
+                self.reply.answer(build_join_response(group, member, skip_assignment=True))
             else:
-                self.reply.answer(joined(group, member, leader=old_leader))
+                self.reply.answer(build_join_response(group, member, leader=old_leader))
             return
         group.park_join(member, self.reply)
         self._rebalances.maybe_prepare(group)
@@ -374,7 +374,7 @@ class _Join:
         ):
             # The member has missed the response, or wants the state of the group. A leader might have new metadata, so
             # it starts a rebalance below.
-            self.reply.answer(joined(group, member))
+            self.reply.answer(build_join_response(group, member))
             return
         group.update(member, self._protocols, self._rebalance_ms, request.session_timeout_ms)
         if member.join is not None:

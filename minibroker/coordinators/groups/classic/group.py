@@ -330,14 +330,14 @@ class Group:
         self.pending_sync.clear()
         if self.members:
             self.protocol_name = self.select_protocol()
-            self._note_subscriptions()
+            self._update_subscriptions()
             self.move_to(GroupState.COMPLETING_REBALANCE)
         else:
             self.protocol_name = None
-            self._note_subscriptions()
+            self._update_subscriptions()
             self.move_to(GroupState.EMPTY)
 
-    def _note_subscriptions(self) -> None:
+    def _update_subscriptions(self) -> None:
         self._subscribed_topics = None
         self._subscriptions = None
         if self.protocol_type == CONSUMER and (self.protocol_name is not None or not self.members):
@@ -414,7 +414,7 @@ class Group:
             self.add(member)
         self.protocol_name = self.select_protocol()
         self.state = GroupState.STABLE
-        self._note_subscriptions()
+        self._update_subscriptions()
 
     def restore(self, value: GroupMetadataValue) -> None:
         """Restore the group from its record. The sessions of the members are not started."""
@@ -445,7 +445,7 @@ class Group:
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         state_timestamp = value.current_state_timestamp
         self.state_timestamp_ms = None if state_timestamp == _NEVER else state_timestamp
-        self._note_subscriptions()
+        self._update_subscriptions()
 
     def to_value(self) -> GroupMetadataValue:
         """Return the record of the group's current state."""

@@ -14,7 +14,7 @@ from typing import Final
 from weakref import WeakSet
 
 from minibroker.clock import Timer
-from minibroker.cluster.advice import LOST_GROUPS, about_lost_members
+from minibroker.cluster.advice import LOST_GROUPS, explain_lost_members
 from minibroker.cluster.core import Core
 from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner
 from minibroker.coordinators.groups.classic.group import Group, GroupState, Member
@@ -115,7 +115,7 @@ class Rebalances:
             _logger.info("Member %s of group %s has failed", member.member_id, group.group_id)
             self.remove(group, member)
             if not group.members:
-                advice = about_lost_members(group.group_id, member.session_timeout_ms)
+                advice = explain_lost_members(group.group_id, member.session_timeout_ms)
                 self._advised.advise(LOST_GROUPS, group.group_id, advice)
 
     def resume(self, group: Group) -> None:
@@ -200,7 +200,7 @@ class Rebalances:
         else:
             self._hold_or_complete(group)
 
-    def note_lookup(self, joiner: EarlyJoiner, group_ids: Iterable[str]) -> None:
+    def record_lookup(self, joiner: EarlyJoiner, group_ids: Iterable[str]) -> None:
         """Record that an early joiner is about to join one of these groups."""
         joiner.group_ids.update(group_ids)
         self._early_joiners.add(joiner)
@@ -284,7 +284,7 @@ class Rebalances:
                 _logger.warning("Group %s is empty; its new state could not be stored: %s", group.group_id, code.name)
             return
         for member in tuple(group.members.values()):
-            group.answer_join(member, joined(group, member))
+            group.answer_join(member, build_join_response(group, member))
             self.restart_session(group, member)
             member.is_new = False
             # A member can send heartbeats without ever syncing. Without this wait, the group would hang (KAFKA-12890).
@@ -292,7 +292,7 @@ class Rebalances:
         delay_ms = max(group.rebalance_timeout_ms, _MIN_WAIT_MS)
         self._sync_waits[group] = self._clock.call_later(delay_ms, partial(self._on_sync_timeout, group))
 
-    def note_sync(self, group: Group, member: Member) -> None:
+    def record_sync(self, group: Group, member: Member) -> None:
         """Record that a member has sent its SyncGroup."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
@@ -348,7 +348,7 @@ class Rebalances:
             if code:
                 member.assignment = b""
             if member.sync is not None:
-                self.answer_sync(member, sync_error(code) if code else synced(group, member))
+                self.answer_sync(member, sync_error(code) if code else build_sync_response(group, member))
                 self.restart_session(group, member)
 
     @staticmethod
@@ -372,7 +372,7 @@ def join_error(code: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroupRes
     )
 
 
-def joined(
+def build_join_response(
     group: Group, member: Member, *, leader: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
     """Return a JoinGroup response for a member of the current generation. Only the leader's response lists all members.
@@ -407,7 +407,7 @@ def sync_error(code: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code, protocol_type=None, protocol_name=None, assignment=b"")
 
 
-def synced(group: Group, member: Member) -> SyncGroupResponse:
+def build_sync_response(group: Group, member: Member) -> SyncGroupResponse:
     """Return a SyncGroup response with a member's assignment."""
     return SyncGroupResponse(
         error_code=ErrorCode.NONE,

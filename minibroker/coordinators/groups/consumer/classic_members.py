@@ -11,7 +11,7 @@ from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.classic.group import Protocol
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup, ConsumerMember
-from minibroker.coordinators.groups.consumer.migration import assignment_of, subscription_in, with_ids
+from minibroker.coordinators.groups.consumer.migration import decode_subscription, encode_assignment, resolve_topic_ids
 from minibroker.coordinators.groups.modern.group import GroupRefusedError, MemberState
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.error_codes import ErrorCode
@@ -55,7 +55,7 @@ class ClassicMembers:
         """Add a member, or update it if it joins again. `client` is its client id and host."""
         group, groups = self._group, self._groups
         try:
-            subscription = subscription_in(protocols[0].metadata)
+            subscription = decode_subscription(protocols[0].metadata)
         except DecodeError as error:
             code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if groups.rules.since_4_4 else ErrorCode.UNKNOWN_SERVER_ERROR
             raise GroupRefusedError(code, str(error)) from None
@@ -81,7 +81,7 @@ class ClassicMembers:
         )
         if static_member is not None and groups.rules.since_4_3:
             update.downgrades = groups.migration.may_downgrade(group, [static_member.member_id], replaced=True)
-        moved = update.advance(member, updated, with_ids(subscription.owned_partitions, self._topics))
+        moved = update.advance(member, updated, resolve_topic_ids(subscription.owned_partitions, self._topics))
         if static_member is None or not groups.replace_last(group, update, static_member, moved):
             groups.finish(group, update, moved)
             groups.timers(group, moved.member_id).end_join(rebalance_timeout_ms)
@@ -99,7 +99,7 @@ class ClassicMembers:
             self._groups.timers(self._group, member.member_id).start_join(member.rebalance_timeout_ms)
             raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._groups.restart_session(self._group, member.member_id).end_sync()
-        return assignment_of(member.assigned, self._topics, like=bytes(first.metadata))
+        return encode_assignment(member.assigned, self._topics, like=bytes(first.metadata))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """Restart a member's session.

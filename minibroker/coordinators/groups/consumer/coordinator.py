@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from minibroker.cluster.core import Core
 from minibroker.cluster.features import GROUP_VERSION
 from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
-from minibroker.coordinators.groups.assignors import named
+from minibroker.coordinators.groups.assignors import find_assignors
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
@@ -63,7 +63,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         self._authorizer = authorizer
         self._works_around_clients = core.config.boolean("minibroker.client.workarounds.enable")
         self.rules = rules
-        self.assignors = named(core.config.items("group.consumer.assignors"), since_4_0=rules.since_4_0)
+        self.assignors = find_assignors(core.config.items("group.consumer.assignors"), since_4_0=rules.since_4_0)
         self.migration = Migration(core, store, rebalances, rules)
 
     @property
@@ -131,7 +131,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
             member,
             instance_id=member.instance_id if request.instance_id is None else request.instance_id,
             rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-            rebalance_timeout_ms=_latest(request.rebalance_timeout_ms, member.rebalance_timeout_ms),
+            rebalance_timeout_ms=_resolve_unset(request.rebalance_timeout_ms, member.rebalance_timeout_ms),
             server_assignor=request.server_assignor or member.server_assignor,
             topics=member.topics if names is None else frozenset(names),
             regex=member.regex if regex is None else regex,
@@ -257,7 +257,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         """
         if not self.migration.may_downgrade(group, [known.member_id], replaced=True):
             return False
-        code = self.migration.downgrade_with(group, update, known.member_id, member)
+        code = self.migration.downgrade_and_replace(group, update, known.member_id, member)
         if code:
             raise GroupRefusedError(code)
         if code is not None:
@@ -278,7 +278,7 @@ def _check_regex(regex: str) -> None:
         raise GroupRefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 
-def _latest(requested: int, before: int) -> int:
+def _resolve_unset(requested: int, before: int) -> int:
     return before if requested == _UNSET else requested
 
 

@@ -76,7 +76,7 @@ class ConsumerMember(ModernMember):
                 return self.epochs.get(topic_id, {}).get(index, max(self.epoch, 0))
         return None
 
-    def epochs_with(self, epoch: int, *partition_sets: Partitions) -> Epochs:
+    def assign_epochs(self, epoch: int, *partition_sets: Partitions) -> Epochs:
         """Return the assignment epochs of partitions: unchanged for the member's partitions, and `epoch` for others."""
         epochs: dict[bytes, dict[int, int]] = {}
         for partitions in partition_sets:
@@ -127,8 +127,8 @@ class ConsumerMember(ModernMember):
             member_epoch=self.epoch,
             previous_member_epoch=self.previous_epoch,
             state=self.state,
-            assigned_partitions=self._listed(self.assigned),
-            partitions_pending_revocation=self._listed(self.revoking),
+            assigned_partitions=self._list_partitions(self.assigned),
+            partitions_pending_revocation=self._list_partitions(self.revoking),
         )
 
     def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> Self:
@@ -143,7 +143,7 @@ class ConsumerMember(ModernMember):
             epochs=_epochs_of((*value.assigned_partitions, *value.partitions_pending_revocation), value.member_epoch),
         )
 
-    def _listed(self, partitions: Partitions) -> list[TopicPartitions]:
+    def _list_partitions(self, partitions: Partitions) -> list[TopicPartitions]:
         listed: list[TopicPartitions] = []
         for topic, unsorted_indexes in partitions.items():
             known_epochs, indexes = self.epochs.get(topic), sorted(unsorted_indexes)

@@ -97,7 +97,7 @@ class GroupUpdate:
             is_resolved = updated.topics != member.topics if self.has_new_regex else has_new_topics
             bumps_epoch |= is_resolved or self._has_new_assignor(member, updated)
         if bumps_epoch or self._needs_check():
-            members = self._members_with(replace(updated, regex="") if self.has_new_regex else updated)
+            members = self._list_updated_members(replace(updated, regex="") if self.has_new_regex else updated)
             self._update_topics(members.values(), changed=bumps_epoch)
             if self.epoch > group.assignment_epoch and self._may_assign():
                 self._assign(members, updated)
@@ -133,12 +133,12 @@ class GroupUpdate:
         """Return whether most members now prefer another assignor. Since 4.4, Kafka then makes a new assignment."""
         if not self._rules.since_4_4 or updated.server_assignor == member.server_assignor:
             return False
-        return self._assignor_of(self._group.members) != self._assignor_of(self._members_with(updated))
+        return self._assignor_of(self._group.members) != self._assignor_of(self._list_updated_members(updated))
 
     def _assignor_of(self, members: Mapping[str, ConsumerMember]) -> str:
         return self._group.assignor(members.values(), next(iter(self._assignors)))
 
-    def _members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
+    def _list_updated_members(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
         """Return the group's members after the update, without the one that is replaced."""
         members = {member.member_id: member for member in self._group.members.values() if not _is_same(member, updated)}
         members[updated.member_id] = updated

@@ -19,7 +19,7 @@ from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.reconciliation import Rules
 from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
-from minibroker.coordinators.groups.modern.topics import Partitions, find_topics, frozen, hash_topics
+from minibroker.coordinators.groups.modern.topics import Partitions, find_topics, freeze_partitions, hash_topics
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.coordinator_records.consumer_protocol import (
@@ -43,7 +43,7 @@ _CUSTOM_ASSIGNOR: Final = (
 )
 
 
-def _not_upgraded(group: Group, because: str) -> GroupRefusedError:
+def _upgrade_error(group: Group, because: str) -> GroupRefusedError:
     message = f"Cannot upgrade classic group {group.group_id} to consumer group because {because}"
     return GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
@@ -74,24 +74,24 @@ class Migration:
                 `validateOnlineUpgrade` and `convertToConsumerGroup`), or its records could not be written.
         """
         if self._policy not in _UPGRADES:
-            raise _not_upgraded(classic, "online upgrade is disabled.")
+            raise _upgrade_error(classic, "online upgrade is disabled.")
         if classic.protocol_type != PROTOCOL_TYPE:
-            raise _not_upgraded(classic, "the group does not use the consumer embedded protocol.")
+            raise _upgrade_error(classic, "the group does not use the consumer embedded protocol.")
         if len(classic.members) > max_size:
-            raise _not_upgraded(classic, "the group size exceeds the consumer group maximum size.")
+            raise _upgrade_error(classic, "the group size exceeds the consumer group maximum size.")
         try:
-            changes = self._changes_to(classic)
+            changes = self._convert_group(classic)
         except DecodeError:
-            raise _not_upgraded(classic, "the embedded consumer protocol is malformed.") from None
+            raise _upgrade_error(classic, "the embedded consumer protocol is malformed.") from None
         group = ConsumerGroup(classic.group_id, classic.offsets)
         if self._store.save_changes(group, changes, self._store.tombstones(classic)):
-            raise _not_upgraded(classic, "its records could not be written.")
+            raise _upgrade_error(classic, "its records could not be written.")
         self._rebalances.forget(classic, ErrorCode.REBALANCE_IN_PROGRESS)
         return group
 
-    def _changes_to(self, classic: Group) -> list[Change]:
+    def _convert_group(self, classic: Group) -> list[Change]:
         group_id, epoch = classic.group_id, classic.generation
-        members = [self._consumer(classic, old_member) for old_member in classic.members.values()]
+        members = [self._convert_to_consumer(classic, old_member) for old_member in classic.members.values()]
         return [
             *(RECORDS.member_metadata(group_id, member) for member in members),
             RECORDS.group_epoch(group_id, epoch, self._hash_of(members)),
@@ -100,17 +100,17 @@ class Migration:
             *(RECORDS.current_assignment(group_id, member) for member in members),
         ]
 
-    def _consumer(self, classic: Group, member: Member) -> ConsumerMember:
+    def _convert_to_consumer(self, classic: Group, member: Member) -> ConsumerMember:
         """Convert a classic member to a member of the new group.
 
         Raises:
             DecodeError: The member's subscription or assignment is malformed.
             GroupRefusedError: The group uses a custom assignor.
         """
-        assignment = assignment_in(member.assignment)
+        assignment = decode_assignment(member.assignment)
         if assignment.user_data:
-            raise _not_upgraded(classic, _CUSTOM_ASSIGNOR)
-        subscription = subscription_in(member.metadata(classic.protocol_name))
+            raise _upgrade_error(classic, _CUSTOM_ASSIGNOR)
+        subscription = decode_subscription(member.metadata(classic.protocol_name))
         protocols = [ClassicProtocol(name=protocol.name, metadata=protocol.metadata) for protocol in member.protocols]
         consumer = ConsumerMember(
             member.member_id,
@@ -123,10 +123,10 @@ class Migration:
             classic=ClassicMemberMetadata(session_timeout_ms=member.session_timeout_ms, supported_protocols=protocols),
             epoch=classic.generation,
             previous_epoch=classic.generation,
-            assigned=with_ids(assignment.assigned_partitions, self._core.topics),
+            assigned=resolve_topic_ids(assignment.assigned_partitions, self._core.topics),
         )
         if self._rules.since_4_3:
-            return replace(consumer, epochs=consumer.epochs_with(consumer.epoch, consumer.assigned))
+            return replace(consumer, epochs=consumer.assign_epochs(consumer.epoch, consumer.assigned))
         return consumer
 
     def _hash_of(self, members: Iterable[ConsumerMember]) -> int:
@@ -161,7 +161,7 @@ class Migration:
             group, remaining, RECORDS.group_tombstones(group.group_id, group.members), rebalances=True
         )
 
-    def downgrade_with(
+    def downgrade_and_replace(
         self, group: ConsumerGroup, update: GroupUpdate, removed: str, member: ConsumerMember
     ) -> ErrorCode | None:
         """Convert the group like `downgrade`, but replace the removed member by `member`, with the changes of `update`.
@@ -178,7 +178,7 @@ class Migration:
         self, group: ConsumerGroup, members: Iterable[ConsumerMember], changes: Iterable[Change], *, rebalances: bool
     ) -> ErrorCode | None:
         try:
-            classic_members = [self._classic(group, member) for member in members]
+            classic_members = [self._convert_to_classic(group, member) for member in members]
         except DecodeError as error:
             _logger.warning("Group %s stays one of the consumer protocol: %s", group.group_id, error)
             return None
@@ -195,7 +195,7 @@ class Migration:
                 self._rebalances.prepare(classic)
         return code
 
-    def _classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
+    def _convert_to_classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
         """Convert a member to a member of the classic group.
 
         Raises:
@@ -212,11 +212,11 @@ class Migration:
             member.rebalance_timeout_ms,
             member.classic.session_timeout_ms,
             protocols,
-            assignment_of(group.target_of(member), self._core.topics, like=protocols[0].metadata),
+            encode_assignment(group.target_of(member), self._core.topics, like=protocols[0].metadata),
         )
 
 
-def subscription_in(metadata: bytes) -> ConsumerProtocolSubscription:
+def decode_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     """Return the subscription of a classic member.
 
     Raises:
@@ -225,7 +225,7 @@ def subscription_in(metadata: bytes) -> ConsumerProtocolSubscription:
     return decode_versioned(ConsumerProtocolSubscription, metadata)
 
 
-def assignment_in(assignment: bytes) -> ConsumerProtocolAssignment:
+def decode_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
     """Return the assignment of a member, which has no partitions before its first SyncGroup.
 
     Raises:
@@ -236,17 +236,17 @@ def assignment_in(assignment: bytes) -> ConsumerProtocolAssignment:
     return decode_versioned(ConsumerProtocolAssignment, assignment)
 
 
-def with_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
+def resolve_topic_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
     """Return partitions by topic id, without missing topics."""
     partitions: dict[bytes, set[int]] = {}
     for named_partitions in named:
         topic = topics.get(named_partitions.topic)
         if topic is not None:
             partitions.setdefault(topic.id, set()).update(named_partitions.partitions)
-    return frozen(partitions)
+    return freeze_partitions(partitions)
 
 
-def assignment_of(partitions: Partitions, topics: Topics, *, like: bytes) -> bytes:
+def encode_assignment(partitions: Partitions, topics: Topics, *, like: bytes) -> bytes:
     """Return an encoded assignment in the version of the member's subscription.
 
     Raises:

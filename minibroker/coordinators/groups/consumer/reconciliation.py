@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 from minibroker.coordinators.groups.consumer.group import NO_EPOCHS, ConsumerMember
 from minibroker.coordinators.groups.modern.group import GroupRefusedError, MemberState
-from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, frozen
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, freeze_partitions
 from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -79,11 +79,11 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
     epoch = member.epoch
     if member.state is MemberState.STABLE:
         if epoch == goal.epoch:
-            return _without_unsubscribed(member, goal, owned, rules)
+            return _drop_unsubscribed(member, goal, owned, rules)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
         # The member still owns partitions that it must revoke. Until it reports otherwise, no other member gets them.
         if _owns(owned, member.revoking):
-            return _without_unsubscribed(member, goal, owned, rules)
+            return _drop_unsubscribed(member, goal, owned, rules)
         # Before 4.2, the next epoch began with the revocation instead of the assignment.
         epoch += not rules.since_4_2
     elif member.state is MemberState.UNKNOWN:
@@ -92,7 +92,7 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
             message = "The member's state is unknown here: it must join again."
             raise GroupRefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
         epoch = goal.epoch
-    return _next(member, epoch, goal, owned, rules)
+    return _advance(member, epoch, goal, owned, rules)
 
 
 def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
@@ -100,7 +100,7 @@ def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
     return owned is None or any(indexes & revoked.get(topic, frozenset()) for topic, indexes in owned.items())
 
 
-def _without_unsubscribed(
+def _drop_unsubscribed(
     member: ConsumerMember, goal: TargetState, owned: Partitions | None, rules: Rules
 ) -> ConsumerMember:
     """Return the member without its unsubscribed topics. Removing them requires no new assignment."""
@@ -117,11 +117,11 @@ def _without_unsubscribed(
     if _owns(owned, revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return replace(member, previous_epoch=previous_epoch, state=state, assigned=kept, revoking=revoking)
-    epochs = member.epochs_with(member.epoch, kept) if rules.since_4_3 else NO_EPOCHS
+    epochs = member.assign_epochs(member.epoch, kept) if rules.since_4_3 else NO_EPOCHS
     return replace(member, previous_epoch=previous_epoch, assigned=kept, epochs=epochs)
 
 
-def _moved(
+def _change_epoch(
     member: ConsumerMember,
     epoch: int,
     state: MemberState,
@@ -137,22 +137,26 @@ def _moved(
         state=state,
         assigned=assigned,
         revoking=revoking,
-        epochs=member.epochs_with(epoch, assigned, revoking) if rules.since_4_3 else NO_EPOCHS,
+        epochs=member.assign_epochs(epoch, assigned, revoking) if rules.since_4_3 else NO_EPOCHS,
     )
 
 
-def _next(
+def _advance(
     member: ConsumerMember, epoch: int, goal: TargetState, owned: Partitions | None, rules: Rules
 ) -> ConsumerMember:
     owned_before, target, waiting = member.assigned, goal.target, NOTHING
     if rules.since_4_2:
         target = {topic: indexes for topic, indexes in target.items() if topic in goal.subscribed}
         waiting = member.revoking
-    kept = frozen({topic: indexes & target.get(topic, frozenset()) for topic, indexes in owned_before.items()})
-    revoked = frozen({topic: indexes - target.get(topic, frozenset()) for topic, indexes in owned_before.items()})
+    kept = freeze_partitions(
+        {topic: indexes & target.get(topic, frozenset()) for topic, indexes in owned_before.items()}
+    )
+    revoked = freeze_partitions(
+        {topic: indexes - target.get(topic, frozenset()) for topic, indexes in owned_before.items()}
+    )
     # Revoke before assigning, so that a partition never has two owners (KIP-848).
     if revoked and _owns(owned, revoked):
-        return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked, rules)
+        return _change_epoch(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked, rules)
     missing = {topic: indexes - kept.get(topic, frozenset()) for topic, indexes in target.items()}
     free = {
         topic: {index for index in indexes if index in waiting.get(topic, ()) or goal.is_free(topic, index)}
@@ -161,4 +165,4 @@ def _next(
     # The member gets free partitions immediately, and the others as soon as their owners have revoked them.
     state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
     assigned = {topic: kept.get(topic, frozenset()) | free.get(topic, set()) for topic in (*kept, *free)}
-    return _moved(member, goal.epoch, state, frozen(assigned), NOTHING, rules)
+    return _change_epoch(member, goal.epoch, state, freeze_partitions(assigned), NOTHING, rules)

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
-from minibroker.cluster.advice import LOST_GROUPS, about_lost_members
+from minibroker.cluster.advice import LOST_GROUPS, explain_lost_members
 from minibroker.cluster.core import Core
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import MemberTimers
@@ -247,7 +247,7 @@ class ModernGroups(Generic[G]):
     def restart_session(self, group: G, member_id: str) -> MemberTimers:
         """Restart a member's session, and return the member's deadlines."""
         timers = self.timers(group, member_id)
-        timers.heard(self._session_timeout_ms(group, member_id))
+        timers.restart_session(self._session_timeout_ms(group, member_id))
         return timers
 
     @staticmethod
@@ -265,9 +265,9 @@ class ModernGroups(Generic[G]):
         code = self._fence(group, member_id)
         if code:  # The removal is tried again after another session timeout.
             _logger.warning("%s has left group %s; this could not be stored: %s", member_id, group.group_id, code.name)
-            self.timers(group, member_id).heard(session_ms)
+            self.timers(group, member_id).restart_session(session_ms)
         elif not group.members:
-            advice = about_lost_members(group.group_id, session_ms)
+            advice = explain_lost_members(group.group_id, session_ms)
             self.core.advice.advise(LOST_GROUPS, group.group_id, advice)
 
     def resume(self, group: G) -> None:

@@ -29,7 +29,7 @@ def partitions_of(topics: Iterable[Any]) -> Partitions:
     return partitions
 
 
-def frozen(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
+def freeze_partitions(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
     """Return partitions as immutable sets, without the topics that have no partitions."""
     sets = {topic: frozenset(indexes) for topic, indexes in partitions.items()}
     return {topic: indexes for topic, indexes in sets.items() if indexes}

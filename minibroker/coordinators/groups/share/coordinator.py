@@ -144,9 +144,9 @@ class ShareGroups(ModernGroups[ShareGroup]):
         moved = _reconcile(updated, target_epoch, target, topics, has_new_topics=bumps)
         if moved != updated:
             changes.append(RECORDS.current_assignment(group.group_id, moved))
-        missing = self._missing(group, topics)
+        missing = self._find_missing(group, topics)
         if missing:
-            changes.append(state_partitions(group.group_id, group.partitions.begun(missing)))
+            changes.append(state_partitions(group.group_id, group.partitions.begin_initialization(missing)))
         self.save(group, changes)
         group.topics = topics
         if missing:
@@ -165,7 +165,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         if code:
             raise GroupRefusedError(code)
 
-    def _missing(self, group: ShareGroup, topics: Mapping[str, TopicMetadata]) -> Topics:
+    def _find_missing(self, group: ShareGroup, topics: Mapping[str, TopicMetadata]) -> Topics:
         """Return the partitions of topics that need a state."""
         partitions = group.partitions
         is_known = group.complete is not None and group.complete[0] is topics and group.complete[1] is partitions
@@ -202,9 +202,9 @@ class ShareGroups(ModernGroups[ShareGroup]):
         def conclude(_: object) -> None:
             if errors:
                 given_up = {topic_id: topic.partitions for topic_id, topic in missing.items()}
-                self._save_states(group, group.partitions.given_up(given_up))
+                self._save_states(group, group.partitions.give_up_initialization(given_up))
             else:
-                self._save_states(group, group.partitions.done(missing))
+                self._save_states(group, group.partitions.finish_initialization(missing))
 
         keys = keys_of(group.group_id, missing)
         work: ForEach[None] = ForEach(takewhile(lambda _: not errors, keys), initialize)

@@ -68,8 +68,8 @@ class StatePartitions(NamedTuple):
     def to_value(self) -> ShareGroupStatePartitionMetadataValue:
         """Return the record of the share-partitions."""
         return ShareGroupStatePartitionMetadataValue(
-            initializing_topics=_listed(self.initializing),
-            initialized_topics=_listed(self.initialized),
+            initializing_topics=_list_topics(self.initializing),
+            initialized_topics=_list_topics(self.initialized),
             deleting_topics=[TopicInfo(topic_id=topic_id, topic_name=name) for topic_id, name in self.deleting.items()],
         )
 
@@ -79,7 +79,7 @@ class StatePartitions(NamedTuple):
 
     def everything(self) -> dict[bytes, TopicState]:
         """Return the partitions that have a state or may have one."""
-        return _joined(self.initialized, self.initializing)
+        return _merge_topics(self.initialized, self.initializing)
 
     def missing(self, counts: Mapping[bytes, tuple[str, int]], now_ms: int, retry_ms: int) -> dict[bytes, TopicState]:
         """Return the partitions that need a state.
@@ -88,7 +88,7 @@ class StatePartitions(NamedTuple):
         `counts` has the name and partition count of each topic by topic id.
         """
         recent = {topic: state for topic, state in self.initializing.items() if now_ms - state.timestamp_ms < retry_ms}
-        known = _joined(self.initialized, recent) if recent else self.initialized
+        known = _merge_topics(self.initialized, recent) if recent else self.initialized
         missing_topics: dict[bytes, TopicState] = {}
         for topic, (name, count) in counts.items():
             known_indexes = known[topic].partitions if topic in known else frozenset[int]()
@@ -96,21 +96,21 @@ class StatePartitions(NamedTuple):
                 missing_topics[topic] = TopicState(name, frozenset(range(count)) - known_indexes, now_ms)
         return missing_topics
 
-    def begun(self, topics: Topics) -> Self:
+    def begin_initialization(self, topics: Topics) -> Self:
         """Return the share-partitions after the initialization of some topics has begun.
 
         These topics are no longer being deleted.
         """
         deleting = {topic_id: name for topic_id, name in self.deleting.items() if topic_id not in topics}
-        return self._replace(initializing=_joined(self.initializing, topics), deleting=deleting)
+        return self._replace(initializing=_merge_topics(self.initializing, topics), deleting=deleting)
 
-    def done(self, topics: Topics) -> Self:
+    def finish_initialization(self, topics: Topics) -> Self:
         """Return the share-partitions after some topics were initialized."""
-        return self.given_up({topic_id: state.partitions for topic_id, state in topics.items()})._replace(
-            initialized=_joined(self.initialized, topics)
+        return self.give_up_initialization({topic_id: state.partitions for topic_id, state in topics.items()})._replace(
+            initialized=_merge_topics(self.initialized, topics)
         )
 
-    def given_up(self, indexes: Indexes) -> Self:
+    def give_up_initialization(self, indexes: Indexes) -> Self:
         """Return the share-partitions after the initialization of some partitions was given up."""
         remaining: dict[bytes, TopicState] = {}
         for topic_id, state in self.initializing.items():
@@ -119,18 +119,18 @@ class StatePartitions(NamedTuple):
                 remaining[topic_id] = state._replace(partitions=partitions)
         return self._replace(initializing=remaining)
 
-    def deletes(self, topics: Mapping[bytes, str]) -> Self:
+    def begin_deletion(self, topics: Mapping[bytes, str]) -> Self:
         """Return the share-partitions after the deletion of some topics' states has begun."""
         remaining = {topic_id: state for topic_id, state in self.initialized.items() if topic_id not in topics}
         return self._replace(initialized=remaining, deleting={**self.deleting, **topics})
 
-    def deleted(self, topics: Collection[bytes]) -> Self:
+    def finish_deletion(self, topics: Collection[bytes]) -> Self:
         """Return the share-partitions after the states of some topics were deleted."""
         return self._replace(deleting={topic: name for topic, name in self.deleting.items() if topic not in topics})
 
     def without(self, topics: Collection[bytes]) -> Self:
         """Return the share-partitions without deleted topics."""
-        return self.deleted(topics)._replace(
+        return self.finish_deletion(topics)._replace(
             initializing={topic_id: state for topic_id, state in self.initializing.items() if topic_id not in topics},
             initialized={topic_id: state for topic_id, state in self.initialized.items() if topic_id not in topics},
         )
@@ -140,7 +140,7 @@ class StatePartitions(NamedTuple):
         return {*self.initializing, *self.initialized, *self.deleting}
 
 
-def _joined(some: Topics, more: Topics) -> dict[bytes, TopicState]:
+def _merge_topics(some: Topics, more: Topics) -> dict[bytes, TopicState]:
     joined = dict(some)
     for topic, state in more.items():
         old = joined.get(topic)
@@ -152,7 +152,7 @@ def _topics_of(listed: Iterable[TopicPartitionsInfo], now_ms: int) -> dict[bytes
     return {bytes(info.topic_id): TopicState(info.topic_name, frozenset(info.partitions), now_ms) for info in listed}
 
 
-def _listed(topics: Topics) -> list[TopicPartitionsInfo]:
+def _list_topics(topics: Topics) -> list[TopicPartitionsInfo]:
     return [
         TopicPartitionsInfo(topic_id=topic_id, topic_name=state.name, partitions=sorted(state.partitions))
         for topic_id, state in topics.items()

@@ -47,7 +47,7 @@ class ShareOffsets:
         self._store = groups.store
         self._states = groups.states()
 
-    def initialized(self, group_id: str) -> dict[str, list[int]]:
+    def find_initialized(self, group_id: str) -> dict[str, list[int]]:
         """Return a group's initialized partitions by topic, empty if it is not a share group."""
         group = self._groups.find(group_id)
         partitions: dict[str, list[int]] = {}
@@ -100,7 +100,7 @@ class ShareOffsets:
             unknown = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
             outcomes[name] = {index: Outcome() if index in known else unknown for index in by_index}
         if topics:
-            change = state_partitions(group_id, group.partitions.begun(topics))
+            change = state_partitions(group_id, group.partitions.begin_initialization(topics))
             self._groups.save(group, [*self._first_epochs(group), change])
 
         def initialize(key: SharePartitionKey) -> ErrorCode:
@@ -111,7 +111,7 @@ class ShareOffsets:
 
         def conclude(codes: list[ErrorCode]) -> dict[str, dict[int, Outcome]]:
             if topics and not any(codes) and self._is_there(group):
-                self._save(group, group.partitions.done(topics))
+                self._save(group, group.partitions.finish_initialization(topics))
             return outcomes
 
         return ForEach(keys_of(group_id, topics), initialize, conclude)
@@ -139,7 +139,9 @@ class ShareOffsets:
                 message = "There is no offset information to delete."
                 outcomes[name] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         if deleting:
-            self._save(group, group.partitions.deletes({topic_id: state.name for topic_id, state in deleting.items()}))
+            self._save(
+                group, group.partitions.begin_deletion({topic_id: state.name for topic_id, state in deleting.items()})
+            )
         outcomes.update({state.name: Outcome() for state in deleting.values()})
 
         def delete(key: SharePartitionKey) -> None:
@@ -150,7 +152,7 @@ class ShareOffsets:
         def conclude(_: object) -> dict[str, Outcome]:
             deleted = [topic_id for topic_id, state in deleting.items() if not outcomes[state.name].code]
             if deleted and self._is_there(group):
-                self._save(group, group.partitions.deleted(deleted))
+                self._save(group, group.partitions.finish_deletion(deleted))
             return outcomes
 
         return ForEach(keys_of(group_id, deleting), delete, conclude)

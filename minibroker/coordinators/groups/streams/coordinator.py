@@ -122,13 +122,13 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             GroupRefusedError: The member or its topology is rejected, or a record could not be written.
         """
         joins = request.member_epoch == JOINING
-        owned = _owned(request)
+        owned = _parse_owned_tasks(request)
         group, tombstones = self.group_for(request.group_id, joins=joins)
         static_member = group.static_member(request.instance_id)
         if joins and static_member is None:
             self.check_room(group, request.member_id)
         member = self._member_of(group, static_member, request, owned)
-        updated = _updated(member, request, client)
+        updated = _update_member(member, request, client)
         is_new = self.find(group.group_id) is not group
         update = GroupUpdate(group)
         if static_member is not None and joins:
@@ -150,7 +150,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         if has_other_endpoints and not is_new:  # As in Kafka, new groups begin with 0.
             group.endpoint_epoch += 1
         tasks = moved.assigned if joins or has_other_tasks else None
-        missing_tags = update.missing_tags(moved) if knows_missing_tags else []
+        missing_tags = update.find_missing_tags(moved) if knows_missing_tags else []
         return _answer(update, request.endpoint_information_epoch, moved, tasks, missing_tags)
 
     def _member_of(
@@ -213,7 +213,9 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         topics = find_topics(self.core.topics, update.topology.required_topics, group.topics)
         update.set_topics(topics, hash_topics(topics) if topics is not group.topics else group.metadata_hash)
         update.check_tasks(owned)
-        reported = group.reported_by(updated.member_id).updated(request.task_offsets, request.task_end_offsets)
+        reported = group.find_reported_offsets(updated.member_id).updated(
+            request.task_offsets, request.task_end_offsets
+        )
         if reported is not NOTHING_REPORTED and not is_new:  # As in Kafka, new groups begin without any.
             group.reported[updated.member_id] = reported
         update.set_configs(self._assignor_settings(group.group_id))
@@ -236,7 +238,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             GroupRefusedError: The state of the member is unknown.
         """
         group = update.group
-        epoch, target = self._target(update, updated)
+        epoch, target = self._refresh_target(update, updated)
         if updated.is_reconciled(epoch):
             return updated
         moved = reconcile(updated, epoch, target, owned, group.owners, may_switch=self._may_switch)
@@ -244,20 +246,20 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             update.changes.append(RECORDS.current_assignment(group.group_id, moved))
         return moved
 
-    def _target(self, update: GroupUpdate, updated: StreamsMember | None) -> tuple[int, Tasks]:
+    def _refresh_target(self, update: GroupUpdate, updated: StreamsMember | None) -> tuple[int, Tasks]:
         """Return the target's epoch and the member's tasks in it, after making a new target if it is due."""
         group = update.group
         member_id = "" if updated is None else updated.member_id
         if group.is_delayed:
-            update.delayed("Assignment delayed due to the configured initial rebalance delay.")
+            update.report_delay("Assignment delayed due to the configured initial rebalance delay.")
             return group.assignment_epoch, NO_TASKS
         current = group.assignment_epoch, update.target_of(member_id)
         if group.assignment_epoch >= update.epoch:
             return current
         if self._has_intervals and not self._may_assign(group):
-            update.delayed("Assignment delayed due to the configured assignment interval.")
+            update.report_delay("Assignment delayed due to the configured assignment interval.")
             return current
-        members, target = update.members_with(updated)
+        members, target = update.list_updated_members(updated)
         new_target = _assignment(group, members, update.configured, int(update.configs[STANDBYS]))
         update.changes += RECORDS.new_target(group.group_id, new_target, target, update.epoch, self.store.now_ms())
         return update.epoch, new_target.get(member_id, NO_TASKS)
@@ -286,7 +288,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             return
         update = GroupUpdate(group)
         update.configured, update.topics, update.configs = group.configured, group.topics, group.configs
-        self._target(update, None)
+        self._refresh_target(update, None)
         try:
             self._save(update, None, [])
         except GroupRefusedError as error:  # The next heartbeat tries again.
@@ -322,7 +324,7 @@ def _assignment(
     """Make a target assignment. No task is assigned before the topics of the topology are ready."""
     specs = {
         member_id: StreamsMemberSpec(
-            member.process_id, member.assigned.without_epochs(), group.reported_by(member_id).reached
+            member.process_id, member.assigned.without_epochs(), group.find_reported_offsets(member_id).reached
         )
         for member_id, member in members.items()
     }
@@ -372,7 +374,7 @@ def _answer(
     )
 
 
-def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
+def _parse_owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
     """Return the tasks that a member reports, or None if any kind of task is missing in the report."""
     active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
     if active is None or standby is None or warmup is None:
@@ -380,7 +382,7 @@ def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
     return Tasks(task_sets(active), task_sets(standby), task_sets(warmup))
 
 
-def _updated(member: StreamsMember, request: StreamsGroupHeartbeatRequest, client: Client) -> StreamsMember:
+def _update_member(member: StreamsMember, request: StreamsGroupHeartbeatRequest, client: Client) -> StreamsMember:
     timeout_ms, endpoint, tags = request.rebalance_timeout_ms, request.user_endpoint, request.client_tags
     keeps_endpoint = endpoint is None and request.member_epoch != JOINING
     sent_endpoint = None if endpoint is None else (endpoint.host, endpoint.port)

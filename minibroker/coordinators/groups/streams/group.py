@@ -41,7 +41,7 @@ from minibroker_protocol.coordinator_records.streams_groups import (
     StreamsGroupMemberMetadataValue,
     TaskIds,
 )
-from minibroker_protocol.java_text import in_java_order
+from minibroker_protocol.java_text import sort_in_java_order
 from minibroker_storage.data_directory.names import TopicPartition
 
 ASSIGNOR: Final = "sticky"
@@ -53,7 +53,7 @@ def _target_value(tasks: Tasks) -> streams_groups.StreamsGroupTargetAssignmentMe
     tasks_by_kind = [
         [
             streams_groups.TargetTaskIds(subtopology_id=name, partitions=sorted(indexes))
-            for name, indexes in in_java_order(kind)
+            for name, indexes in sort_in_java_order(kind)
         ]
         for kind in tasks
     ]
@@ -145,7 +145,7 @@ class StreamsMember(ModernMember):
             topology_epoch=self.topology_epoch,
             process_id=self.process_id,
             user_endpoint=endpoint,
-            client_tags=[KeyValue(key=key, value=value) for key, value in in_java_order(self.tags)],
+            client_tags=[KeyValue(key=key, value=value) for key, value in sort_in_java_order(self.tags)],
         )
 
     def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> Self:
@@ -170,12 +170,12 @@ class StreamsMember(ModernMember):
             member_epoch=self.epoch,
             previous_member_epoch=self.previous_epoch,
             state=self.state,
-            active_tasks=_with_epochs(self.assigned.active),
-            standby_tasks=_listed(self.assigned.standby),
-            warmup_tasks=_listed(self.assigned.warmup),
-            active_tasks_pending_revocation=_with_epochs(self.revoking.active),
-            standby_tasks_pending_revocation=_listed(self.revoking.standby),
-            warmup_tasks_pending_revocation=_listed(self.revoking.warmup),
+            active_tasks=_list_tasks_with_epochs(self.assigned.active),
+            standby_tasks=_list_tasks(self.assigned.standby),
+            warmup_tasks=_list_tasks(self.assigned.warmup),
+            active_tasks_pending_revocation=_list_tasks_with_epochs(self.revoking.active),
+            standby_tasks_pending_revocation=_list_tasks(self.revoking.standby),
+            warmup_tasks_pending_revocation=_list_tasks(self.revoking.warmup),
         )
 
     def with_current(self, value: StreamsGroupCurrentMemberAssignmentValue) -> Self:
@@ -198,18 +198,18 @@ class StreamsMember(ModernMember):
         )
 
 
-def _listed(tasks: TaskSets) -> list[TaskIds]:
-    return [TaskIds(subtopology_id=sub, partitions=sorted(indexes)) for sub, indexes in in_java_order(tasks)]
+def _list_tasks(tasks: TaskSets) -> list[TaskIds]:
+    return [TaskIds(subtopology_id=sub, partitions=sorted(indexes)) for sub, indexes in sort_in_java_order(tasks)]
 
 
-def _with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
+def _list_tasks_with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
     return [
         TaskIds(
             subtopology_id=subtopology,
             partitions=sorted(epochs),
             assignment_epochs=[epochs[index] for index in sorted(epochs)],
         )
-        for subtopology, epochs in in_java_order(tasks)
+        for subtopology, epochs in sort_in_java_order(tasks)
     ]
 
 
@@ -303,7 +303,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         """Return the target assignment of a member."""
         return self.target.get(member_id, NO_TASKS)
 
-    def reported_by(self, member_id: str) -> ReportedOffsets:
+    def find_reported_offsets(self, member_id: str) -> ReportedOffsets:
         """Return the task offsets reported by a member."""
         return self.reported.get(member_id, NOTHING_REPORTED)
 
@@ -419,7 +419,7 @@ def _source_partitions(
     group: StreamsGroup, subtopologies: Mapping[str, ConfiguredSubtopology], tasks: TaskSets
 ) -> list[tuple[str, list[int]]]:
     source_partitions: list[tuple[str, list[int]]] = []
-    for subtopology, indexes in in_java_order(tasks):
+    for subtopology, indexes in sort_in_java_order(tasks):
         for topic in subtopologies[subtopology].sources if subtopology in subtopologies else ():
             metadata = group.topics.get(topic)
             existing = [index for index in sorted(indexes) if metadata is not None and index < metadata.partitions]

@@ -23,7 +23,7 @@ from minibroker_protocol.coordinator_records.streams_groups import (
     TopicInfo,
 )
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.java_text import in_java_order
+from minibroker_protocol.java_text import sort_in_java_order
 from minibroker_protocol.messages import streams_group, streams_group_heartbeat
 
 _MAX_LISTED_NAMES: Final = 3
@@ -200,8 +200,10 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
         counts.of_repartition_topics()
         counts.of_copartitioned_topics()
         counts.of_changelogs()
-        subtopologies = {name: counts.subtopology(sub) for name, sub in in_java_order(topology.subtopologies)}
-        missing = _missing(subtopologies, topology, topics)
+        subtopologies = {
+            name: counts.configure_subtopology(sub) for name, sub in sort_in_java_order(topology.subtopologies)
+        }
+        missing = _find_missing_topics(subtopologies, topology, topics)
     except _NotReadyError as error:
         return ConfiguredTopology(topology.epoch, None, {}, error.status)
     fault = None
@@ -217,7 +219,7 @@ def _refuse_missing_sources(topology: Topology, topics: Mapping[str, TopicMetada
         raise _NotReadyError(StatusCode.MISSING_SOURCE_TOPICS, detail)
 
 
-def _missing(
+def _find_missing_topics(
     subtopologies: Mapping[str, ConfiguredSubtopology], topology: Topology, topics: Mapping[str, TopicMetadata]
 ) -> Mapping[str, InternalTopic]:
     """Return the missing internal topics in Java's order."""
@@ -323,20 +325,20 @@ class _Counts:
         fixed = {info.name for info in sources if info.partitions}
         internal = fixed | {info.name for info in sources}
         for subtopology in self._subtopologies:
-            for names in _copartitioned(subtopology):
-                self._decided.update(self._enforced(names, fixed, internal))
+            for names in _iterate_copartition_groups(subtopology):
+                self._decided.update(self._enforce_counts(names, fixed, internal))
 
-    def _enforced(self, names: set[str], fixed: set[str], internal: set[str]) -> dict[str, int]:
+    def _enforce_counts(self, names: set[str], fixed: set[str], internal: set[str]) -> dict[str, int]:
         if not names:
             return {}
         repartition = {name: self._count_or_fail(name) for name in sorted(names & internal)}
         external = {name: self._count_or_fail(name) for name in sorted(names - repartition.keys())}
         if external:
-            count = _same(external, external.values())
+            count = _find_common_count(external, external.values())
         elif fixed:
             if self._fixed is None:  # Counts that were sent are fixed.
                 self._fixed = {self._count_or_fail(name) for name in sorted(fixed)}
-            count = _same(repartition, self._fixed)
+            count = _find_common_count(repartition, self._fixed)
         else:
             count = max(repartition.values())
         for name, partitions in repartition.items():
@@ -364,7 +366,7 @@ class _Counts:
             tasks = max(map(self._count_or_fail, topic_names))
             self._decided.update((info.name, tasks) for info in subtopology.state_changelog_topics)
 
-    def subtopology(self, subtopology: Subtopology) -> ConfiguredSubtopology:
+    def configure_subtopology(self, subtopology: Subtopology) -> ConfiguredSubtopology:
         """Return a subtopology with its tasks and internal topics."""
         topic_names = source_topics(subtopology)
         return ConfiguredSubtopology(
@@ -385,7 +387,7 @@ class _Counts:
         )
 
 
-def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
+def _iterate_copartition_groups(subtopology: Subtopology) -> Iterator[set[str]]:
     """Yield the sets of topics that must have the same partition count.
 
     Raises:
@@ -393,18 +395,18 @@ def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
     """
     repartition = [info.name for info in subtopology.repartition_source_topics]
     for group in subtopology.copartition_groups:
-        source_names = set(_at(subtopology.source_topics, group.source_topics))
-        yield source_names | set(_at(repartition, group.repartition_source_topics))
+        source_names = set(_names_at(subtopology.source_topics, group.source_topics))
+        yield source_names | set(_names_at(repartition, group.repartition_source_topics))
 
 
-def _at(names: list[str], indexes: Sequence[int]) -> list[str]:
+def _names_at(names: list[str], indexes: Sequence[int]) -> list[str]:
     wrong = next((index for index in indexes if not 0 <= index < len(names)), None)
     if wrong is not None:
         raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Index {wrong} out of bounds for length {len(names)}")
     return [names[index] for index in indexes]
 
 
-def _same(count_by_topic: Mapping[str, int], counts: Iterable[int]) -> int:
+def _find_common_count(count_by_topic: Mapping[str, int], counts: Iterable[int]) -> int:
     """Return the common partition count of all topics.
 
     Raises:

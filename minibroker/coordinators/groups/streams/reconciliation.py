@@ -72,10 +72,10 @@ def reconcile(
             message = "The member is in an unknown state: it must join again."
             raise GroupRefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
         epoch = target_epoch
-    return _next(member, epoch, target_epoch, target, owned, owners, may_switch=may_switch)
+    return _advance(member, epoch, target_epoch, target, owned, owners, may_switch=may_switch)
 
 
-def _next(
+def _advance(
     member: StreamsMember,
     epoch: int,
     target_epoch: int,
@@ -87,7 +87,7 @@ def _next(
 ) -> StreamsMember:
     current, wanted_tasks = _holdings(member.assigned.without_epochs()), _holdings(target)
     switching = current if may_switch else _Holdings(*[frozenset[Task]()] * 3)
-    active, standby, warmup = _differences(current, wanted_tasks, switching, member.process_id, owners)
+    active, standby, warmup = _find_differences(current, wanted_tasks, switching, member.process_id, owners)
     standby.keep(standby.free & switching.active)
     for replica, other, held in ((warmup, standby, switching.standby), (standby, warmup, switching.warmup)):
         changed = replica.free & held
@@ -114,7 +114,7 @@ def _next(
     )
 
 
-def _differences(
+def _find_differences(
     has: _Holdings, target: _Holdings, switching: _Holdings, process_id: str, owners: Owners
 ) -> tuple[_Difference, _Difference, _Difference]:
     def runs_here(task: Task) -> bool:
@@ -139,13 +139,13 @@ def _differences(
         runs_beside = runs_here(task) and task not in switching.active
         return not runs_beside and not is_standby_here(task) and not is_warmup_beside(task)
 
-    def is_warmup_free(task: Task) -> bool:
+    def can_start_warmup(task: Task) -> bool:
         return not runs_here(task) and not is_standby_beside(task) and not is_warmup_here(task)
 
     return (
         _Difference(has.active, target.active, is_active_free),
         _Difference(has.standby, target.standby, is_standby_free),
-        _Difference(has.warmup, target.warmup, is_warmup_free),
+        _Difference(has.warmup, target.warmup, can_start_warmup),
     )
 
 

@@ -238,38 +238,40 @@ class _Assignment:
 
     def assign_active(self) -> None:
         """Assign active tasks to their previous members, then to their standbys, and then where the load is least."""
-        tasks = sorted(self._tasks(), key=_by_partition)
+        tasks = sorted(self._tasks(), key=_partition_sort_key)
         moved = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
-        free = [task for task in moved if not self._keep_active(task, _least_loaded(self._had_standby.get(task), None))]
+        free = [
+            task for task in moved if not self._keep_active(task, _find_least_loaded(self._had_standby.get(task), None))
+        ]
         queue = JavaPriorityQueue(self._processes, _load)
-        for task in sorted(free, key=_in_order):
+        for task in sorted(free, key=_task_sort_key):
             process = queue.poll()
             assert process is not None, "there are members"
             count = process.give_least_loaded(task, is_active=True)
-            self._note_active(count)
+            self._record_active(count)
             queue.add(process)
 
     def _keep_active(self, task: Task, member: _Member | None) -> bool:
         if member is None or member.tasks >= self._active_quota.each:
             return False
-        self._note_active(member.process.give(member.member_id, task, is_active=True))
+        self._record_active(member.process.give(member.member_id, task, is_active=True))
         return True
 
-    def _note_active(self, count: int) -> None:
+    def _record_active(self, count: int) -> None:
         self._active_quota.note(count)
         self._quota.note(count)
 
     def assign_standbys(self) -> None:
         """Assign standbys to each task's previous active member or standbys, and then where the load is least."""
         unassigned: list[tuple[Task, int]] = []
-        for task in sorted(self._tasks(stateful_only=True), key=_by_partition, reverse=True):
+        for task in sorted(self._tasks(stateful_only=True), key=_partition_sort_key, reverse=True):
             assigned_copies = 0
             while assigned_copies < self._standbys and self._keep_standby(task):
                 assigned_copies += 1
             if assigned_copies < self._standbys:
                 unassigned.append((task, self._standbys - assigned_copies))
         queue = JavaPriorityQueue(self._processes, _load)
-        for task, copies in sorted(unassigned, key=lambda entry: _in_order(entry[0]), reverse=True):
+        for task, copies in sorted(unassigned, key=lambda entry: _task_sort_key(entry[0]), reverse=True):
             for _ in range(copies):
                 if not self._give_standby(queue, task):  # All processes already have the task.
                     break
@@ -279,7 +281,7 @@ class _Assignment:
         if active is not None and not active.process.has(task) and active.tasks < self._quota.each:
             self._quota.note(active.process.give(active.member_id, task, is_active=False))
             return True
-        standby = _least_loaded(self._had_standby.get(task), task)
+        standby = _find_least_loaded(self._had_standby.get(task), task)
         if standby is not None and standby.tasks < self._quota.each:
             self._quota.note(standby.process.give(standby.member_id, task, is_active=False))
             return True
@@ -310,7 +312,7 @@ class _Assignment:
         }
 
 
-def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
+def _find_least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
     """Return the least loaded member whose process does not have the task (`findPrevMemberWithLeastLoad`)."""
     least = None
     for member in members or ():
@@ -325,11 +327,11 @@ def _rank(candidate: tuple[bool, int, _Member]) -> tuple[bool, int]:
     return candidate[:2]
 
 
-def _by_partition(task: Task) -> tuple[int, bytes]:
+def _partition_sort_key(task: Task) -> tuple[int, bytes]:
     return task[1], utf16_order(task[0])
 
 
-def _in_order(task: Task) -> tuple[bytes, int]:
+def _task_sort_key(task: Task) -> tuple[bytes, int]:
     return utf16_order(task[0]), task[1]
 
 

@@ -49,14 +49,14 @@ class HeldTasks(NamedTuple):
     @property
     def copies(self) -> TaskSets:
         """The standby and warm-up tasks, whose state is copied."""
-        return _united(self.standby, self.warmup)
+        return _unite(self.standby, self.warmup)
 
     def merged(self, other: "HeldTasks") -> "HeldTasks":
         """Return the union of these tasks and `other`. The epochs of active tasks in `other` take precedence."""
         active = {subtopology: dict(tasks) for subtopology, tasks in self.active.items()}
         for subtopology, tasks in other.active.items():
             active.setdefault(subtopology, {}).update(tasks)
-        return HeldTasks(active, _united(self.standby, other.standby), _united(self.warmup, other.warmup))
+        return HeldTasks(active, _unite(self.standby, other.standby), _unite(self.warmup, other.warmup))
 
 
 class Owners(NamedTuple):
@@ -92,7 +92,8 @@ class ReportedOffsets(NamedTuple):
         if reached is None and ends is None:
             return self
         return ReportedOffsets(
-            self.reached if reached is None else _by_task(reached), self.ends if ends is None else _by_task(ends)
+            self.reached if reached is None else _map_offsets_by_task(reached),
+            self.ends if ends is None else _map_offsets_by_task(ends),
         )
 
 
@@ -120,7 +121,7 @@ def each_task(tasks: Mapping[str, Iterable[int]]) -> list[Task]:
     return [(subtopology, index) for subtopology, indexes in tasks.items() for index in indexes]
 
 
-def _by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
+def _map_offsets_by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
     offsets_by_subtopology: dict[str, dict[int, int]] = {}
     for task_offset in reported:
         offsets = offsets_by_subtopology.setdefault(task_offset.subtopology_id, {})
@@ -152,5 +153,5 @@ def are_subset(some: Tasks, others: Tasks) -> bool:
     )
 
 
-def _united(some: TaskSets, others: TaskSets) -> TaskSets:
+def _unite(some: TaskSets, others: TaskSets) -> TaskSets:
     return {sub: some.get(sub, frozenset()) | others.get(sub, frozenset()) for sub in (*some, *(others.keys() - some))}

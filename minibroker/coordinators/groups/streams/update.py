@@ -62,7 +62,7 @@ class GroupUpdate:
             member_id = self._taken_over[0]
         return self.group.target_of(member_id)
 
-    def members_with(self, updated: StreamsMember | None) -> tuple[dict[str, StreamsMember], dict[str, Tasks]]:
+    def list_updated_members(self, updated: StreamsMember | None) -> tuple[dict[str, StreamsMember], dict[str, Tasks]]:
         """Return the members after the update and the target before it (`UpdatedMembersAndTargetAssignmentView`)."""
         members, target = dict(self.group.members), dict(self.group.target)
         if self._taken_over is not None:
@@ -73,7 +73,7 @@ class GroupUpdate:
             members[updated.member_id] = updated
         return members, target
 
-    def missing_tags(self, member: StreamsMember) -> list[str]:
+    def find_missing_tags(self, member: StreamsMember) -> list[str]:
         """Return the tags for rack-aware standby assignment that a member lacks."""
         tags = self.configs.get(RACK_TAGS, "")
         return [tag for tag in tags.split(",") if tag not in member.tags] if tags else []
@@ -155,6 +155,6 @@ class GroupUpdate:
                 self.group.epoch_record(self.epoch, self._metadata_hash, self._validated_epoch, self.configs)
             )
 
-    def delayed(self, detail: str) -> None:
+    def report_delay(self, detail: str) -> None:
         """Report that the next assignment is delayed."""
         self.statuses.append(Status(StatusCode.ASSIGNMENT_DELAYED, detail))

@@ -20,8 +20,8 @@ from minibroker.server.requests.configs.resources import (
     Keep,
     ResourceError,
     Texts,
-    as_refusals,
     check_node,
+    convert_config_errors,
 )
 from minibroker.server.requests.requirements import missing
 from minibroker_protocol.error_codes import ErrorCode
@@ -178,7 +178,7 @@ def _alter_loggers(name: str, changes: Changes, call: Call, *, validate_only: bo
             )
         if operation == Change.DELETE and logger == ROOT:
             raise ResourceError(_INVALID, "Removing the log level of the root logger is not allowed")
-        with as_refusals():
+        with convert_config_errors():
             if operation == Change.SET:
                 loggers.check_level(logger, level or "")
             else:

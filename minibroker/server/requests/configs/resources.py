@@ -53,7 +53,7 @@ class ResourceError(ValueError):
 
 
 @contextmanager
-def as_refusals() -> Generator[None]:
+def convert_config_errors() -> Generator[None]:
     """Convert a ConfigError of the block to a ResourceError with Kafka's error code."""
     try:
         yield
@@ -81,7 +81,7 @@ def check_node(name: str, call: Call, unexpected: str, subject: str) -> None:
         raise ResourceError(_INVALID, f"Unexpected broker id, {unexpected.format(call.node.id, name)}")
 
 
-def _known(key: ConfigKey | None) -> ConfigKey | None:
+def _require_known(key: ConfigKey | None) -> ConfigKey | None:
     return key if key is not None and key.is_known else None
 
 
@@ -150,13 +150,13 @@ class _TopicResource(ConfigResource):
         self.texts = {} if self._topic is None else self._topic.config.overrides
 
     def key(self, name: str) -> ConfigKey | None:
-        return _known(self._core.config.topic_keys.get(name))
+        return _require_known(self._core.config.topic_keys.get(name))
 
     def default(self, name: str) -> str:
         return self._core.config.topic_keys[name].text(self._core.config.topic_defaults[name]) or ""
 
     def check(self, texts: Texts) -> None:
-        with as_refusals():
+        with convert_config_errors():
             self._config = TopicConfig(self._core.config, texts)
         if self._topic is None:
             raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
@@ -236,7 +236,7 @@ class _ClientMetricsResource(ConfigResource):
     def check(self, texts: Texts) -> None:
         if not self.name:
             raise ResourceError(_INVALID, "Subscription name can't be empty")
-        with as_refusals():
+        with convert_config_errors():
             ClientMetricsConfig(texts)
 
 
@@ -251,11 +251,11 @@ class _GroupResource(ConfigResource):
         self.texts = call.core.configs.of(ConfigResourceType.GROUP, name)
 
     def key(self, name: str) -> ConfigKey | None:
-        key = _known(group_keys(self._core.config).get(name))
+        key = _require_known(group_keys(self._core.config).get(name))
         return None if key is None or key.type is ConfigType.LIST else key  # Kafka has no APPEND for groups.
 
     def check(self, texts: Texts) -> None:
-        with as_refusals():
+        with convert_config_errors():
             GroupConfig(self._core.config, texts).check_limits()
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.delayed_read import DelayedRead
-from minibroker.server.requests.fetch.reader import FIRST_WITH_V2, Reader, failed_partition
+from minibroker.server.requests.fetch.reader import FIRST_WITH_V2, Reader, build_failed_partition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
@@ -102,7 +102,7 @@ class DelayedFetch(DelayedRead):
 
     def _fail(self, error: Exception) -> None:
         """Answer with an error that makes the client retry, and raise the error for the event loop to log."""
-        failed = {key: failed_partition(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._context.keys}
+        failed = {key: build_failed_partition(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._context.keys}
         self._stop_waiting()
         self._deliver_unless_gone(self._reader.answer(failed))
         raise error

@@ -6,7 +6,7 @@ from typing import Any, Final
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey, FetchSession
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import ForEach, rescued, then
+from minibroker.cluster.routing.slices import ForEach, catch_errors, then
 from minibroker.cluster.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
@@ -155,7 +155,7 @@ class Reader:
         """Read one partition within the remaining limits of the request."""
         topic = self._topic(key[0])
         if self._call.services.authorizer is not None and not self._may_read(key[0] if topic is None else topic.name):
-            return failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return build_failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         data = self._unknown_topic(key) if topic is None else self._read_partition(topic, requested)
         records = data.records
         size = records.size if isinstance(records, LogSlice) else 0
@@ -220,7 +220,7 @@ class Reader:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
             elif self._call.core.topics.get(name) is not None:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
-        return failed_partition(index, code)
+        return build_failed_partition(index, code)
 
     def convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> ForEach[Any]:
         """Return the response with records converted for clients before version 4, which have no fetch sessions."""
@@ -272,7 +272,7 @@ class Reader:
         requested = self._context.partitions[key]
         partition = self._partition(key)
         if partition is None:
-            return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return build_failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
         def convert() -> Any:
             conversion = down_conversion.convert_records(
@@ -283,17 +283,19 @@ class Reader:
                 self._call.api_version,
                 allowed=partition.topic.config.boolean("message.downconversion.enable"),
             )
-            return then(self._call.core.slices.large(conversion), with_records)
+            return then(self._call.core.slices.large(conversion), add_records)
 
-        def with_records(records: bytes | bytearray | None) -> PartitionData:
+        def add_records(records: bytes | bytearray | None) -> PartitionData:
             if records is None:
-                return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_VERSION)
+                return build_failed_partition(requested.partition, ErrorCode.UNSUPPORTED_VERSION)
             data.records = records
             return data
 
-        return rescued(convert, MAPPED, lambda error: failed_partition(requested.partition, error_code_of(error)))
+        return catch_errors(
+            convert, MAPPED, lambda error: build_failed_partition(requested.partition, error_code_of(error))
+        )
 
-    def _without_records(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
+    def _find_redirect(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
         """Return the result for a reader with a replica in its rack or with an outdated epoch (KIP-595), or None."""
         end, preferred = EpochEndOffset(), None
         if self._rack and partition.leader is self._call.node:
@@ -302,7 +304,7 @@ class Reader:
         if preferred is None and requested.last_fetched_epoch >= 0 and log.log_start_offset <= requested.fetch_offset:
             epoch, offset = partition.end_of_epoch(requested.last_fetched_epoch)
             if epoch < 0 or offset < 0:
-                return failed_partition(requested.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+                return build_failed_partition(requested.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < requested.last_fetched_epoch or offset < requested.fetch_offset:
                 end = EpochEndOffset(epoch=epoch, end_offset=offset)
                 self._failed = True
@@ -337,10 +339,10 @@ class Reader:
         partition = topic.partition(requested.partition)
         refusal = self._refusal(requested, partition)
         if partition is None or refusal:
-            return failed_partition(requested.partition, refusal)
+            return build_failed_partition(requested.partition, refusal)
         try:
             log = partition.log
-            data = self._without_records(requested, partition, log)
+            data = self._find_redirect(requested, partition, log)
             if data is not None:
                 return data
             stable = log.last_stable_offset
@@ -356,19 +358,19 @@ class Reader:
             )
             end = stable if committed else log.high_watermark
             if limit < 0 and requested.fetch_offset < end:
-                return failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # As in Kafka.
+                return build_failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # As in Kafka.
             records: LogSlice | bytes = log_slice if log_slice.size else _NOTHING
             aborted = _find_aborted(log, requested.fetch_offset, log_slice) if committed else None
             if whole and self._size and 0 < log_slice.size == limit and not log_slice.begins_with_a_whole_batch():
                 records, aborted = _NOTHING, None
         except MAPPED as error:
-            return failed_partition(requested.partition, error_code_of(error))
+            return build_failed_partition(requested.partition, error_code_of(error))
         if (
             version < FIRST_WITH_ZSTD
             and _is_zstd(topic)
             and (version < _FIRST_OF_KAFKA_4 or self._call.services.is_before("4.0"))
         ):
-            return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            return build_failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.readable += 1
         self.logs.append(log)
         self._ranges.append((log, log_slice, requested))
@@ -414,15 +416,15 @@ def _find_aborted(log: Log, offset: int, log_slice: LogSlice) -> list[AbortedTra
     ]
 
 
-def failed_partition(index: int, code: ErrorCode) -> PartitionData:
+def build_failed_partition(index: int, code: ErrorCode) -> PartitionData:
     """Return the result for a partition that cannot be read."""
-    data = refused_partition(index, code)
+    data = build_refused_partition(index, code)
     if code not in _NOT_FAILURES:  # In the other cases Kafka has not read the log.
         data.aborted_transactions = None
     return data
 
 
-def refused_partition(index: int, code: ErrorCode) -> PartitionData:
+def build_refused_partition(index: int, code: ErrorCode) -> PartitionData:
     """Return the result for a partition of a fetch that is refused as a whole."""
     return PartitionData(
         partition_index=index,

@@ -6,12 +6,12 @@ unchanged. All other records go through the log validator. Errors are reported i
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from minibroker.cluster.advice import LARGE_BATCHES, about_size
+from minibroker.cluster.advice import LARGE_BATCHES, explain_batch_size
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import rescued, then
+from minibroker.cluster.routing.slices import catch_errors, then
 from minibroker.cluster.topics import Topic
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.produce.delayed import refuse_partition
@@ -153,7 +153,7 @@ def append_validated(topic: Topic, data: PartitionProduceData, call: Call, reque
     response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     records = cast("memoryview", data.records)
     append = _ValidatedAppend(cast("Partition", topic.partition(data.index)), call, response, request)
-    return rescued(
+    return catch_errors(
         lambda: append.begin(records), _REFUSALS, lambda error: _set_error(response, error, topic, records, call)
     )
 
@@ -171,7 +171,7 @@ def _set_error(
     elif isinstance(error, RefusedError):
         refuse_partition(response, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            advice = about_size(topic.name, len(record_bytes), topic.max_message_bytes)
+            advice = explain_batch_size(topic.name, len(record_bytes), topic.max_message_bytes)
             call.core.advice.advise(LARGE_BATCHES, topic.name, advice)
     else:
         code = error_code_of(error)
@@ -322,7 +322,7 @@ def _check_transaction(
     transactions = call.services.transactions
     if not (adds or transactions.verifies):
         return
-    verified = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
+    verified = transactions.verifier.find_error(transactional_id, log, header, (topic.name, response.index), adds=adds)
     error = verification.writer_error(verified, supports_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
     # KIP-890: clients retry CONCURRENT_TRANSACTIONS from Produce v12 on. Older ones would fail.
     if error in _RETRIABLE_ERRORS and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):

@@ -34,7 +34,7 @@ _FIRST_WITH_RENEWAL: Final = 2
 _MAX_MEMBER_ID_LENGTH: Final = 36
 
 
-def right_error(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> ErrorCode:
+def authorization_error(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> ErrorCode:
     """Return the error for a request that names no group, or one that the client may not read, or NONE."""
     if request.group_id is None:
         return ErrorCode.INVALID_REQUEST

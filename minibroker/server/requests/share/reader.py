@@ -197,7 +197,7 @@ class ShareReader:
         index = log_range.key[1]
         share_partition = log_range.share_partition
         below_end = max(share_partition.end_offset + 1 - log_range.offset, 0)  # Others may hold these records.
-        count = min(below_end + max_records, share_partition.room_from(log_range.offset))
+        count = min(below_end + max_records, share_partition.count_acquirable(log_range.offset))
         try:
             batches = _read_batches(log_range.data, log_range.offset, count)
         except MAPPED as error:

@@ -19,8 +19,18 @@ from minibroker_pipeline.decode.assemble import (
     encode_rows,
     groups_table,
 )
-from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, KIND, ROWS, START, WRAPPER_V0, RecordTable, inflate
-from minibroker_pipeline.decode.encoder import binary_of, no_headers
+from minibroker_pipeline.decode.blocks import (
+    END,
+    ENTRY,
+    IS_BAD,
+    KIND,
+    ROWS,
+    START,
+    WRAPPER_V0,
+    RecordTable,
+    decompress_entry,
+)
+from minibroker_pipeline.decode.encoder import build_empty_headers, extract_binary
 from minibroker_pipeline.decode.headers import Selection
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertCounts, ConvertError, ConvertSettings, Droppable
@@ -121,15 +131,15 @@ def _are_valid_messages(messages: NDArray[np.uint8], engine: RecordEngine) -> bo
     """Return whether these bytes are only messages with correct checksums. False if other bytes are between them."""
     headers = scan_headers(messages.data)
     is_all = bool(len(headers)) and int(headers["position"][-1] + headers["size"][-1]) == len(messages)
-    return is_all and not engine.wrong_crcs(messages.data, headers)
+    return is_all and not engine.find_wrong_crcs(messages.data, headers)
 
 
 def has_wrong_checksums(messages: memoryview, engine: RecordEngine) -> bool:
     """Return whether a wrapper's message set has a message with a wrong checksum."""
-    return bool(engine.wrong_crcs(messages, scan_headers(messages)))
+    return bool(engine.find_wrong_crcs(messages, scan_headers(messages)))
 
 
-def without_entries(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
+def drop_entries(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
     """Return the records without those of these entries."""
     table, blocks = walked.table, walked.blocks
     is_kept = ~np.isin(blocks[:, ENTRY], lines)
@@ -145,7 +155,7 @@ class Rebuilder:
         self._settings = settings
         self._engine = engine
 
-    def losses(self, table: RecordTable, magic: int) -> dict[str, NDArray[np.bool_]]:
+    def find_losses(self, table: RecordTable, magic: int) -> dict[str, NDArray[np.bool_]]:
         """Return which records have headers or timestamps that format `magic` cannot store."""
         if magic == MAGIC_V2:
             return {}
@@ -163,7 +173,7 @@ class Rebuilder:
         """
         blocks = walked.blocks[walked.blocks[:, ROWS] > 0]
         rows = self._rows(walked.table, magic)
-        return encode_rows(rows, self._groups(blocks, headers, ways), magic=magic, level=self._settings.level)
+        return encode_rows(rows, self._group_blocks(blocks, headers, ways), magic=magic, level=self._settings.level)
 
     def _rows(self, table: RecordTable, magic: int) -> Rows:
         rows = table.rows
@@ -174,7 +184,7 @@ class Rebuilder:
             timestamps if magic == MAGIC_V2 else np.maximum(timestamps, NO_TIMESTAMP),
             Binary(table.data, table.key_at[:rows], table.key_size[:rows]),
             Binary(table.data, table.value_at[:rows], table.value_size[:rows]),
-            *(self._headers(table) if has_headers else no_headers(rows)),
+            *(self._headers(table) if has_headers else build_empty_headers(rows)),
         )
 
     def _headers(self, table: RecordTable) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
@@ -182,7 +192,7 @@ class Rebuilder:
         bounds = np.frombuffer(lists, np.int32)[: table.rows + 1]
         return bounds[:-1], np.diff(bounds), _binary(keys), _binary(values)
 
-    def _groups(self, blocks: _Ints, headers: NDArray[Any], ways: Conversions) -> _Ints:
+    def _group_blocks(self, blocks: _Ints, headers: NDArray[Any], ways: Conversions) -> _Ints:
         """Group the blocks that can share batches, with their common attributes."""
         lines = blocks[:, ENTRY]
         entries = headers[lines]
@@ -207,7 +217,7 @@ class Rebuilder:
 
 
 def _binary(array: pa.BinaryArray) -> Binary:
-    return binary_of(array, len(array), "headers")
+    return extract_binary(array, len(array), "headers")
 
 
 _HINT: Final = " (--mode permissive leaves damaged entries out)"
@@ -260,7 +270,7 @@ class EntryConverter:
     def _convert_entries(self, entries: Entries) -> Iterator[EncodedBatches]:
         headers = entries.headers
         lines = np.arange(len(headers))
-        wrong = self._engine.wrong_crcs(entries.data, headers)
+        wrong = self._engine.find_wrong_crcs(entries.data, headers)
         for line in wrong:
             self._refuse(describe_entry(entries, headers[line]))
         lines = np.delete(lines, wrong)
@@ -321,7 +331,7 @@ class EntryConverter:
             position, size = int(header["position"]), int(header["size"])
             entry = entries.data[position : position + size]
             try:
-                records = inflate(entry, header, MAX_DECOMPRESSED_SIZE)
+                records = decompress_entry(entry, header, MAX_DECOMPRESSED_SIZE)
             except DecodeError as error:
                 self._refuse(Damage(entries.position + position, int(header["base_offset"]), size, str(error)))
                 continue
@@ -353,11 +363,11 @@ class EntryConverter:
             for line, fault in sorted(faults.items()):
                 self._refuse_entry(entries, entries.headers[line], fault)
             if faults:
-                walked = without_entries(walked, list(faults))  # noqa: PLW2901 - what is left of it
+                walked = drop_entries(walked, list(faults))  # noqa: PLW2901 - what is left of it
             self._refuse_all(damages)
             if not walked.table.rows:
                 continue
-            for loss, is_lost in self._rebuilder.losses(walked.table, magic).items():
+            for loss, is_lost in self._rebuilder.find_losses(walked.table, magic).items():
                 offsets = walked.table.offsets[: walked.table.rows][is_lost]
                 self._check_loss("headers" if loss == "headers" else "timestamps", offsets)
                 setattr(self.counts, loss, getattr(self.counts, loss) + len(offsets))

@@ -109,7 +109,7 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
         snapshot_offset, producers = 0, {}
     state = ProducerStateManager("", INT64_MAX, initial=producers)
     ends = {(txn.producer_id, txn.last_offset) for txn in aborted}
-    for entries in _entries_after(log, snapshot_offset, end_position, engine):
+    for entries in _iterate_entries_after(log, snapshot_offset, end_position, engine):
         aborted.update(txn for txn in _replay(state, entries, snapshot_offset) if (txn[0], txn.last_offset) not in ends)
     return LogProducers(dict(state.active), tuple(sorted(aborted, key=lambda txn: txn.last_offset)))
 
@@ -123,7 +123,9 @@ def _newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[int, dict[int,
     return 0, {}
 
 
-def _entries_after(log: PartitionLog, offset: int, end_position: int, engine: RecordEngine) -> Iterator[Entries]:
+def _iterate_entries_after(
+    log: PartitionLog, offset: int, end_position: int, engine: RecordEngine
+) -> Iterator[Entries]:
     """Yield the entries of the segments that extend beyond an offset."""
     for number, segment in enumerate(log.segments):
         next_base = log.end_of(number)

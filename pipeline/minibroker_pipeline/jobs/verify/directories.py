@@ -199,9 +199,9 @@ class _Listing:
             if base not in self._logs:
                 for suffix in sorted(suffixes):
                     message = "there is no log file for this index"
-                    self._note(f"{base:020d}{suffix}", Kind.MISSING, message, f"restore {base:020d}{LOG_SUFFIX}")
+                    self._add_finding(f"{base:020d}{suffix}", Kind.MISSING, message, f"restore {base:020d}{LOG_SUFFIX}")
         if not self._logs and not self._is_unused({entry.name for entry in entries}):
-            self._note(
+            self._add_finding(
                 "", Kind.MISSING, "there is no log file in this directory", "restore it, or remove the directory"
             )
 
@@ -220,7 +220,9 @@ class _Listing:
         stem, dot, ending = name.rpartition(".")
         suffix, offset = dot + ending, offset_of(name)
         if entry.is_directory:
-            self._note(name, Kind.NAME, "a directory, where brokers put none", "move it elsewhere", is_damage=False)
+            self._add_finding(
+                name, Kind.NAME, "a directory, where brokers put none", "move it elsewhere", is_damage=False
+            )
         elif suffix in _OWN_SUFFIXES and offset is not None and "." not in stem:
             self._add_log_file(entry, offset, suffix)
         elif name == LEADER_EPOCH_CHECKPOINT:
@@ -230,13 +232,13 @@ class _Listing:
         elif suffix in _LEFTOVERS and offset is not None:
             if suffix != DELETED_SUFFIX:
                 message = "left by a compaction that is going on, or was interrupted"
-                self._note(name, Kind.NAME, message, "nothing: a broker completes it", is_damage=False)
+                self._add_finding(name, Kind.NAME, message, "nothing: a broker completes it", is_damage=False)
         elif _OTHER_NAMES.fullmatch(name) is None and suffix != ".tmp":
             if any(part in name for part in _OWN_SUFFIXES):
                 message = f"no name of a log's file, which is 20 digits and {', '.join(_OWN_SUFFIXES)}: never read"
-                self._note(name, Kind.NAME, message, RENAME)
+                self._add_finding(name, Kind.NAME, message, RENAME)
             else:
-                self._note(name, Kind.NAME, "not a file of a broker", "move it elsewhere", is_damage=False)
+                self._add_finding(name, Kind.NAME, "not a file of a broker", "move it elsewhere", is_damage=False)
 
     def _add_log_file(self, entry: Entry, offset: int, suffix: str) -> None:
         if suffix == LOG_SUFFIX:
@@ -255,7 +257,7 @@ class _Listing:
             read(content)
         except (CorruptSnapshotError, ValueError, KeyError, TypeError, IndexError) as error:
             remedy = _RESTORE_ID if name == PARTITION_METADATA else REBUILD
-            self._note(name, Kind.SMALL_FILE, f"cannot be read: {error}", remedy)
+            self._add_finding(name, Kind.SMALL_FILE, f"cannot be read: {error}", remedy)
 
     def _read_epochs(self, content: bytes) -> None:
         lines = content.decode().splitlines()
@@ -275,7 +277,7 @@ class _Listing:
         fields = dict(line.split(": ", 1) for line in content.decode().splitlines())
         parse_uuid(fields["topic_id"].strip())
 
-    def _note(self, name: str, kind: Kind, message: str, remedy: str, *, is_damage: bool = True) -> None:
+    def _add_finding(self, name: str, kind: Kind, message: str, remedy: str, *, is_damage: bool = True) -> None:
         findings = Findings(f"{self._prefix}/{name}".rstrip("/"))
         findings.add(kind, None, message, remedy, is_damage=is_damage)
         self.findings.append(findings)

@@ -8,7 +8,7 @@ from minibroker_pipeline.jobs.reports import bytes_text, text_table
 from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_tasks
 from minibroker_pipeline.jobs.verify.directories import Partition, find_at, list_partition
 from minibroker_pipeline.jobs.verify.findings import Finding, Findings, Kind
-from minibroker_pipeline.jobs.verify.partitions import check_partition, compacted_below
+from minibroker_pipeline.jobs.verify.partitions import check_partition, find_compacted_end
 from minibroker_pipeline.jobs.verify.segments import SegmentFacts, SegmentTask, check_segment
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class _PartitionCheck:
 
     def tasks(self, settings: VerifySettings) -> list[SegmentTask]:
         partition = self.partition
-        below = compacted_below(partition, settings.compacted)
+        below = find_compacted_end(partition, settings.compacted)
         nexts = [*(segment.base_offset for segment in partition.segments[1:]), None][: len(partition.segments)]
         return [
             SegmentTask(

@@ -16,7 +16,7 @@ from minibroker_pipeline.decode.blocks import (
     V2,
     WRAPPER_V0,
     RecordTable,
-    inflate,
+    decompress_entry,
 )
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.jobs.segment_walk import (
@@ -122,7 +122,7 @@ class LogScan:
         """Whether the file ends with bytes that give no offset."""
         return self._is_behind_damage or bool(len(self.entries) and self.entries["is_bad"][-1])
 
-    def gaps(self) -> list[OffsetGap]:
+    def find_gaps(self) -> list[OffsetGap]:
         """Return the missing offsets, except those explained by damage."""
         good = self.entries[~self.entries["is_bad"]]
         if not len(good):
@@ -132,14 +132,14 @@ class LogScan:
             for first, last, position in good[good["missing"] > 0][["first", "last", "position"]].tolist()
         ]
         previous_lasts = np.concatenate(([self.base_offset - 1], good["last"][:-1]))
-        explained = self._explained(good)
+        explained = self._find_explained(good)
         gaps += [
             OffsetGap(int(previous_lasts[line]) + 1, int(good["first"][line]), int(good["position"][line]))
             for line in np.flatnonzero((good["first"] > previous_lasts + 1) & ~explained).tolist()
         ]
         return sorted(gaps)
 
-    def _explained(self, good: NDArray[Any]) -> NDArray[np.bool_]:
+    def _find_explained(self, good: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which good entries follow damage."""
         explained: NDArray[np.bool_] = good["is_behind_damage"].copy()
         after_bad = np.zeros(len(self.entries), np.bool_)
@@ -173,7 +173,7 @@ class LogScan:
             part[name] = headers[source]
         part["is_behind_damage"][0] = self._is_behind_damage
         self._is_behind_damage = False
-        wrong = self.engine.wrong_crcs(entries.data, headers)
+        wrong = self.engine.find_wrong_crcs(entries.data, headers)
         part["is_bad"][wrong] = True
         for line in wrong:
             damage = describe_entry(entries, headers[line])
@@ -249,7 +249,7 @@ class LogScan:
         header = entries.headers[line]
         position, size = int(header["position"]), int(header["size"])
         try:
-            data = inflate(entries.data[position : position + size], header, MAX_DECOMPRESSED_SIZE)
+            data = decompress_entry(entries.data[position : position + size], header, MAX_DECOMPRESSED_SIZE)
             check_inner_crcs(data, int(header["magic"]))
         except DecodeError as error:
             message = f"offset {int(header['base_offset'])}, {size} bytes: {error}"

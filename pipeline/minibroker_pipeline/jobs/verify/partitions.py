@@ -21,7 +21,7 @@ _GAP_REMEDY: Final = (
 
 def check_partition(partition: Partition, segments: Sequence[SegmentFacts], compacted: Sequence[str]) -> list[Finding]:
     """Check the ascending segments of a partition. `compacted` has patterns for topics that may have gaps."""
-    below = compacted_below(partition, compacted)
+    below = find_compacted_end(partition, compacted)
     all_findings: list[Finding] = []
     for findings in (
         *_check_continuity(segments, below),
@@ -37,7 +37,7 @@ def _log_start(partition: Partition) -> int:
     return partition.data.offset_in(LOG_START_OFFSETS, partition.topic, partition.partition) or 0
 
 
-def compacted_below(partition: Partition, patterns: Sequence[str]) -> int:
+def find_compacted_end(partition: Partition, patterns: Sequence[str]) -> int:
     """Return the offset below which compaction may have removed records."""
     topic = partition.topic
     if topic in KAFKAS_TOPICS or any(fnmatchcase(topic, pattern) for pattern in patterns):
@@ -156,7 +156,9 @@ def _check_index(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: 
         for slot, entry in enumerate(facts.aborted):
             if entry.last_offset >= facts.end_offset and task.is_open:
                 break  # The entry was written after the log was read.
-            message = _entry_fault(entry, previous_last, markers, facts, is_whole=is_whole, is_compacted=is_compacted)
+            message = _describe_entry_fault(
+                entry, previous_last, markers, facts, is_whole=is_whole, is_compacted=is_compacted
+            )
             if message:
                 findings.add(Kind.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
             previous_last = max(previous_last, entry.last_offset)
@@ -174,7 +176,7 @@ def _check_missing(facts: SegmentFacts, markers: dict[int, _Marker], findings: F
             findings.add(Kind.TRANSACTION_INDEX, None, message, REBUILD, is_damage=not facts.task.is_open)
 
 
-def _entry_fault(
+def _describe_entry_fault(
     entry: AbortedTxn,
     previous_last: int,
     markers: dict[int, _Marker],

@@ -90,7 +90,7 @@ def check_segment(task: SegmentTask) -> SegmentFacts | None:
             is_open = task.is_open
             check_time_index(data, scan.entries, task.base_offset, findings, has_room=is_last, is_open=is_open)
         all_findings += findings
-    aborted, has_index = _aborted(filesystem, stem, task, all_findings)
+    aborted, has_index = _read_aborted(filesystem, stem, task, all_findings)
     return SegmentFacts(
         task,
         all_findings,
@@ -100,7 +100,7 @@ def check_segment(task: SegmentTask) -> SegmentFacts | None:
         scan.end_offset,
         scan.ends_in_damage,
         scan.is_torn,
-        scan.gaps(),
+        scan.find_gaps(),
         scan.epochs,
         scan.transactions,
         aborted,
@@ -111,7 +111,7 @@ def check_segment(task: SegmentTask) -> SegmentFacts | None:
 _REBUILT_BY_BROKER: Final = "nothing: a broker makes it again when it opens the log"
 
 
-def _aborted(
+def _read_aborted(
     filesystem: FileSystem, stem: str, task: SegmentTask, all_findings: list[Finding]
 ) -> tuple[list[AbortedTxn], bool]:
     data = read_if_there(filesystem, stem + TXN_INDEX_SUFFIX) or b""
@@ -208,7 +208,7 @@ def check_reach(data: bytes, log: NDArray[Any], interval: int | None, findings: 
     """
     if not len(log) or (log["magic"] < MAGIC_V2).any():
         return
-    positions = _used_entries(data, OFFSET_ENTRY)["position"]
+    positions = _trim_zero_entries(data, OFFSET_ENTRY)["position"]
     last = int(positions[-1]) if len(positions) else 0
     usual = interval or max(INDEX_INTERVAL_BYTES, 2 * last // len(positions) if len(positions) else 0)
     unindexed = int(log["position"][-1]) - last
@@ -268,7 +268,7 @@ def _entries(data: bytes, layout: np.dtype[Any], findings: Findings, kind: Kind,
     if extra_bytes := len(data) % size:
         message = f"{extra_bytes} of an entry's {size} bytes at the end"
         findings.add(kind, len(data) - extra_bytes, message, REBUILD)
-    entries, slots = _used_entries(data, layout), len(data) // size
+    entries, slots = _trim_zero_entries(data, layout), len(data) // size
     empty = slots - len(entries)
     if empty and not has_room and not (kind is Kind.TIME_INDEX and slots == 1):
         message = f"{empty} empty entries at the end, though nothing is written here any more"
@@ -276,7 +276,7 @@ def _entries(data: bytes, layout: np.dtype[Any], findings: Findings, kind: Kind,
     return entries
 
 
-def _used_entries(data: bytes, layout: np.dtype[Any]) -> NDArray[Any]:
+def _trim_zero_entries(data: bytes, layout: np.dtype[Any]) -> NDArray[Any]:
     """Return the entries before the zeros at the end."""
     entries = np.frombuffer(data, layout, count=len(data) // layout.itemsize)
     filled = np.zeros(len(entries), np.bool_)

@@ -319,7 +319,7 @@ def test_a_small_partition_is_ready_while_all_are_loading(harness: Harness, monk
     store.load_all()
     has_begun = store.is_loading
     assert has_begun
-    assert [store.readiness(name) for name in reversed(names)] == [0] * 20
+    assert [store.check_readiness(name) for name in reversed(names)] == [0] * 20
     harness.run_soon()
     assert not store.is_loading
     assert {group.group_id for group in store.groups()} == set(names)
@@ -378,7 +378,7 @@ class TestLoading:
 
 def readiness(harness: Harness) -> int:
     """Return the immediate response to a request, without running scheduled callbacks."""
-    return int(harness.services.groups.store.readiness("g"))
+    return int(harness.services.groups.store.check_readiness("g"))
 
 
 def test_groups_are_listed_after_their_partition_becomes_readable(harness: Harness) -> None:
@@ -414,7 +414,7 @@ def test_groups_are_sorted_again_when_the_topic_is_created(harness: Harness) -> 
     for name in names:
         store.find_or_create(name)
     harness.create(OFFSETS, 3)
-    assert store.readiness(names[0]) == 0
+    assert store.check_readiness(names[0]) == 0
     moving = {name for name in names if store.partition_of(name) == 1}
     store.leader_moved(1)
     assert {group.group_id for group in store.groups()} == set(names) - moving

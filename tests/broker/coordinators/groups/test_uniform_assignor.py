@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from minibroker.coordinators.groups.assignors import GroupSpec, named
+from minibroker.coordinators.groups.assignors import GroupSpec, find_assignors
 from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
 
@@ -21,7 +21,7 @@ def assign(
     """Assign all partitions of topics to members with the previous assignment `had`."""
     members = {name: MemberSpec(None, topics, (had or {}).get(name, NOTHING)) for name, topics in subscribed.items()}
     homogeneous = len({frozenset(topics) for topics in subscribed.values()}) == 1
-    return named(["uniform"], since_4_0=since_4_0)["uniform"](GroupSpec(members, counts, homogeneous))
+    return find_assignors(["uniform"], since_4_0=since_4_0)["uniform"](GroupSpec(members, counts, homogeneous))
 
 
 @pytest.mark.parametrize(("since_4_0", "kept"), [(True, {0, 1}), (False, {0})])

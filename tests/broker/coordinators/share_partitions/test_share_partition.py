@@ -12,7 +12,7 @@ from minibroker.coordinators.share_partitions.acquisition import (
     AcquisitionRequest,
     Limits,
     Span,
-    without,
+    exclude_spans,
 )
 from minibroker.coordinators.share_partitions.changes import EXCEEDED, REJECTED, Acknowledgement, DeadRecords, Write
 from minibroker.coordinators.share_partitions.in_flight import RecordState
@@ -346,11 +346,11 @@ def test_aborted_records_are_excluded_from_acquired_ranges() -> None:
             offset for acquired_range in acquired for offset in range(acquired_range.first, acquired_range.last + 1)
         }
         expected -= {offset for span in spans for offset in range(span.first, span.last + 1)}
-        remaining = without(acquired, spans)
+        remaining = exclude_spans(acquired, spans)
         assert [
             offset for acquired_range in remaining for offset in range(acquired_range.first, acquired_range.last + 1)
         ] == sorted(expected)
-        assert without(acquired, merge_neighbors(spans)) == remaining
+        assert exclude_spans(acquired, merge_neighbors(spans)) == remaining
 
 
 def test_many_aborted_batches_are_archived() -> None:

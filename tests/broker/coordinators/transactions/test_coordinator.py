@@ -31,7 +31,7 @@ EXPIRING = {"transactional.id.expiration.ms": str(EXPIRY_MS), "transaction.state
 
 def state_of(harness: Harness, transactional_id: str = "mine") -> TransactionState | None:
     store = harness.services.transactions.store
-    assert store.readiness(transactional_id) == 0
+    assert store.check_readiness(transactional_id) == 0
     transaction = store.get(transactional_id)
     return None if transaction is None else transaction.state
 

@@ -279,7 +279,7 @@ def test_a_reloaded_transaction_gets_its_markers(harness: Harness, many: Produce
     coordinator = harness.services.transactions
     assert coordinator.end("mine", many.id, many.epoch, commit=True).error_code == ErrorCode.NONE
     coordinator.store.leader_moved(coordinator.store.log.partition_of("mine"))
-    assert coordinator.store.readiness("mine") == ErrorCode.NONE  # Old markers are still being written.
+    assert coordinator.store.check_readiness("mine") == ErrorCode.NONE  # Old markers are still being written.
     harness.run_soon()
     assert all(ends(harness))
     assert coordinator.add_partitions("mine", many.id, many.epoch, EVERYTHING[:1]) == ErrorCode.NONE

@@ -258,7 +258,7 @@ def test_a_small_partition_is_loaded_immediately_by_a_request(
     listed = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
     assert store.is_loading
     for number in range(20):
-        assert store.readiness(f"id-{number}") == 0
+        assert store.check_readiness(f"id-{number}") == 0
         assert store.get(f"id-{number}") is not None
     assert len(store.all()) == 20
     assert store.is_loading
