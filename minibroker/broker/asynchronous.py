@@ -11,7 +11,7 @@ from minibroker.cluster.core import Core
 from minibroker.cluster.errors import NOT_RUNNING, NotRunningError, is_the_callers
 from minibroker.cluster.topic_admin import DEFAULT, TopicError, TopicPlan, TopicSpec, create_topics, plan_topic
 from minibroker.cluster.topics import Topic
-from minibroker.config.addresses import reachable
+from minibroker.config.addresses import format_reachable
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.options import BrokerOptions, accept_options_by_name
@@ -70,7 +70,7 @@ class AsyncBroker(AsyncOperations):
     @property
     def bootstrap_servers(self) -> str:
         """HOST:PORT for a client's configuration, with commas between those of several brokers."""
-        return ",".join(map(reachable, self._running.addresses))
+        return ",".join(map(format_reachable, self._running.addresses))
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """Return the addresses of an additional listener.
@@ -80,7 +80,7 @@ class AsyncBroker(AsyncOperations):
         """
         if all(served.name != listener for served in self._options.listeners):
             raise ValueError(f"there is no listener {listener!r}; there are {', '.join(self.listener_names)}")
-        return ",".join(map(reachable, self._running.addresses_of(listener)))
+        return ",".join(map(format_reachable, self._running.addresses_of(listener)))
 
     @property
     def security(self) -> "Security":

@@ -15,7 +15,7 @@ from minibroker.cluster.listeners import (
 )
 from minibroker.cluster.topic_admin import TopicSpec
 from minibroker.config import BrokerConfig
-from minibroker.config.addresses import guarded_address, parse_address, parse_advertised, with_room
+from minibroker.config.addresses import check_port_range, parse_address, parse_advertised, parse_guarded_address
 from minibroker.config.keys import refused
 from minibroker.operations.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
 from minibroker_protocol.lazy_imports import lazy
@@ -159,7 +159,7 @@ def _count_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
 def _make_listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: int) -> list[ServedListener]:
     advertise = options.get("advertise")
     advertised = (
-        None if advertise is None else with_room(parse_advertised(advertise, "advertise"), brokers, "advertise")
+        None if advertise is None else check_port_range(parse_advertised(advertise, "advertise"), brokers, "advertise")
     )
     listed = options.get("listeners")
     if listed is not None:
@@ -170,9 +170,9 @@ def _make_listeners(options: BrokerOptions, properties: Mapping[str, str], broke
     else:
         security = options.get("security")
         protocol = PLAINTEXT if security is None else security.protocol
-        host, port = with_room(parse_address(options.get("listen", DEFAULT_LISTEN), "listen"), brokers, "listen")
+        host, port = check_port_range(parse_address(options.get("listen", DEFAULT_LISTEN), "listen"), brokers, "listen")
         if advertised is None and (by_list := advertised_addresses(properties).get(protocol)) is not None:
-            advertised = with_room(by_list, brokers, "advertised.listeners")
+            advertised = check_port_range(by_list, brokers, "advertised.listeners")
         listeners = [ServedListener(protocol, protocol, host, port, advertised)]
     return listeners + [_parse_listener(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)]
 
@@ -230,10 +230,10 @@ def _parse_address(option: str, text: str | None, token: str | None) -> tuple[st
     """Return the address of the control plane or the page, or None without one.
 
     Raises:
-        ValueError: `guarded_address` rejects the address.
+        ValueError: `parse_guarded_address` rejects the address.
     """
     sources = "--control-token, MINIBROKER_CONTROL_TOKEN, or control_token in Python"
-    return None if text is None else guarded_address(option, text, token, sources)
+    return None if text is None else parse_guarded_address(option, text, token, sources)
 
 
 def _config_text(name: str, value: object) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from minibroker.clock import SystemClock
 from minibroker.cluster.routing.routes import ROUTES
-from minibroker.config.addresses import guarded_address, parse_address, parse_advertised, written
+from minibroker.config.addresses import format_address, parse_address, parse_advertised, parse_guarded_address
 from minibroker.config.properties import PropertiesError, parse_properties
 from minibroker.server.requests.endpoints import endpoint
 from minibroker_lab.page import open_trace_page
@@ -86,7 +86,7 @@ def _open_page(options: argparse.Namespace) -> "TracePlane | None":
         return None
     token = options.page_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
     sources = "--page-token or MINIBROKER_CONTROL_TOKEN"
-    return open_trace_page(guarded_address("--page", options.page, token, sources), token)
+    return open_trace_page(parse_guarded_address("--page", options.page, token, sources), token)
 
 
 def _tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
@@ -143,9 +143,9 @@ async def _run(
     proxy = Proxy(to, listen, context, writer)
     try:
         await proxy.start()
-        status = f"listen={written(proxy.address)} to={written(to)} pid={os.getpid()}"
+        status = f"listen={format_address(proxy.address)} to={format_address(to)} pid={os.getpid()}"
         if page is not None:
-            page.serve({"bootstrap_servers": written(proxy.address), "to": written(to)})
+            page.serve({"bootstrap_servers": format_address(proxy.address), "to": format_address(to)})
             status += f" page={page.url}"
         # Programs wait for this line. It goes to stderr if stdout has JSON.
         print(f"minibroker trace ready: {status}", flush=True, file=sys.stderr if options.json == "-" else sys.stdout)

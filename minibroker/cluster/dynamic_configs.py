@@ -128,7 +128,7 @@ class DynamicConfigs:
 
     def group(self, group_id: str) -> "GroupConfig":
         """Return the effective configuration of a group. It can change at any time, so callers must not keep it."""
-        return config_group.GroupConfig(self.broker, self.of(ConfigResourceType.GROUP, group_id)).within_limits()
+        return config_group.GroupConfig(self.broker, self.of(ConfigResourceType.GROUP, group_id)).apply_limits()
 
     def _run_time(self, name: str) -> RunTime:
         brokers = self.all_of(ConfigResourceType.BROKER)
@@ -136,10 +136,10 @@ class DynamicConfigs:
 
     def _apply(self) -> None:
         try:
-            self.broker.become(self._given.altered(self._run_time(self._first)))
+            self.broker.adopt_values_of(self._given.altered(self._run_time(self._first)))
         except ConfigError as error:  # The configuration given at the start may have changed since.
             _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - the message is enough
-            self.broker.become(self._given.altered(RunTime(_NOTHING, _NOTHING)))
+            self.broker.adopt_values_of(self._given.altered(RunTime(_NOTHING, _NOTHING)))
 
     def _read(self) -> None:
         stored = self._metadata.read(_SECTION)

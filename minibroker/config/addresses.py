@@ -39,7 +39,7 @@ def parse_advertised(text: str, source: str) -> tuple[str, int]:
     return host, port
 
 
-def with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str, int]:
+def check_port_range(address: tuple[str, int], brokers: int, source: str) -> tuple[str, int]:
     """Return the address of the first of several brokers, after checking the ports of the others.
 
     Raises:
@@ -51,13 +51,13 @@ def with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str,
     return host, port
 
 
-def reachable(address: tuple[str, int]) -> str:
+def format_reachable(address: tuple[str, int]) -> str:
     """Return HOST:PORT on which local programs reach a server that is bound to `address`."""
     host, port = address
-    return written((_LOOPBACKS.get(host, host), port))
+    return format_address((_LOOPBACKS.get(host, host), port))
 
 
-def written(address: tuple[str, int]) -> str:
+def format_address(address: tuple[str, int]) -> str:
     """Format an address as HOST:PORT or [IPV6]:PORT."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -75,7 +75,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def guarded_address(option: str, text: str, token: str | None, sources: str) -> tuple[str, int]:
+def parse_guarded_address(option: str, text: str, token: str | None, sources: str) -> tuple[str, int]:
     """Parse the address of a port that requires a token from remote clients.
 
     Args:

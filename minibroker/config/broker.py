@@ -252,7 +252,7 @@ class BrokerConfig(ConfigValues):
         """
         return BrokerConfig({**self.given, **(given or {})}, self.unknown, run_time)
 
-    def become(self, other: "BrokerConfig") -> None:
+    def adopt_values_of(self, other: "BrokerConfig") -> None:
         """Adopt the values of another configuration, for all holders of this object."""
         for name in ("_values", *self.__slots__):
             setattr(self, name, getattr(other, name))
@@ -321,7 +321,7 @@ class BrokerConfig(ConfigValues):
         """
         names = _SYNONYMS.get(name, (name,))
         synonyms = [
-            ConfigEntry(same, self._shown(same, texts[same]), source)
+            ConfigEntry(same, self._hide_password(same, texts[same]), source)
             for texts, source in (
                 (self.run_time.broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
                 (self.run_time.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
@@ -338,7 +338,7 @@ class BrokerConfig(ConfigValues):
         first = next((position for position, synonym in enumerate(synonyms) if synonym.name == name), len(synonyms))
         return synonyms[first:]
 
-    def _shown(self, name: str, text: str) -> str | None:
+    def _hide_password(self, name: str, text: str) -> str | None:
         return None if self.keys[name].type is ConfigType.PASSWORD else text
 
 
@@ -388,11 +388,11 @@ def _topic_default(key: ConfigKey, values: Mapping[str, ConfigValue]) -> ConfigV
             continue
         if type(value) is not int:
             return value
-        return _checked_time(key.name, name, value, value * scale)
+        return _check_time(key.name, name, value, value * scale)
     return key.default
 
 
-def _checked_time(topic_name: str, name: str, given: int, value: int) -> int:
+def _check_time(topic_name: str, name: str, given: int, value: int) -> int:
     """Apply rules that Kafka has for times in milliseconds only. `name` is the key to report."""
     if topic_name == "retention.ms":
         if value == 0:

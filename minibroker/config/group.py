@@ -112,7 +112,7 @@ class GroupConfig(ConfigValues):
         self.overrides = overrides
         self.broker = broker
 
-    def within_limits(self) -> "GroupConfig":
+    def apply_limits(self) -> "GroupConfig":
         """Return the effective configuration after the broker's limits have changed.
 
         A value outside the limits counts as the nearest allowed one (`GroupConfig.evaluate` of Kafka 4.4).

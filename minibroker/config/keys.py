@@ -488,12 +488,12 @@ class OffsetResetStrategy(Validator):
         try:
             OffsetReset.of(value)
         except ValueError:
-            raise _refused(name, value) from None
+            raise _offset_reset_error(name, value) from None
 
     def __str__(self) -> str:
         return "earliest, latest, by_duration:PnDTnHnMn.nS"
 
 
-def _refused(name: str, value: str) -> ConfigError:
+def _offset_reset_error(name: str, value: str) -> ConfigError:
     form = "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'"
     return refused(name, value, f"Invalid value `{value}` for configuration {name}. The value must be either {form}.")

@@ -97,11 +97,11 @@ def render() -> str:
     topic = _tables("Topic", TOPIC_KEYS.values(), "Broker keys", _synonyms)
     group = _tables("Group", GROUP_KEYS.values(), "Broker keys", _synonyms)
     client_metrics = _table(_COLUMNS, map(_row, CLIENT_METRICS_KEYS.values()))
-    others = _table(("Key", "Here", "Kafka 4.4"), map(_in_both, KAFKA_4_DEFAULTS.items()))
+    others = _table(("Key", "Here", "Kafka 4.4"), map(_format_both_defaults, KAFKA_4_DEFAULTS.items()))
     return _HEAD + others + _BROKER + broker + _TOPIC + topic + _GROUP + group + _CLIENT_METRICS + client_metrics
 
 
-def _in_both(default: tuple[str, str]) -> tuple[str, str, str]:
+def _format_both_defaults(default: tuple[str, str]) -> tuple[str, str, str]:
     name, newer = default
     key = BROKER_KEYS[name]
     here = key.text(key.default)

@@ -53,7 +53,7 @@ class ConfigValues:
         value = self._values[name]
         if type(value) is int:
             return value
-        raise self._mistaken(name)
+        raise self._type_error(name)
 
     def optional_integer(self, name: str) -> int | None:
         """Return the value of an INT, SHORT or LONG that may be null."""
@@ -68,21 +68,21 @@ class ConfigValues:
         value = self._values[name]
         if type(value) is bool:
             return value
-        raise self._mistaken(name)
+        raise self._type_error(name)
 
     def number(self, name: str) -> float:
         """Return the value of a DOUBLE."""
         value = self._values[name]
         if type(value) is float:
             return value
-        raise self._mistaken(name)
+        raise self._type_error(name)
 
     def text(self, name: str) -> str:
         """Return the value of a STRING, CLASS or PASSWORD."""
         value = self._values[name]
         if type(value) is str:
             return value
-        raise self._mistaken(name)
+        raise self._type_error(name)
 
     def optional_text(self, name: str) -> str | None:
         """Return the value of a STRING, CLASS or PASSWORD that may be null."""
@@ -93,9 +93,9 @@ class ConfigValues:
         value = self._values[name]
         if type(value) is list:
             return value
-        raise self._mistaken(name)
+        raise self._type_error(name)
 
-    def _mistaken(self, name: str) -> TypeError:
+    def _type_error(self, name: str) -> TypeError:
         kind = "null" if self._values[name] is None else self.keys[name].type.name
         return TypeError(f"{name} is {kind}, ask for it with another getter")
 

@@ -53,7 +53,7 @@ def problem(status: int, message: str, word: str | None = None, headers: dict[st
 
 def handle_errors(app: FastAPI) -> None:
     """Register handlers that return problems for the exceptions of the broker and of `app`."""
-    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RequestValidationError, _respond_to_invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _internal)
     kind: type[Exception]
@@ -81,7 +81,7 @@ def _problem_handler(status: int, word: str | None, message: str) -> Any:
     return handle
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _respond_to_invalid(_: Request, error: Exception) -> Response:
     complaints = cast("RequestValidationError", error).errors()
     return problem(400, "; ".join(map(_complaint, complaints)))
 

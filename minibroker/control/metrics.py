@@ -136,7 +136,7 @@ class Scrape(Collector):
                     family.add_metric(label_values, number)
                 yield family
         for name, help_text in _SPREADS.items():
-            yield from _spread(name, help_text, self.spreads.get(name, {}))
+            yield from _iterate_histogram(name, help_text, self.spreads.get(name, {}))
 
 
 async def collect_metrics(broker: AsyncOperations) -> Scrape:
@@ -259,7 +259,7 @@ def _count_shares(services: Services, scrape: Scrape) -> None:
             scrape.numbers[name][group_id,] = number
 
 
-def _spread(name: str, help_text: str, spreads: dict[_Labels, Histogram]) -> Iterator[Metric]:
+def _iterate_histogram(name: str, help_text: str, spreads: dict[_Labels, Histogram]) -> Iterator[Metric]:
     """Yield the two families that the exporter makes from one of Kafka's histograms."""
     labels = ["group"][: max(map(len, spreads), default=0)]
     quantiles = GaugeMetricFamily(name, help_text, labels=[*labels, "quantile"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from minibroker.config.addresses import reachable
+from minibroker.config.addresses import format_reachable
 from minibroker.control.app import make_app
 from minibroker.control.guard import Guard
 from minibroker.control.remote import Remote
@@ -92,7 +92,7 @@ class ControlPlane:
     def url(self) -> str:
         """The URL of the control plane for programs on this machine."""
         address: tuple[str, int] = self._socket.getsockname()[:2]
-        return f"http://{reachable(address)}"
+        return f"http://{format_reachable(address)}"
 
     @property
     def port(self) -> int:

@@ -93,7 +93,7 @@ class Events:
     def _log_cleaned(self, partition: Partition, before: LogShape) -> None:
         name, index = partition.key
         text = f"The cleaner has compacted {name}-{index}: {before.size} bytes before, {partition.log.size} after."
-        self._add("cleaning", partition, text, **_before_and_after(partition, before))
+        self._add("cleaning", partition, text, **_outline_change(partition, before))
 
     def _log_shortened(self, partition: Partition, before: LogShape, segments: int) -> None:
         name, index = partition.key
@@ -101,14 +101,14 @@ class Events:
         removed = "1 segment" if segments == 1 else f"{segments} segments"
         text = f"Retention has removed {removed} of {name}-{index}: "
         text += f"the log start offset is {start}, it was {before.start}."
-        self._add("retention", partition, text, **_before_and_after(partition, before))
+        self._add("retention", partition, text, **_outline_change(partition, before))
 
     def _records_deleted(self, partition: Partition, before: LogShape) -> None:
         name, index = partition.key
         start = partition.log.log_start_offset
         if start > before.start:
             text = f"DeleteRecords has moved the log start offset of {name}-{index} to {start}, it was {before.start}."
-            self._add("deletion", partition, text, **_before_and_after(partition, before))
+            self._add("deletion", partition, text, **_outline_change(partition, before))
 
 
 def fault_text(fault: Mapping[str, object]) -> str:
@@ -116,7 +116,7 @@ def fault_text(fault: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in fault.items())
 
 
-def _before_and_after(partition: Partition, before: LogShape) -> dict[str, Any]:
+def _outline_change(partition: Partition, before: LogShape) -> dict[str, Any]:
     """Return the outlines of a log before and after a change."""
     return {"before": _outline(before), "after": _outline(shape_of(partition.log))}
 

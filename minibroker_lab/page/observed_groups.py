@@ -61,7 +61,7 @@ class ObservedGroups:
         if request is None or response is None or getattr(response, "error_code", None):
             return
         if key in _COMMITS:
-            self._note_commit(request, response)
+            self._record_commit(request, response)
         elif key == ApiKey.END_TXN:
             for group_id, offsets in self._pending.pop(request.transactional_id, ()):
                 if request.committed:
@@ -71,10 +71,10 @@ class ObservedGroups:
                 if not result.error_code:
                     self._groups.pop(result.group_id, None)
         elif key == ApiKey.OFFSET_DELETE:
-            for partition, _ in self._accepted(response, response):
+            for partition, _ in self._iterate_accepted(response, response):
                 self._group(request.group_id).offsets.pop(partition, None)
         else:
-            self._note_member(key, request, response, reading.client_id or "")
+            self._record_member(key, request, response, reading.client_id or "")
 
     def listed(self) -> list[dict[str, Any]]:
         """Return the first 200 groups by id, in the format of `operations.views.consumer_offsets`."""
@@ -96,14 +96,14 @@ class ObservedGroups:
     def _group(self, group_id: str) -> _Group:
         return self._groups.setdefault(group_id, _Group())
 
-    def _note_commit(self, request: Any, response: Any) -> None:
-        offsets = {partition: part.committed_offset for partition, part in self._accepted(request, response)}
+    def _record_commit(self, request: Any, response: Any) -> None:
+        offsets = {partition: part.committed_offset for partition, part in self._iterate_accepted(request, response)}
         if hasattr(request, "transactional_id"):
             self._pending.setdefault(request.transactional_id, []).append((request.group_id, offsets))
         elif offsets:
             self._group(request.group_id).offsets.update(offsets)
 
-    def _accepted(self, request: Any, response: Any) -> Iterator[tuple[_Place, Any]]:
+    def _iterate_accepted(self, request: Any, response: Any) -> Iterator[tuple[_Place, Any]]:
         """Yield each partition of `request` that the response has accepted, with its topic and number."""
         accepted = {
             (self._name(topic), part.partition_index)
@@ -123,7 +123,7 @@ class ObservedGroups:
         known_topic = self._topics.with_id(bytes(topic.topic_id))
         return None if known_topic is None else known_topic.name
 
-    def _note_member(self, key: int, request: Any, response: Any, client_id: str) -> None:
+    def _record_member(self, key: int, request: Any, response: Any, client_id: str) -> None:
         group = self._group(request.group_id)
         if key == ApiKey.LEAVE_GROUP:
             for member_id in [member.member_id for member in request.members] or [request.member_id]:

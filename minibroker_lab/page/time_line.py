@@ -126,11 +126,11 @@ class TimeLine:
             return
         ended = exchange.time_ms + round((exchange.ended_ms or exchange.began_ms) - exchange.began_ms)
         if exchange.api_key == ApiKey.METADATA:
-            self._note_leaders(exchange.number, ended, reading.response)
+            self._record_leaders(exchange.number, ended, reading.response)
         else:
-            self._note_rebalance(exchange.number, ended, reading)
+            self._record_rebalance(exchange.number, ended, reading)
 
-    def _note_rebalance(self, number: int, ended_ms: int, reading: Reading) -> None:
+    def _record_rebalance(self, number: int, ended_ms: int, reading: Reading) -> None:
         response = reading.response
         group: str = reading.request.group_id
         if reading.exchange.api_key in HEARTBEATS:
@@ -147,7 +147,7 @@ class TimeLine:
             text = f"Group {group} has come to generation {generation}."
         self._marks.append(_Mark(number, ended_ms, "rebalance", text))
 
-    def _note_leaders(self, number: int, ended_ms: int, response: Any) -> None:
+    def _record_leaders(self, number: int, ended_ms: int, response: Any) -> None:
         """Record changes of leaders. Older leader epochs come from brokers that lag behind, and are ignored."""
         for topic in response.topics:
             for part in topic.partitions:

@@ -315,7 +315,7 @@ class ResponseStream:
                 forwarded.append(data[position:])
                 break
             if self._left:
-                position = self._pass_on(data, position, forwarded)
+                position = self._forward(data, position, forwarded)
             elif self._held_size:
                 position = self._hold(data, position, forwarded)
             else:
@@ -348,7 +348,7 @@ class ResponseStream:
             forwarded.append(self._conversation.response(frame, len(frame)))
         return position + len(part)
 
-    def _pass_on(self, data: bytes, position: int, forwarded: list[bytes | bytearray]) -> int:
+    def _forward(self, data: bytes, position: int, forwarded: list[bytes | bytearray]) -> int:
         part = data[position : position + self._left]
         forwarded.append(part)
         self._left -= len(part)

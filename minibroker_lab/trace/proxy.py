@@ -11,7 +11,7 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING, Final, cast
 
-from minibroker.config.addresses import LAST_PORT, written
+from minibroker.config.addresses import LAST_PORT, format_address
 from minibroker_lab.trace.conversation import Conversation, RequestStream, ResponseStream
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Proxy:
         try:
             listening = self._bind(port)
         except OSError as error:
-            raise ValueError(f"--listen: {written(self._listen)} cannot be bound: {error.strerror}") from None
+            raise ValueError(f"--listen: {format_address(self._listen)} cannot be bound: {error.strerror}") from None
         self._ports[self._to] = listening.getsockname()[1]
         await self._serve(listening, self._to)
 
@@ -134,7 +134,9 @@ class Proxy:
     def _listen_for(self, broker: Address) -> int | None:
         """Start listening for a broker. Return the port, or None if that fails."""
         if len(self._ports) >= MAX_BROKERS:
-            self.sink.complain(f"there are over {MAX_BROKERS} brokers, so the address of {written(broker)} passes")
+            self.sink.complain(
+                f"there are over {MAX_BROKERS} brokers, so the address of {format_address(broker)} passes"
+            )
             return None
         error: OSError | None = None
         for _ in range(_ATTEMPTS):
@@ -153,7 +155,7 @@ class Proxy:
             task.add_done_callback(self._tasks.discard)
             return self._ports[broker]
         reason = "no port is left" if error is None else error.strerror
-        self.sink.complain(f"no port for the broker at {written(broker)}, so its address passes: {reason}")
+        self.sink.complain(f"no port for the broker at {format_address(broker)}, so its address passes: {reason}")
         return None
 
     def _bind(self, port: int) -> socket.socket:
@@ -245,8 +247,8 @@ class ClientSide(_Side):
         asyncio.get_running_loop().call_soon(self._pause_again)
         peer, own_address = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.conversation = Conversation(
-            written(peer[:2]),
-            written(self._target),
+            format_address(peer[:2]),
+            format_address(self._target),
             self._owner.sink,
             lambda host, port: self._owner.translate(host, port, own_address[0]),
         )
@@ -334,4 +336,4 @@ class _BrokerSide(_Side):
 def unreachable(target: tuple[str, int], error: OSError) -> str:
     """Return the message for a broker that cannot be reached."""
     reason = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
-    return f"the broker at {written(target)} cannot be reached: {reason}"
+    return f"the broker at {format_address(target)} cannot be reached: {reason}"

@@ -13,7 +13,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean NAME?" with the most similar known name or the only one with this prefix, or ""."""
     names = list(known)
     longer = [candidate for candidate in names if name and candidate.startswith(name)]
-    similar = _closest(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
+    similar = _find_closest(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
     return f"; did you mean {similar[0]}?" if similar else ""
 
 
@@ -27,7 +27,7 @@ def suggestion_by_end(name: str, known: Iterable[str]) -> str:
         words = known_name.split("_")
         for first in range(1, len(words)):
             ends.setdefault("".join(words[first:]), []).append(known_name)
-    alike = _closest(name.replace("_", ""), ends, cutoff=0.85)
+    alike = _find_closest(name.replace("_", ""), ends, cutoff=0.85)
     similar = [known_name for end in alike for known_name in ends[end]]
     return f"; did you mean {' or '.join(similar)}?" if 0 < len(similar) <= _MAX_SUGGESTIONS else ""
 
@@ -38,11 +38,11 @@ def misspelling(name: str, known: Iterable[str]) -> str | None:
     Names that differ on purpose do not count, such as `orders-1` and `orders-2`, or `orders-retry` and `orders`.
     """
     others = [candidate for candidate in known if candidate != name and not _differ_on_purpose(name, candidate)]
-    similar = _closest(name, others, cutoff=0.8)
+    similar = _find_closest(name, others, cutoff=0.8)
     return similar[0] if similar else None
 
 
-def _closest(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
+def _find_closest(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
     """Return the most similar known names, the best one first."""
     import difflib  # noqa: PLC0415 - few names are wrong
 

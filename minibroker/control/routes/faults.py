@@ -115,7 +115,7 @@ async def list_faults(on_broker: OnBroker, ids: Ids) -> InstalledFaults:
 
     async def work(broker: AsyncOperations) -> InstalledFaults:
         faults = ids.see(await broker.faults.list())
-        return InstalledFaults(faults=[_shown(name, fault) for name, fault in faults.items()])
+        return InstalledFaults(faults=[_describe_installed(name, fault) for name, fault in faults.items()])
 
     return await on_broker(work)
 
@@ -131,7 +131,7 @@ async def add_fault(
     async def work(broker: AsyncOperations) -> InstalledFault:
         fault = await broker.faults.add(Fault.from_json(fields))
         faults = ids.see(await broker.faults.list())
-        return _shown(next(fault_id for fault_id, other in faults.items() if other is fault), fault)
+        return _describe_installed(next(fault_id for fault_id, other in faults.items() if other is fault), fault)
 
     with collect_warnings() as warnings:
         installed = await on_broker(work)
@@ -149,7 +149,7 @@ async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
     """Return a fault and the requests that it has hit."""
 
     async def work(broker: AsyncOperations) -> FaultHits:
-        return _with_hits(fault_id, await ids.find(broker, fault_id))
+        return _describe_hits(fault_id, await ids.find(broker, fault_id))
 
     return await on_broker(work)
 
@@ -161,16 +161,16 @@ async def remove_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHit
     async def work(broker: AsyncOperations) -> FaultHits:
         fault = await ids.find(broker, fault_id)
         await broker.faults.remove(fault)
-        return _with_hits(fault_id, fault)
+        return _describe_hits(fault_id, fault)
 
     return await on_broker(work)
 
 
-def _shown(fault_id: str, fault: Fault) -> InstalledFault:
+def _describe_installed(fault_id: str, fault: Fault) -> InstalledFault:
     return InstalledFault(id=fault_id, fired=fault.fired, fault=fault.to_json())
 
 
-def _with_hits(fault_id: str, fault: Fault) -> FaultHits:
+def _describe_hits(fault_id: str, fault: Fault) -> FaultHits:
     return FaultHits(
         id=fault_id,
         fired=fault.fired,

@@ -234,7 +234,7 @@ async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form
     """Wait for a matching record and return it. On a timeout, `message` compares it with the existing records."""
     value, conditions = expectation.given()
     match = await on_broker(lambda broker: broker.expect(topic, value, **conditions, timeout=expectation.timeout))
-    return _shown(match, form)
+    return _format_record(match, form)
 
 
 @router.post(
@@ -257,7 +257,7 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
     return done(warnings)
 
 
-def _shown(record: ConsumerRecord, form: Form) -> Record:
+def _format_record(record: ConsumerRecord, form: Form) -> Record:
     """Return a record with its bytes in one of the forms."""
     values = {name: getattr(record, name) for name in Record.model_fields}
     values["key"], values["value"] = convert_to_json(record.key, form), convert_to_json(record.value, form)
@@ -269,7 +269,7 @@ async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Fo
     """Return a list of records with their bytes in one of the forms. Other threads can run in between."""
     shown_records: list[bytes] = []
     for number, consumer_record in enumerate(records, 1):
-        shown_records.append(_shown(consumer_record, form).model_dump_json().encode())
+        shown_records.append(_format_record(consumer_record, form).model_dump_json().encode())
         if not number % _RECORDS_PER_STEP:
             await asyncio.sleep(0)
     return list_response(about, "records", shown_records)

@@ -140,7 +140,7 @@ async def set_quota(quota: Quota, on_broker: OnBroker) -> None:
 @router.get("/acls", openapi_extra=calls("acls"))
 async def list_acls(on_broker: OnBroker) -> RuleList:
     """List all access rules."""
-    return _shown(await on_broker(lambda broker: broker.acls()))
+    return _list_rules(await on_broker(lambda broker: broker.acls()))
 
 
 @router.post("/acls", status_code=201, openapi_extra=calls("allow", "deny"))
@@ -153,7 +153,7 @@ async def create_acls(new: NewRule, on_broker: OnBroker) -> RuleList:
         make = broker.allow if new.permission == "allow" else broker.deny
         return await make(new.principal, *new.operations, **resource)
 
-    return _shown(await on_broker(work))
+    return _list_rules(await on_broker(work))
 
 
 @router.delete("/acls", status_code=204, openapi_extra=calls("remove_acls"))
@@ -172,5 +172,5 @@ async def read_telemetry(on_broker: OnBroker) -> Telemetry:
     return Telemetry.model_validate({"pushes": await on_broker(lambda broker: broker.telemetry())})
 
 
-def _shown(acls: list[AclBinding]) -> RuleList:
+def _list_rules(acls: list[AclBinding]) -> RuleList:
     return RuleList.model_validate({"acls": acls})

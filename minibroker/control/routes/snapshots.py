@@ -20,7 +20,7 @@ class Reset(Body):
     keep_topics: bool = Field(default=False, description="Whether to keep topics. Their offsets continue.")
 
 
-def _without_dot_segments(name: str | None) -> str | None:
+def _check_url_name(name: str | None) -> str | None:
     """Return the name if it can be part of a URL. HTTP clients remove the segments `.` and `..` from a path."""
     if name is not None and not {".", ".."}.isdisjoint(name.split("/")):
         raise PydanticCustomError("dot_segment", "a snapshot's name has no part . or .. between slashes")
@@ -30,7 +30,7 @@ def _without_dot_segments(name: str | None) -> str | None:
 class NewSnapshot(Body):
     """The snapshot to take."""
 
-    name: Annotated[str | None, AfterValidator(_without_dot_segments)] = Field(
+    name: Annotated[str | None, AfterValidator(_check_url_name)] = Field(
         default=None,
         min_length=1,
         description="The name, or null for a number. It can have slashes, but no part `.` or `..` between them.",

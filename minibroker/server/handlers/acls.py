@@ -171,10 +171,10 @@ def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResp
         try:
             acl_filter.check()
         except InvalidAclError as error:
-            return _refused_filter(ErrorCode.INVALID_REQUEST, str(error))
+            return _refuse_filter(ErrorCode.INVALID_REQUEST, str(error))
         acls = authorizer.find(acl_filter)
         deleted.update(dict.fromkeys(acls))
-        matching = [_matching_acl(acl) for acl in acls]
+        matching = [_build_matching_acl(acl) for acl in acls]
         return DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=matching)
 
     def remove(results: list[DeleteAclsFilterResult]) -> DeleteAclsResponse | DelayedResponse:
@@ -203,7 +203,7 @@ def _filter_of(requested: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     )
 
 
-def _matching_acl(acl: AclBinding) -> DeleteAclsMatchingAcl:
+def _build_matching_acl(acl: AclBinding) -> DeleteAclsMatchingAcl:
     return DeleteAclsMatchingAcl(
         error_code=ErrorCode.NONE,
         error_message=None,
@@ -217,9 +217,9 @@ def _matching_acl(acl: AclBinding) -> DeleteAclsMatchingAcl:
     )
 
 
-def _refused_filter(code: ErrorCode, message: str) -> DeleteAclsFilterResult:
+def _refuse_filter(code: ErrorCode, message: str) -> DeleteAclsFilterResult:
     return DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])
 
 
 def _refuse_filters(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
-    return DeleteAclsResponse(filter_results=[_refused_filter(code, message) for _ in request.filters])
+    return DeleteAclsResponse(filter_results=[_refuse_filter(code, message) for _ in request.filters])

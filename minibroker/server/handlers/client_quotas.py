@@ -198,7 +198,7 @@ def _alter(
     for entry in request.entries:
         entity = [(part.entity_type, part.entity_name) for part in entry.entity]
         try:
-            ops = _checked_operations(entry, entity, changes, addresses)
+            ops = _check_operations(entry, entity, changes, addresses)
         except QuotaError as error:
             results.append(_result(entry, ErrorCode.INVALID_REQUEST, str(error)))
         else:
@@ -213,7 +213,7 @@ def _alter(
     return AlterClientQuotasResponse(entries=results)
 
 
-def _checked_operations(
+def _check_operations(
     entry: AlterEntryData,
     entity: list[tuple[str, str | None]],
     others: Container[Entity],

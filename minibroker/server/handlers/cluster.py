@@ -196,7 +196,7 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
     levels: dict[str, int] = {}
     try:
         requested = {update.feature: update.max_version_level for update in request.feature_updates}
-        for update in _in_hash_order(request.feature_updates):
+        for update in _sort_in_hash_order(request.feature_updates):
             levels[update.feature] = _checked_level(update, features, controller)
             if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
                 _check_dependencies(requested, features)
@@ -224,7 +224,7 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
     return hold(UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results), request, call)
 
 
-def _in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
+def _sort_in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
     """Return updates in the order of Kafka's HashMap, which decides which error the response reports."""
     # Hashing megabytes of names takes long, and no real feature has a long name.
     if sum(len(update.feature) for update in updates) > _MAX_HASHED_CHARACTERS:
@@ -244,24 +244,24 @@ def _checked_level(update: FeatureUpdateKey, features: Features, controller: str
     kind = update.upgrade_type
     supported = features.supported.get(name)
     if kind not in {_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE}:
-        raise _refused(name, requested, "The controller does not support the given upgrade type.")
+        raise _refuse_level(name, requested, "The controller does not support the given upgrade type.")
     if requested < 0:
-        raise _refused(name, requested, "A feature version cannot be less than 0.")
+        raise _refuse_level(name, requested, "A feature version cannot be less than 0.")
     if supported is None and requested > 0:
-        raise _refused(name, requested, f"{controller} does not support this feature.")
+        raise _refuse_level(name, requested, f"{controller} does not support this feature.")
     if supported is not None and not supported.first <= requested <= supported.last:
-        raise _refused(name, requested, f"{controller} only supports versions {supported.first}-{supported.last}")
+        raise _refuse_level(name, requested, f"{controller} only supports versions {supported.first}-{supported.last}")
     if requested < current and kind == _UPGRADE:
-        raise _refused(
+        raise _refuse_level(
             name,
             requested,
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade.",
         )
     if requested > current and kind != _UPGRADE:
-        raise _refused(name, requested, "Can't downgrade to a newer version.")
+        raise _refuse_level(name, requested, "Can't downgrade to a newer version.")
     if name == KRAFT_VERSION and requested < current:
-        raise _refused(name, requested, "Can't downgrade the version of this feature.")
+        raise _refuse_level(name, requested, "Can't downgrade the version of this feature.")
     if name == METADATA_VERSION and any(requested < level <= current for level in _LEVELS_WITH_NEW_RECORDS):
         reason = (
             "Unsafe metadata downgrade is not supported in this version."
@@ -276,7 +276,7 @@ def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
     """Raise unless metadata.version is high enough for the records of eligible leader replicas."""
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
     if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _FIRST_METADATA_LEVEL_WITH_ELR:
-        raise _refused(
+        raise _refuse_level(
             ELIGIBLE_LEADER_REPLICAS_VERSION,
             level,
             f"{ELIGIBLE_LEADER_REPLICAS_VERSION} could not be set to {level} because it depends on metadata.version "
@@ -284,7 +284,7 @@ def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
         )
 
 
-def _refused(name: str, level: int, reason: str) -> _RefusedError:
+def _refuse_level(name: str, level: int, reason: str) -> _RefusedError:
     return _RefusedError(f"Invalid update version {level} for feature {name}. {reason}")
 
 
@@ -363,11 +363,11 @@ def unregister_controller(request: UnregisterControllerRequest, call: Call) -> U
     requested, controller = request.controller_id, call.core.cluster.controller
     if controller is not None and requested == controller.id:
         reason = f"Cannot unregister controller {requested} because it is part of the voter set."
-        return _refused_controller(ErrorCode.INVALID_REQUEST, reason)
-    return _refused_controller(
+        return _refuse_controller(ErrorCode.INVALID_REQUEST, reason)
+    return _refuse_controller(
         ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {requested} is not currently registered."
     )
 
 
-def _refused_controller(code: ErrorCode, message: str) -> UnregisterControllerResponse:
+def _refuse_controller(code: ErrorCode, message: str) -> UnregisterControllerResponse:
     return UnregisterControllerResponse(error_code=code, error_message=message)

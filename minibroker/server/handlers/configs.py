@@ -70,7 +70,9 @@ def describe_configs(request: DescribeConfigsRequest, call: Call) -> Served[Desc
     """
     if any(not _is_described(requested.resource_type, call) for requested in request.resources):
         malformed = ResourceError(_INVALID, _INVALID.meaning)
-        return DescribeConfigsResponse(results=[_refused(requested, malformed) for requested in request.resources])
+        return DescribeConfigsResponse(
+            results=[_refuse_resource(requested, malformed) for requested in request.resources]
+        )
     return ForEach(
         request.resources,
         lambda resource: _describe(resource, request, call),
@@ -83,10 +85,10 @@ def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest
     try:
         forbidden = refusal(Resource(resource.resource_type, name), call, Operation.DESCRIBE_CONFIGS)
         if forbidden:
-            return _refused(resource, ResourceError(forbidden, forbidden.meaning))
+            return _refuse_resource(resource, ResourceError(forbidden, forbidden.meaning))
         rows = _DESCRIBERS[resource.resource_type](name, call)
     except ResourceError as error:
-        return _refused(resource, error)
+        return _refuse_resource(resource, error)
     if resource.configuration_keys:
         requested = frozenset(resource.configuration_keys)
         rows = [row for row in rows if row.name in requested]
@@ -104,7 +106,7 @@ def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest
     )
 
 
-def _refused(resource: DescribeConfigsResource, error: ResourceError) -> DescribeConfigsResult:
+def _refuse_resource(resource: DescribeConfigsResource, error: ResourceError) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=error.code,
         error_message=error.message,

@@ -15,7 +15,7 @@ from minibroker.coordinators.java_order import timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at, handles
-from minibroker.server.requests.elements import check_describable, described_groups
+from minibroker.server.requests.elements import check_describable, describe_groups
 from minibroker.server.requests.requirements import TO_SUBSCRIBE, asked_by_handler, on_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -57,19 +57,19 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
     coordinator = call.services.groups
     consumers = coordinator.consumers
     if not consumers.is_enabled:
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+        return _refuse_heartbeat(ErrorCode.UNSUPPORTED_VERSION)
     try:
         _validate(request, call.api_version, consumers)
         code = coordinator.status(request.group_id, call.node)
         if code:
-            return _refused(code)
+            return _refuse_heartbeat(code)
         if request.member_epoch in {LEAVING, AWAY}:
             answer = consumers.leave(request.group_id, request.member_id, request.instance_id, request.member_epoch)
         else:
             may_describe = partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC)
             answer = consumers.heartbeat(request, Client(call.client_id or "", call.client_host), may_describe)
     except GroupRefusedError as error:
-        return _refused(error.code, error.message)
+        return _refuse_heartbeat(error.code, error.message)
     if request.member_epoch < 0:
         return _response(answer, 0)
     # Tests, such as Kafka's own, compare the exact interval. They send no ApiVersions first, unlike real clients.
@@ -140,7 +140,7 @@ def _response(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatRespons
     )
 
 
-def _refused(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+def _refuse_heartbeat(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
         error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0
     )
@@ -174,7 +174,7 @@ def consumer_group_describe(
     - UNSUPPORTED_VERSION: `group.coordinator.rebalance.protocols` lacks "consumer".
     """
     groups = call.services.groups.consumers
-    return described_groups(
+    return describe_groups(
         request, call, groups, _describe, _REFUSED, lambda described: ConsumerGroupDescribeResponse(groups=described)
     )
 

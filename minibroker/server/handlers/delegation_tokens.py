@@ -206,11 +206,11 @@ def describe_delegation_token(request: DescribeDelegationTokenRequest, call: Cal
         if owners is not None and token.owner not in owners and owners.isdisjoint(token.renewers):
             continue
         if _may_describe(token, call):
-            described.append(_described(token, tokens.hmac_of(token)))
+            described.append(_describe_token(token, tokens.hmac_of(token)))
     return DescribeDelegationTokenResponse(error_code=ErrorCode.NONE, tokens=described)
 
 
-def _described(token: DelegationToken, proof: bytes) -> DescribedDelegationToken:
+def _describe_token(token: DelegationToken, proof: bytes) -> DescribedDelegationToken:
     renewers = [
         DescribedDelegationTokenRenewer(principal_type=renewer.type, principal_name=renewer.name)
         for renewer in token.renewers

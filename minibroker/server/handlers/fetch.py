@@ -109,7 +109,7 @@ def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None
     return 0, 0, NO_SESSION, name, topic_id, index, 0, end, stable, start, -1, records if records.size else b""
 
 
-def _unchanged(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _return_unchanged(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
@@ -134,7 +134,7 @@ def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> Fetch
     needs=asked_by_handler("READ on each topic; CLUSTER_ACTION on the cluster, for replicas"),
     names=topics_at("topics.topic", "partitions.partition", implied=_session_partitions),
     refusal=Refusal({"high_watermark": -1, "records": b""}, whole=_refuse_fetch),
-    plain=PlainShape(_handle_plain, _unchanged),
+    plain=PlainShape(_handle_plain, _return_unchanged),
 )
 def fetch(request: FetchRequest, call: Call) -> Served[FetchResponse | DelayedResponse]:
     """Fetch: return ranges of logs, which are sent from file to socket.

@@ -353,7 +353,7 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsRes
         )
 
     return ForEach(
-        _in_hash_order(store, is_before_4_0=call.services.is_before("4.0")),
+        _sort_in_hash_order(store, is_before_4_0=call.services.is_before("4.0")),
         row,
         lambda rows: ListGroupsResponse(
             error_code=code, groups=[group_row for group_row in rows if group_row is not None]
@@ -361,7 +361,7 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsRes
     )
 
 
-def _in_hash_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
+def _sort_in_hash_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
     """Return groups in the order of Kafka's hash tables: one table per partition, or before 4.0 one for all groups."""
     groups, log = tuple(store.groups()), store.log
     table = table_size((len(groups) if is_before_4_0 else log.partition_count) + 1)

@@ -79,7 +79,7 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
     - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
     - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the client has a different leader epoch.
     """
-    twice = _repeated_partitions(request) if call.api_version > 0 else ()
+    twice = _find_repeated_partitions(request) if call.api_version > 0 else ()
 
     def look_up(topic: ListOffsetsTopic, requested: ListOffsetsPartition) -> Any:
         result = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
@@ -100,7 +100,7 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
     )
 
 
-def _repeated_partitions(request: ListOffsetsRequest) -> Collection[TopicPartition]:
+def _find_repeated_partitions(request: ListOffsetsRequest) -> Collection[TopicPartition]:
     """Return the partitions that a request names more than once, which only version 0 allows."""
     counts = Counter(
         (topic.name, requested.partition_index) for topic in request.topics for requested in topic.partitions

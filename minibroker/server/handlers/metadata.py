@@ -112,7 +112,7 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
     if joiner is not None:
         joiner.note_metadata(topic.name or "" for topic in topics)
     response = _response(topics, request, call)
-    return hold(response, request, call, lambda: _with_storage_errors(created, response)) if created else response
+    return hold(response, request, call, lambda: _add_storage_errors(created, response)) if created else response
 
 
 def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -129,7 +129,7 @@ def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, cal
     )
 
 
-def _with_storage_errors(created: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
+def _add_storage_errors(created: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
     """Replace created topics in the response by errors, after the disk refused them."""
     for number, topic in enumerate(response.topics):
         if isinstance(created.get(topic.name or ""), Topic):
@@ -223,7 +223,7 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_in_version(topic.describe(call.core.cluster), call),
+        partitions=_adapt_to_version(topic.describe(call.core.cluster), call),
         topic_authorized_operations=_operations(topic.name, request, call),
     )
 
@@ -244,7 +244,7 @@ def _brokers(call: Call) -> list[MetadataResponseBroker]:
     return brokers
 
 
-def _in_version(partitions: list[MetadataResponsePartition], call: Call) -> list[MetadataResponsePartition]:
+def _adapt_to_version(partitions: list[MetadataResponsePartition], call: Call) -> list[MetadataResponsePartition]:
     """Adapt partitions to the request's version. Version 0 omits stopped replicas and has an error for them."""
     if call.api_version > 0 or all(not partition.offline_replicas for partition in partitions):
         return partitions

@@ -159,12 +159,12 @@ def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool
         call, requested, topics, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, stable=stable
     )
     if has_ids:
-        results = _with_ids(results, call)
+        results = _set_topic_ids(results, call)
         results += [_unknown(topic) for topic in unknown if not code]
     return OffsetFetchResponseGroup(group_id=requested.group_id, error_code=code, topics=results)
 
 
-def _with_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
+def _set_topic_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
     """Set the topic ids of results, and return the results of existing topics."""
     existing: list[OffsetFetchResponseTopics] = []
     for result in results:
@@ -177,7 +177,7 @@ def _with_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[Offs
 
 def _unknown(requested: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     partitions = [
-        _without_offset(OffsetFetchResponsePartitions, index, ErrorCode.UNKNOWN_TOPIC_ID)
+        _build_empty_partition(OffsetFetchResponsePartitions, index, ErrorCode.UNKNOWN_TOPIC_ID)
         for index in requested.partition_indexes
     ]
     return OffsetFetchResponseTopics(topic_id=requested.topic_id, partitions=partitions)
@@ -222,7 +222,7 @@ def _fetch(
     for name, indexes in requested_topics:
         refusal = code or (ErrorCode.NONE if _may_describe(name, call) else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if refusal:
-            partitions = [_without_offset(partition_of, index, refusal) for index in indexes]
+            partitions = [_build_empty_partition(partition_of, index, refusal) for index in indexes]
         else:
             partitions = [_partition(partition_of, offsets, name, index, stable=stable) for index in indexes]
         results.append(topic_of(name=name, partitions=partitions))
@@ -244,10 +244,10 @@ def _may_describe(topic: str, call: Call) -> bool:
 
 def _partition(partition_of: Callable[..., _P], offsets: GroupOffsets, topic: str, index: int, *, stable: bool) -> _P:
     if stable and offsets.is_unstable(topic, index):
-        return _without_offset(partition_of, index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return _build_empty_partition(partition_of, index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     committed = offsets.get(topic, index)
     if committed is None:
-        return _without_offset(partition_of, index, ErrorCode.NONE)
+        return _build_empty_partition(partition_of, index, ErrorCode.NONE)
     return partition_of(
         partition_index=index,
         committed_offset=committed.offset,
@@ -257,7 +257,7 @@ def _partition(partition_of: Callable[..., _P], offsets: GroupOffsets, topic: st
     )
 
 
-def _without_offset(partition_of: Callable[..., _P], index: int, code: ErrorCode) -> _P:
+def _build_empty_partition(partition_of: Callable[..., _P], index: int, code: ErrorCode) -> _P:
     return partition_of(
         partition_index=index,
         committed_offset=NO_OFFSET,
@@ -306,7 +306,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
         code = next(filter(None, codes), ErrorCode.NONE)
         if code:
             return OffsetDeleteResponse(error_code=code, topics=[])
-        results = deletion.with_kept_topics(outcomes)
+        results = deletion.add_kept_topics(outcomes)
         return OffsetDeleteResponse(
             error_code=ErrorCode.NONE,
             topics=[
@@ -351,11 +351,11 @@ class _Deletion:
             return self._code
         removes_empty = isinstance(self._group, Group)
         return then(
-            self._store.forget(self._group, partial(self._deletable, part), removes_empty=removes_empty),
+            self._store.forget(self._group, partial(self._find_deletable, part), removes_empty=removes_empty),
             self._save_error,
         )
 
-    def with_kept_topics(self, outcomes: Outcomes) -> Outcomes:
+    def add_kept_topics(self, outcomes: Outcomes) -> Outcomes:
         """Return outcomes with an error for the topics whose offsets were not deleted."""
         unknown, subscribed = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         return [
@@ -375,7 +375,7 @@ class _Deletion:
         self._subscribed_topics_seen |= self._named if subscribed is None else self._named & subscribed
         return subscribed
 
-    def _deletable(self, part: list[TopicPartition]) -> list[TopicPartition] | ErrorCode:
+    def _find_deletable(self, part: list[TopicPartition]) -> list[TopicPartition] | ErrorCode:
         """Return the partitions whose offsets can be deleted, or an error."""
         group, code = _deletable_group(self._group.group_id, self._call)
         if group is None or group is not self._group:

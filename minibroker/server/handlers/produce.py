@@ -66,7 +66,7 @@ def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[str, bytes, Part
     return None if outcome is None else (topic.name, topic_id, outcome)
 
 
-def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[Any, ...] | ProduceResponse:
+def _build_plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[Any, ...] | ProduceResponse:
     name, topic_id, outcome = plain
     if outcome.error_code:  # The write can fail after the append.
         topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[outcome])
@@ -81,7 +81,7 @@ def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[A
     & on_each(Operation.WRITE, ResourceType.TOPIC),
     names=topics_at("topic_data.name", "partition_data.index"),
     refusal=Refusal({"base_offset": -1}),
-    plain=PlainShape(_handle_plain, _plain_values),
+    plain=PlainShape(_handle_plain, _build_plain_values),
 )
 def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | DelayedResponse | None]:
     """Produce: validate batches, assign their offsets and append them.

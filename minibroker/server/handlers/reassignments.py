@@ -212,7 +212,7 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
         return _refuse_elect_leaders(request, call.api_version, ErrorCode.INVALID_REQUEST, message)
     unclean = request.election_type == _UNCLEAN
     results: list[ReplicaElectionResult] = []
-    for name, indexes in _requested(request, call):
+    for name, indexes in _list_requested(request, call):
         outcomes = [_elect(name, index, call, unclean=unclean) for index in indexes]
         if request.topic_partitions is None:
             outcomes = [
@@ -224,7 +224,7 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
     return hold(ElectLeadersResponse(replica_election_results=results), request, call)
 
 
-def _requested(request: ElectLeadersRequest, call: Call) -> list[tuple[str, Sequence[int]]]:
+def _list_requested(request: ElectLeadersRequest, call: Call) -> list[tuple[str, Sequence[int]]]:
     """Return the topics of the request with their partitions."""
     if request.topic_partitions is None:
         return [(topic.name, range(len(topic.partitions))) for topic in call.core.topics]

@@ -15,7 +15,7 @@ from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, groups_at, handles, topics_at
-from minibroker.server.requests.elements import check_describable, described_groups, for_each_partition
+from minibroker.server.requests.elements import check_describable, describe_groups, for_each_partition
 from minibroker.server.requests.requirements import TO_SUBSCRIBE, asked_by_handler, on_each, on_group
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -67,20 +67,20 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
     coordinator = call.services.groups
     shares = coordinator.shares
     if not shares.is_enabled:
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+        return _refuse_heartbeat(ErrorCode.UNSUPPORTED_VERSION)
     message = _request_error(request)
     if message is not None:
-        return _refused(ErrorCode.INVALID_REQUEST, message)
+        return _refuse_heartbeat(ErrorCode.INVALID_REQUEST, message)
     code = coordinator.status(request.group_id, call.node)
     if code:
-        return _refused(code)
+        return _refuse_heartbeat(code)
     try:
         if request.member_epoch == LEAVING:
             answer = shares.leave(request.group_id, request.member_id, None, LEAVING)
         else:
             answer = shares.heartbeat(request, Client(call.client_id or "", call.client_host))
     except GroupRefusedError as error:
-        return _refused(error.code, error.message)
+        return _refuse_heartbeat(error.code, error.message)
     assignment = None
     if answer.assignment is not None:
         partitions = [
@@ -111,7 +111,7 @@ def _request_error(request: ShareGroupHeartbeatRequest) -> str | None:
     return None
 
 
-def _refused(code: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
+def _refuse_heartbeat(code: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
     return ShareGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
@@ -137,7 +137,7 @@ def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ForE
     - UNSUPPORTED_VERSION: the feature share.version is off.
     """
     groups = call.services.groups.shares
-    return described_groups(
+    return describe_groups(
         request, call, groups, _describe, _REFUSED, lambda described: ShareGroupDescribeResponse(groups=described)
     )
 
@@ -313,16 +313,16 @@ def alter_share_group_offsets(
     """
     code = _change_error(request.group_id, call)
     if code:
-        return _refused_alteration(code)
+        return _refuse_alteration(code)
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         by_index = offsets.setdefault(topic.topic_name, {})
         by_index.update((partition.partition_index, partition.start_offset) for partition in topic.partitions)
     groups = call.services.groups.share_offsets
     return catch_errors(
-        lambda: then(groups.alter(request.group_id, offsets), lambda outcomes: _altered(outcomes, call)),
+        lambda: then(groups.alter(request.group_id, offsets), lambda outcomes: _build_alter_response(outcomes, call)),
         GroupRefusedError,
-        lambda error: _refused_alteration(error.code, error.message),
+        lambda error: _refuse_alteration(error.code, error.message),
     )
 
 
@@ -332,7 +332,7 @@ def _change_error(group_id: str, call: Call) -> ErrorCode:
     return groups.status(group_id, call.node) if groups.shares.is_enabled else ErrorCode.UNSUPPORTED_VERSION
 
 
-def _altered(outcomes: Mapping[str, Mapping[int, Outcome]], call: Call) -> AlterShareGroupOffsetsResponse:
+def _build_alter_response(outcomes: Mapping[str, Mapping[int, Outcome]], call: Call) -> AlterShareGroupOffsetsResponse:
     responses: list[AlterShareGroupOffsetsResponseTopic] = []
     for name, by_partition in outcomes.items():
         topic = call.core.topics.get(name)
@@ -347,7 +347,7 @@ def _altered(outcomes: Mapping[str, Mapping[int, Outcome]], call: Call) -> Alter
     return AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
 
 
-def _refused_alteration(code: ErrorCode, message: str | None = None) -> AlterShareGroupOffsetsResponse:
+def _refuse_alteration(code: ErrorCode, message: str | None = None) -> AlterShareGroupOffsetsResponse:
     return AlterShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])
 
 
@@ -374,19 +374,19 @@ def delete_share_group_offsets(
     """
     code = _change_error(request.group_id, call)
     if code:
-        return _refused_deletion(code)
+        return _refuse_deletion(code)
     if not request.topics and call.services.is_before("4.2"):
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
     groups = call.services.groups.share_offsets
     return catch_errors(
-        lambda: then(groups.delete(request.group_id, names), lambda outcomes: _deleted(outcomes, call)),
+        lambda: then(groups.delete(request.group_id, names), lambda outcomes: _build_delete_response(outcomes, call)),
         GroupRefusedError,
-        lambda error: _refused_deletion(error.code, error.message),
+        lambda error: _refuse_deletion(error.code, error.message),
     )
 
 
-def _deleted(outcomes: Mapping[str, Outcome], call: Call) -> DeleteShareGroupOffsetsResponse:
+def _build_delete_response(outcomes: Mapping[str, Outcome], call: Call) -> DeleteShareGroupOffsetsResponse:
     responses: list[DeleteShareGroupOffsetsResponseTopic] = []
     for name, outcome in outcomes.items():
         topic = call.core.topics.get(name)
@@ -401,5 +401,5 @@ def _deleted(outcomes: Mapping[str, Outcome], call: Call) -> DeleteShareGroupOff
     return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
 
 
-def _refused_deletion(code: ErrorCode, message: str | None = None) -> DeleteShareGroupOffsetsResponse:
+def _refuse_deletion(code: ErrorCode, message: str | None = None) -> DeleteShareGroupOffsetsResponse:
     return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])

@@ -105,7 +105,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
         not is_renewal and request.share_session_epoch != FINAL_EPOCH and request.max_records and request.max_bytes
     )
 
-    def go_on(outcomes: dict[TopicIdPartition, ErrorCode]) -> Any:
+    def fetch_after_acknowledging(outcomes: dict[TopicIdPartition, ErrorCode]) -> Any:
         answer = partial(_answer, request, call, session, outcomes)
         if not fetches:
             return answer({})
@@ -115,7 +115,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
             lambda results: DelayedShareFetch(request, call, reader, answer) if results is None else answer(results),
         )
 
-    return acknowledge(request, call, member, go_on)
+    return acknowledge(request, call, member, fetch_after_acknowledging)
 
 
 def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> ShareSession:
@@ -234,10 +234,10 @@ def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Served[Sh
         manager.sessions(call.node).next(member, request.share_session_epoch)
     except ShareSessionError as error:
         return _refuse_share_acknowledge(request, call.api_version, error.code)
-    return acknowledge(request, call, member, partial(_acknowledged, call, member))
+    return acknowledge(request, call, member, partial(_build_acknowledge_response, call, member))
 
 
-def _acknowledged(
+def _build_acknowledge_response(
     call: Call, member: MemberKey, outcomes: Mapping[TopicIdPartition, ErrorCode]
 ) -> ShareAcknowledgeResponse:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}

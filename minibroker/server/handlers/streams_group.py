@@ -12,7 +12,7 @@ from minibroker.coordinators.java_order import timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at, handles
-from minibroker.server.requests.elements import described_groups
+from minibroker.server.requests.elements import describe_groups
 from minibroker.server.requests.requirements import asked_by_handler, on_each, on_group
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.coordinator_records.streams_groups import TopicInfo as RecordedTopic
@@ -65,7 +65,7 @@ def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> 
                     group.topology_description_status = _DESCRIPTION_NOT_STORED
         return StreamsGroupDescribeResponse(groups=described)
 
-    return described_groups(request, call, call.services.groups.streams, _describe, DescribedGroup, conclude)
+    return describe_groups(request, call, call.services.groups.streams, _describe, DescribedGroup, conclude)
 
 
 def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:

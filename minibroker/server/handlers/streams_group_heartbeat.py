@@ -81,12 +81,12 @@ def streams_group_heartbeat(
     coordinator = call.services.groups
     streams = coordinator.streams
     if not streams.is_enabled:
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+        return _refuse_heartbeat(ErrorCode.UNSUPPORTED_VERSION)
     try:
         _check(request, call)
         code = coordinator.status(request.group_id, call.node)
         if code:
-            return _refused(code)
+            return _refuse_heartbeat(code)
         if request.member_epoch in {LEAVING, AWAY}:
             answer_to_leaving = streams.leave_with_shutdown(
                 request.group_id,
@@ -100,7 +100,7 @@ def streams_group_heartbeat(
         knows_missing_tags = call.api_version >= _FIRST_WITH_MISSING_TAGS
         answer = streams.heartbeat(request, client, knows_missing_tags=knows_missing_tags)
     except GroupRefusedError as error:
-        return _refused(error.code, error.message)
+        return _refuse_heartbeat(error.code, error.message)
     response = _response(answer)
     response.heartbeat_interval_ms = streams.heartbeat_interval_ms(request.group_id)
     if not call.services.is_before("4.4"):
@@ -307,7 +307,7 @@ def _add_status_detail(response: StreamsGroupHeartbeatResponse, detail: str) -> 
             status.status_detail += detail
 
 
-def _refused(code: ErrorCode, message: str | None = None) -> StreamsGroupHeartbeatResponse:
+def _refuse_heartbeat(code: ErrorCode, message: str | None = None) -> StreamsGroupHeartbeatResponse:
     return StreamsGroupHeartbeatResponse(
         error_code=code,
         error_message=message,

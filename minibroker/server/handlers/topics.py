@@ -118,7 +118,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
             if not request.validate_only:
                 _count_mutation(call, plan.partitions, _FIRST_STRICT_CREATION)
         except TopicError as error:
-            results[requested.name] = _refused_creation(requested.name, error)
+            results[requested.name] = _refuse_creation(requested.name, error)
         else:
             plans.append(plan)
             results[requested.name] = None  # Reserves the position in the response.
@@ -130,7 +130,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
     except TopicError as error:
         if error.code is ErrorCode.POLICY_VIOLATION:
             return _refuse_all(request, error, call)
-        results.update((plan.name, _refused_creation(plan.name, error)) for plan in plans)
+        results.update((plan.name, _refuse_creation(plan.name, error)) for plan in plans)
     else:
         configs: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # keyed by overrides
         for plan, topic in zip(plans, created, strict=True):
@@ -157,7 +157,7 @@ def _partitions(requested: CreatableTopic, call: Call) -> int:
 
 
 def _refuse_all(request: CreateTopicsRequest, error: TopicError, call: Call) -> CreateTopicsResponse:
-    topics = [_refused_creation(topic.name, error) for topic in request.topics]
+    topics = [_refuse_creation(topic.name, error) for topic in request.topics]
     return CreateTopicsResponse(throttle_time_ms=call.session.muted_ms, topics=topics)
 
 
@@ -195,7 +195,7 @@ def _plan_creation(requested: CreatableTopic, call: Call) -> TopicPlan:
     )
 
 
-def _refused_creation(name: str, error: TopicError) -> CreatableTopicResult:
+def _refuse_creation(name: str, error: TopicError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
 
 
@@ -264,12 +264,12 @@ def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespo
             else ErrorCode.INVALID_REQUEST
         )
         return DeleteTopicsResponse(
-            responses=[_refused_deletion(topic, code, "Topic deletion is disabled.") for topic in states]
+            responses=[_refuse_deletion(topic, code, "Topic deletion is disabled.") for topic in states]
         )
     if len(states) > MAX_RECORDS:
         return DeleteTopicsResponse(
             throttle_time_ms=call.session.muted_ms,
-            responses=[_refused_deletion(topic, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for topic in states],
+            responses=[_refuse_deletion(topic, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for topic in states],
         )
     counts = Counter((topic.name, topic.topic_id) for topic in states)
     results: list[DeletableTopicResult] = []
@@ -297,20 +297,20 @@ def _delete(
     """
     mistake = _naming_error(state, counts)
     if mistake is not None:
-        return [_refused_deletion(state, ErrorCode.INVALID_REQUEST, mistake)]
+        return [_refuse_deletion(state, ErrorCode.INVALID_REQUEST, mistake)]
     topic = _target(state, call)
     refusal = _authorization_refusal(state, topic, call)
     if refusal is not None:
         return [refusal]
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
-        return [_refused_deletion(state, missing, missing.meaning)]
+        return [_refuse_deletion(state, missing, missing.meaning)]
     if state.name is None and counts[topic.name, ZERO_UUID] == 1:
         return []
     if state.name is not None and counts[None, topic.id]:
         full_state = DeleteTopicState(name=state.name, topic_id=topic.id)
         reason = "The provided topic name maps to an ID that was already supplied."
-        return [_refused_deletion(full_state, ErrorCode.INVALID_REQUEST, reason)]
+        return [_refuse_deletion(full_state, ErrorCode.INVALID_REQUEST, reason)]
     return [_remove(topic, state, call, deleted)]
 
 
@@ -335,7 +335,7 @@ def _authorization_refusal(state: DeleteTopicState, topic: Topic | None, call: C
         return None
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     visible_state = DeleteTopicState(name=name, topic_id=state.topic_id) if may_describe else state
-    return _refused_deletion(visible_state, code, code.meaning)
+    return _refuse_deletion(visible_state, code, code.meaning)
 
 
 def _remove(topic: Topic, state: DeleteTopicState, call: Call, deleted: list[_Deleted]) -> DeletableTopicResult:
@@ -343,7 +343,7 @@ def _remove(topic: Topic, state: DeleteTopicState, call: Call, deleted: list[_De
         _count_mutation(call, len(topic.partitions), _FIRST_STRICT_DELETION)
         deleted.append((topic, call.core.topics.rename_directories(topic)))
     except TopicError as error:
-        return _refused_deletion(state, error.code, str(error))
+        return _refuse_deletion(state, error.code, str(error))
     except OSError as error:
         refusal = disk_refusal(error)
         return DeletableTopicResult(
@@ -353,7 +353,7 @@ def _remove(topic: Topic, state: DeleteTopicState, call: Call, deleted: list[_De
     return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
 
 
-def _refused_deletion(state: DeleteTopicState, code: ErrorCode, reason: str) -> DeletableTopicResult:
+def _refuse_deletion(state: DeleteTopicState, code: ErrorCode, reason: str) -> DeletableTopicResult:
     return DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_code=code, error_message=reason)
 
 
@@ -382,14 +382,14 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
             max(
                 len(counts),
                 sum(
-                    _added_partitions(topic_request, call)
+                    _count_added_partitions(topic_request, call)
                     for topic_request in request.topics
                     if counts[topic_request.name] == 1
                 ),
             )
         )
     except TopicError as error:
-        refused = [_refused_growth(topic.name, error) for topic in request.topics]
+        refused = [_refuse_growth(topic.name, error) for topic in request.topics]
         return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=refused)
     growths: list[_Growth] = []
     for requested in request.topics:
@@ -401,24 +401,24 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
                 growths.append(growth)
             results[requested.name] = CreatePartitionsTopicResult(name=requested.name, error_code=ErrorCode.NONE)
         except TopicError as error:
-            results[requested.name] = _refused_growth(requested.name, error)
+            results[requested.name] = _refuse_growth(requested.name, error)
     try:
         call.core.topics.grow(growths)
     except OSError as error:
-        results.update((topic.name, _refused_growth(topic.name, disk_refusal(error))) for topic, _, _ in growths)
+        results.update((topic.name, _refuse_growth(topic.name, disk_refusal(error))) for topic, _, _ in growths)
     return hold(
         CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values())), request, call
     )
 
 
-def _added_partitions(requested: CreatePartitionsTopic, call: Call) -> int:
+def _count_added_partitions(requested: CreatePartitionsTopic, call: Call) -> int:
     """Return the number of partitions that a request adds to a topic, if it is otherwise valid."""
     topic = call.core.topics.get(requested.name)
     added = 0 if topic is None else max(0, requested.count - len(topic.partitions))
     return added if requested.assignments is None or len(requested.assignments) == added else 0
 
 
-def _refused_growth(name: str, error: TopicError) -> CreatePartitionsTopicResult:
+def _refuse_growth(name: str, error: TopicError) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=str(error))
 
 

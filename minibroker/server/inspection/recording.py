@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.cluster.routing.routes import ROUTES, UnservedRequestError
-from minibroker.config.addresses import written
+from minibroker.config.addresses import format_address
 from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, MAX_EXCHANGES, Kind, Origin, Ring
 from minibroker.server.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.server.inspection.message_forms import (
@@ -443,7 +443,7 @@ def _read_beginning(part: LogSlice, room: int) -> bytes:
 
 def _address(end: Any) -> str:
     """Return a socket name as "HOST:PORT", or "?" if it is unknown."""
-    return written(end[:2]) if end else "?"
+    return format_address(end[:2]) if end else "?"
 
 
 def recording_of(services: Services) -> Recording:

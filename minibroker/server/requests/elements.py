@@ -48,7 +48,7 @@ def for_each_partition(
     return ForEach(pairs, lambda pair: answer(*pair), by_topic)
 
 
-def described_groups(
+def describe_groups(
     request: Any,
     call: Call,
     groups: ModernGroups[G],

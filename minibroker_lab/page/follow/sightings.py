@@ -162,7 +162,7 @@ def records_of(part: Node, frame: bytes | bytearray) -> tuple[int, memoryview, b
     return start, memoryview(frame)[start : start + max(size, 0)], len(frame) - start >= size
 
 
-def _shift(place: RecordPlace | None, by: int) -> RecordPlace | None:
+def _shift_place(place: RecordPlace | None, by: int) -> RecordPlace | None:
     if place is None:
         return None
     shift = 0 if place.is_inside else by
@@ -196,10 +196,12 @@ def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
             continue
         if number < 0 or not _can_contain(data, number):
             continue
-        place = _in_set(data, number)
+        place = _find_in_set(data, number)
         if place is not None or not is_whole or _is_v2(data):
             facts = {"number": number, "base_offset": target.offset - number, **_batch_facts(data)}
-            yield frames.sighting("produced", "request", partition, error=error, place=_shift(place, start), **facts)
+            yield frames.sighting(
+                "produced", "request", partition, error=error, place=_shift_place(place, start), **facts
+            )
 
 
 def _is_v2(data: memoryview) -> bool:
@@ -214,7 +216,7 @@ def _can_contain(data: memoryview, number: int) -> bool:
     return not _is_v2(data) or number <= read_header(data).last_offset_delta
 
 
-def _in_set(data: memoryview, number: int) -> RecordPlace | None:
+def _find_in_set(data: memoryview, number: int) -> RecordPlace | None:
     try:
         return find_record_in_set(data, number)
     except DecodeError:
@@ -304,7 +306,7 @@ def _open_batch(entry: memoryview, at: int, target: Target) -> tuple[str, Record
         place = find_record_in_batch(entry, target.offset)
     except DecodeError:  # The batch is too large to decompress.
         return "fetched", None
-    return None if place is None else ("fetched", _shift(place, at))
+    return None if place is None else ("fetched", _shift_place(place, at))
 
 
 def _is_listed_as_aborted(part: Node, target: Target) -> bool:

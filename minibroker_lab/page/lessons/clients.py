@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.operations.wording import format_count
 from minibroker_lab.page.lessons.deliveries import consumer_starts, find_repeated_read
 from minibroker_lab.page.lessons.evidence import join_numbers, last_of, no_records_text, request_link
-from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
+from minibroker_lab.page.lessons.lesson import Finding, Goal, reached, report_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def _check_shared(evidence: Evidence) -> Finding:
         newest = f"Group {view.group_id!r} has {format_count(len(readers), 'member')} in epoch {view.generation}."
         if len(readers) > 1:
             return reached(newest)
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _check_interrupted(evidence: Evidence) -> Finding:
@@ -42,8 +42,8 @@ def _check_interrupted(evidence: Evidence) -> Finding:
             return reached(f"{link} got REBALANCE_IN_PROGRESS, so its member joined again.")
         count += 1
     if not count:
-        return not_yet("No Heartbeat has come.")
-    return not_yet(f"{format_count(count, 'heartbeat')}, and no REBALANCE_IN_PROGRESS in a response.")
+        return report_open("No Heartbeat has come.")
+    return report_open(f"{format_count(count, 'heartbeat')}, and no REBALANCE_IN_PROGRESS in a response.")
 
 
 def _check_new_protocol(evidence: Evidence) -> Finding:
@@ -54,7 +54,7 @@ def _check_new_protocol(evidence: Evidence) -> Finding:
             member = f"a member of {reading.request.group_id!r}"
             return reached(f"{link}: {member} has reached epoch {reading.response.member_epoch}.")
         newest = f"{link}, the last ConsumerGroupHeartbeat, got {', '.join(reading.errors) or 'no epoch yet'}."
-    return not_yet(newest)
+    return report_open(newest)
 
 
 GROUPS: Final = (
@@ -104,9 +104,9 @@ def _check_stored(evidence: Evidence) -> Finding:
                 return reached(f"{request_link(commit)}: {group.group_id!r} goes on at offset {offset.committed}.")
     newest = last_of(evidence.readings("OffsetCommit"))
     if newest is None:
-        return not_yet("No OffsetCommit has come.")
+        return report_open("No OffsetCommit has come.")
     result = f"got {newest.errors[0]}" if newest.errors else "names no offset of `orders`"
-    return not_yet(f"{request_link(newest.exchange)}, the last OffsetCommit, {result}.")
+    return report_open(f"{request_link(newest.exchange)}, the last OffsetCommit, {result}.")
 
 
 def _check_resumed(evidence: Evidence) -> Finding:
@@ -117,7 +117,7 @@ def _check_resumed(evidence: Evidence) -> Finding:
             return reached(f"{link} returned the offset that {request_link(fetch.exchange, 'Fetch')} began with.")
         offset = f"returned the offset {join_numbers(offsets)}" if offsets else "found no committed offset"
         newest = f"{link} {offset}, and no Fetch has gone on from a committed one."
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _fetches_from(evidence: Evidence, offsets: set[int], after: int) -> Iterator[Reading]:
@@ -133,9 +133,9 @@ def _check_repeated(evidence: Evidence) -> Finding:
     if consumers is None:
         offsets = [consumer.delivery.offset for consumer in consumer_starts(evidence)]
         if not offsets:
-            return not_yet("No consumer of a group has got records.")
+            return report_open("No consumer of a group has got records.")
         began = f"{format_count(len(offsets), 'consumer')} of a group got records, beginning at {join_numbers(offsets)}"
-        return not_yet(f"{began}: none came twice without a commit in between.")
+        return report_open(f"{began}: none came twice without a commit in between.")
     first, second = consumers
     return reached(
         f"{request_link(first.delivery.exchange, 'Response')} and {request_link(second.delivery.exchange, 'Response')} "
@@ -172,8 +172,8 @@ def _check_moved(evidence: Evidence) -> Finding:
         if log.leader_epoch > log.mark.leader_epoch:
             return reached(f"{log.link()} is in leader epoch {log.leader_epoch}.")
     for log in evidence.logs("orders"):
-        return not_yet(f"{log.link()} has records, and is still in leader epoch {log.leader_epoch}.")
-    return not_yet(no_records_text("orders"))
+        return report_open(f"{log.link()} has records, and is still in leader epoch {log.leader_epoch}.")
+    return report_open(no_records_text("orders"))
 
 
 def _check_refused(evidence: Evidence) -> Finding:
@@ -184,8 +184,10 @@ def _check_refused(evidence: Evidence) -> Finding:
             return reached(f"{link}, {reading.api}, got {reading.errors[0]}: the client asked the old leader.")
         count += 1
     if not count:
-        return not_yet("No Produce or Fetch has come.")
-    return not_yet(f"{format_count(count, 'Produce or Fetch request')}, and none to a broker that is not the leader.")
+        return report_open("No Produce or Fetch has come.")
+    return report_open(
+        f"{format_count(count, 'Produce or Fetch request')}, and none to a broker that is not the leader."
+    )
 
 
 def _check_went_on(evidence: Evidence) -> Finding:
@@ -195,16 +197,16 @@ def _check_went_on(evidence: Evidence) -> Finding:
         if len(epochs) > 1:
             return reached(f"{log.link()} has records of the leader epochs {join_numbers(epochs)}.")
         newest = f"{log.link()} has records of leader epoch {join_numbers(epochs)} alone, and is in {log.leader_epoch}."
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _check_recovered(evidence: Evidence) -> Finding:
     if not evidence.facts.was_killed:
-        return not_yet("No run before this one was killed.")
+        return report_open("No run before this one was killed.")
     for log in evidence.logs("orders"):
         end = log.log.log_end_offset
         return reached(f"The last run was killed, and {log.link()} has its records up to offset {end - 1} again.")
-    return not_yet(f"The last run was killed. {no_records_text('orders')}")
+    return report_open(f"The last run was killed. {no_records_text('orders')}")
 
 
 FAILURE: Final = (

@@ -27,7 +27,7 @@ def reached(sentence: str) -> Finding:
     return Finding(is_reached=True, sentence=sentence)
 
 
-def not_yet(sentence: str) -> Finding:
+def report_open(sentence: str) -> Finding:
     """Return the finding for an open goal. The sentence describes the state so far."""
     return Finding(is_reached=False, sentence=sentence)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import format_count
 from minibroker_lab.page.lessons.evidence import field_values, last_of, no_records_text, request_link, request_tree
-from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
+from minibroker_lab.page.lessons.lesson import Finding, Goal, reached, report_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,8 @@ def _check_segments(evidence: Evidence) -> Finding:
         segment_count = max(segment_count, len(segments))
     newest = last_of(evidence.readings("Produce"))
     if newest is not None and newest.errors:
-        return not_yet(f"{request_link(newest.exchange)}, the last Produce, got {newest.errors[0]}.")
-    return not_yet(
+        return report_open(f"{request_link(newest.exchange)}, the last Produce, got {newest.errors[0]}.")
+    return report_open(
         f"`orders` has {format_count(segment_count, 'segment')}." if segment_count else no_records_text("orders")
     )
 
@@ -48,13 +48,13 @@ def _check_by_time(evidence: Evidence) -> Finding:
             newest = f"{link}, the last ListOffsets, asks for " + (
                 "a time after the last record." if timestamp >= 0 else "the start or the end, not for a time."
             )
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _check_inside(evidence: Evidence) -> Finding:
     batches = {log.partition: log.earlier + log.batches for log in evidence.logs("orders")}
     if not batches:
-        return not_yet(no_records_text("orders"))
+        return report_open(no_records_text("orders"))
     newest = "No Fetch has come."
     for reading in evidence.readings("Fetch"):
         for part in evidence.partitions(reading.request.topics):
@@ -66,7 +66,7 @@ def _check_inside(evidence: Evidence) -> Finding:
                     f"with the batch of offsets {batch.base_offset} to {batch.last_offset}."
                 )
             newest = f"{link} asked for offset {part.fetch_offset}, which is not inside a batch."
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _batch_around(batches: tuple[BatchView, ...], offset: int) -> BatchView | None:
@@ -97,7 +97,7 @@ FINDING: Final = (
 _BatchSequence = tuple[int, int, int]
 
 
-def _sent_batches(evidence: Evidence) -> Iterator[tuple[_BatchSequence, int]]:
+def _iterate_sent_batches(evidence: Evidence) -> Iterator[tuple[_BatchSequence, int]]:
     """Yield the producer id, epoch and first sequence, and the checksum of each batch sent by clients."""
     for reading in evidence.readings("Produce"):
         root = request_tree(reading.exchange)
@@ -115,12 +115,12 @@ def _check_numbered(evidence: Evidence) -> Finding:
                 return reached(f"{link}: {producer} wrote sequence {batch.base_sequence} at this offset.")
             count += 1
     if not count:
-        return not_yet(no_records_text("orders"))
-    return not_yet(f"`orders` has {format_count(count, 'batch', 'batches')}, and no producer id in any.")
+        return report_open(no_records_text("orders"))
+    return report_open(f"`orders` has {format_count(count, 'batch', 'batches')}, and no producer id in any.")
 
 
 def _check_kept_once(evidence: Evidence) -> Finding:
-    counts = Counter(sent for sent, _ in _sent_batches(evidence) if sent[0] != _NO_PRODUCER)
+    counts = Counter(sent for sent, _ in _iterate_sent_batches(evidence) if sent[0] != _NO_PRODUCER)
     duplicates = _duplicates(evidence)
     newest = _no_repetition_text(len(counts), "with")
     for (producer, epoch, sequence), count in counts.items():
@@ -135,7 +135,7 @@ def _check_kept_once(evidence: Evidence) -> Finding:
             if len(stored_batches) == 1 and stored_batches[0][1] in duplicates:
                 return reached(f"{came}, and {stored_batches[0][0]} has it once.")
             newest = f"{came}, but the broker had not written it before the last time."
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _duplicates(evidence: Evidence) -> set[int]:
@@ -154,7 +154,7 @@ def _duplicates(evidence: Evidence) -> set[int]:
 
 
 def _check_kept_twice(evidence: Evidence) -> Finding:
-    counts = Counter(crc for (producer, _, _), crc in _sent_batches(evidence) if producer == _NO_PRODUCER)
+    counts = Counter(crc for (producer, _, _), crc in _iterate_sent_batches(evidence) if producer == _NO_PRODUCER)
     stored_batches = Counter(
         (log.link(), batch.size, batch.max_timestamp)
         for log in evidence.logs("orders")
@@ -164,12 +164,12 @@ def _check_kept_twice(evidence: Evidence) -> Finding:
     twice = [link for (link, _, _), count in stored_batches.items() if count > 1]
     if any(count > 1 for count in counts.values()):
         if not twice:
-            return not_yet("A batch without a producer id came twice, and `orders` has it once.")
+            return report_open("A batch without a producer id came twice, and `orders` has it once.")
         link = twice[0]
         return reached(
             f"The same batch came twice, and {link} has it twice: nothing tells the broker that it is the same."
         )
-    return not_yet(_no_repetition_text(len(counts), "without"))
+    return report_open(_no_repetition_text(len(counts), "without"))
 
 
 def _no_repetition_text(count: int, kind: str) -> str:
@@ -213,7 +213,7 @@ def _check_committed(evidence: Evidence) -> Finding:
             newest = f"{link} of {producer} committed, but not to `orders`."
         else:
             newest = f"{link} of {producer}, the last EndTxn, aborted."
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _check_skipped(evidence: Evidence) -> Finding:
@@ -233,10 +233,10 @@ def _check_skipped(evidence: Evidence) -> Finding:
     aborts = sum(batch.control_type == "ABORT" for log in evidence.logs("orders") for batch in log.batches)
     in_log = f"`orders` has {format_count(aborts, 'abort marker')}"
     if not levels:
-        return not_yet(f"{in_log}, and no Fetch has come.")
+        return report_open(f"{in_log}, and no Fetch has come.")
     if _READ_COMMITTED not in levels:
-        return not_yet(f"{in_log}, and all consumers have read uncommitted records, too.")
-    return not_yet(f"{in_log}, and no read_committed consumer has come to one.")
+        return report_open(f"{in_log}, and all consumers have read uncommitted records, too.")
+    return report_open(f"{in_log}, and no read_committed consumer has come to one.")
 
 
 def _check_fenced(evidence: Evidence) -> Finding:
@@ -251,7 +251,7 @@ def _check_fenced(evidence: Evidence) -> Finding:
                 f"{request_link(reading.exchange)} gave {reading.request.transactional_id!r} the epoch "
                 f"{reading.response.producer_epoch}, and no producer of an older epoch has gone on."
             )
-    return not_yet(newest)
+    return report_open(newest)
 
 
 TRANSACTIONS: Final = (
@@ -284,8 +284,8 @@ def _check_expired(evidence: Evidence) -> Finding:
             return reached(f"{link} begins at offset {event.facts['after']['start']} now. {event.text}")
     for log in evidence.logs("orders"):
         start, end = log.log.log_start_offset, log.log.log_end_offset
-        return not_yet(f"Retention has deleted nothing of {log.link()}: it has the offsets {start} to {end - 1}.")
-    return not_yet(no_records_text("orders"))
+        return report_open(f"Retention has deleted nothing of {log.link()}: it has the offsets {start} to {end - 1}.")
+    return report_open(no_records_text("orders"))
 
 
 def _check_compacted(evidence: Evidence) -> Finding:
@@ -294,10 +294,10 @@ def _check_compacted(evidence: Evidence) -> Finding:
         offsets = log.log.log_end_offset - log.first_offset
         if records < offsets:
             return reached(f"{log.link()} has {format_count(records, 'record')} left of {offsets} offsets.")
-        return not_yet(
+        return report_open(
             f"{log.link()} has {format_count(records, 'record')} at {format_count(offsets, 'offset')}: all are left."
         )
-    return not_yet(no_records_text("prices"))
+    return report_open(no_records_text("prices"))
 
 
 def _check_tombstone(evidence: Evidence) -> Finding:
@@ -317,7 +317,7 @@ def _check_tombstone(evidence: Evidence) -> Finding:
             if offset < end:
                 return reached(f"{tombstone}, and the cleaner has compacted the log up to offset {end - 1}.")
             newest = f"{tombstone}, to which the cleaner has not come."
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _keyed_records(evidence: Evidence) -> Iterator[tuple[bytes, bool, int, int]]:

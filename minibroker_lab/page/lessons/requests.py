@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import format_count
 from minibroker_lab.page.lessons.evidence import join_numbers, last_of, no_records_text, request_link
-from minibroker_lab.page.lessons.lesson import Finding, Goal, not_yet, reached
+from minibroker_lab.page.lessons.lesson import Finding, Goal, reached, report_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def _check_negotiated(evidence: Evidence) -> Finding:
             link = f"{request_link(reading.exchange)} is that of {reading.client_id!r}"
             return reached(f"{link}: it asked with version {reading.exchange.version} and learned of {count} APIs.")
     by_hand = last_of(evidence.all_readings("ApiVersions"))
-    return not_yet("No ApiVersions has come." if by_hand is None else "Only `by-hand` has asked for versions.")
+    return report_open("No ApiVersions has come." if by_hand is None else "Only `by-hand` has asked for versions.")
 
 
 def _check_by_hand(evidence: Evidence) -> Finding:
@@ -35,11 +35,11 @@ def _check_by_hand(evidence: Evidence) -> Finding:
             return reached(f"{request_link(reading.exchange)} is yours: {reading.exchange.bytes_in} bytes.")
     newest = last_of(evidence.all_readings("ApiVersions", "unreadable"))
     if newest is None:
-        return not_yet("No ApiVersions has come.")
+        return report_open("No ApiVersions has come.")
     link = request_link(newest.exchange)
     if newest.api == "unreadable":
-        return not_yet(f"{link} is too short for a header.")
-    return not_yet(f"{link} has version {newest.exchange.version} and the client id {newest.client_id!r}.")
+        return report_open(f"{link} is too short for a header.")
+    return report_open(f"{link} has version {newest.exchange.version} and the client id {newest.client_id!r}.")
 
 
 def _check_unsupported(evidence: Evidence) -> Finding:
@@ -50,8 +50,8 @@ def _check_unsupported(evidence: Evidence) -> Finding:
             return reached(f"{link} asked with version {version}. The response is in version 0.")
         versions.add(reading.exchange.version)
     if not versions:
-        return not_yet("No ApiVersions has come.")
-    return not_yet(f"ApiVersions has come with version {join_numbers(versions)}, which the broker has.")
+        return report_open("No ApiVersions has come.")
+    return report_open(f"ApiVersions has come with version {join_numbers(versions)}, which the broker has.")
 
 
 A_REQUEST_IS_BYTES: Final = (
@@ -85,8 +85,8 @@ def _check_lingered(evidence: Evidence) -> Finding:
                 return reached(f"{link} has a batch of {batch.records} records in {batch.size} bytes.")
             largest = max(largest, batch.records or 0)
     if not largest:
-        return not_yet(no_records_text("orders"))
-    return not_yet(f"The largest batch in `orders` has {format_count(largest, 'record')}.")
+        return report_open(no_records_text("orders"))
+    return report_open(f"The largest batch in `orders` has {format_count(largest, 'record')}.")
 
 
 def _check_compressed(evidence: Evidence) -> Finding:
@@ -97,12 +97,12 @@ def _check_compressed(evidence: Evidence) -> Finding:
             link = log.link(batch.base_offset)
             return reached(f"{link}: {batch.records} records in {batch.size} bytes with {batch.codec}.")
     if not batches:
-        return not_yet(no_records_text("orders"))
+        return report_open(no_records_text("orders"))
     share = f"Compressed batches in `orders`: {len(compressed)} of {len(batches)}"
     if not compressed:
-        return not_yet(f"{share}.")
+        return report_open(f"{share}.")
     newest = compressed[-1][1]
-    return not_yet(f"{share}; the last one has {format_count(newest.records or 0, 'record')} with {newest.codec}.")
+    return report_open(f"{share}; the last one has {format_count(newest.records or 0, 'record')} with {newest.codec}.")
 
 
 def _check_unacknowledged(evidence: Evidence) -> Finding:
@@ -113,8 +113,8 @@ def _check_unacknowledged(evidence: Evidence) -> Finding:
             return reached(f"{link} has no response: the client cannot know whether it was written.")
         newest = reading
     if newest is None:
-        return not_yet("No Produce has come.")
-    return not_yet(f"{request_link(newest.exchange)}, the last Produce, has acks={newest.request.acks}.")
+        return report_open("No Produce has come.")
+    return report_open(f"{request_link(newest.exchange)}, the last Produce, has acks={newest.request.acks}.")
 
 
 PRODUCING: Final = (
@@ -151,8 +151,8 @@ def _check_waited(evidence: Evidence) -> Finding:
             return reached(f"{link} waited for {waited:.0f} ms; it may wait for {max_wait_ms}.")
         longest = max(longest or 0, waited)
     if longest is None:
-        return not_yet("No Fetch has been answered.")
-    return not_yet(f"The longest Fetch took {longest:.0f} ms.")
+        return report_open("No Fetch has been answered.")
+    return report_open(f"The longest Fetch took {longest:.0f} ms.")
 
 
 def _check_in_session(evidence: Evidence) -> Finding:
@@ -163,12 +163,12 @@ def _check_in_session(evidence: Evidence) -> Finding:
             return reached(f"{link} names no partition: session {reading.request.session_id} has them.")
         newest = reading
     if newest is None:
-        return not_yet("No Fetch has come.")
+        return report_open("No Fetch has come.")
     link, client = request_link(newest.exchange), newest.client_id
     if newest.request.session_epoch < 0:
-        return not_yet(f"{link}, the last Fetch, is that of {client!r} and wants no session.")
+        return report_open(f"{link}, the last Fetch, is that of {client!r} and wants no session.")
     count = sum(len(topic.partitions) for topic in newest.request.topics)
-    return not_yet(f"{link}, the last Fetch, is that of {client!r} and names {format_count(count, 'partition')}.")
+    return report_open(f"{link}, the last Fetch, is that of {client!r} and names {format_count(count, 'partition')}.")
 
 
 def _check_woken(evidence: Evidence) -> Finding:
@@ -181,7 +181,7 @@ def _check_woken(evidence: Evidence) -> Finding:
             return reached(f"{link} was answered after {waited:.0f} of {max_wait_ms} ms, when its record came.")
         outcome = "with a new record" if has_news else "without a new record"
         newest = f"{link}, the last Fetch, was answered after {waited:.0f} of {max_wait_ms} ms {outcome}."
-    return not_yet(newest)
+    return report_open(newest)
 
 
 def _fetches_at_end(evidence: Evidence) -> Iterator[tuple[Reading, bool]]:

@@ -66,7 +66,9 @@ async def batches(
 
     The page starts at the index entry before the last entry at or below the offset.
     """
-    read = _read_log(on_broker, topic, index, lambda log: snapshot.batch_page(log, _shortly_before(log, offset), most))
+    read = _read_log(
+        on_broker, topic, index, lambda log: snapshot.batch_page(log, _find_offset_before(log, offset), most)
+    )
     return asdict(await read)
 
 
@@ -170,7 +172,7 @@ def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
     return known_topic.partitions[index]
 
 
-def _shortly_before(log: Log, offset: int) -> int:
+def _find_offset_before(log: Log, offset: int) -> int:
     """Return an offset a few batches before the given one, in the same segment."""
     offset = min(max(offset, log.log_start_offset), log.log_end_offset)
     segment = log.segments[snapshot.segment_number(log, offset)]

@@ -171,7 +171,7 @@ class CompactReport:
 
     def as_text(self) -> str:
         """Return a table and a summary line."""
-        titles = ("topic", "partition", "segments", "records", "stay", "no key", "aborted", "bytes", "become")
+        titles = ("topic", "partition", "segments", "records", "stay", "no key", "aborted", "bytes", "adopt_values_of")
         rows = [
             [
                 log.topic,

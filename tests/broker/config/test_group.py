@@ -58,13 +58,13 @@ def test_a_value_counts_as_far_as_the_broker_allows_it_now() -> None:
     texts = {"share.session.timeout.ms": "60000", "streams.num.standby.replicas": "2"}
     limits = {"group.share.max.session.timeout.ms": "50000", "group.streams.max.standby.replicas": "1"}
     as_set = GroupConfig(BrokerConfig.from_properties(limits), texts)
-    counting = as_set.within_limits()
+    counting = as_set.apply_limits()
     assert (counting.integer("share.session.timeout.ms"), counting.integer("streams.num.standby.replicas")) == (
         50_000,
         1,
     )
     assert as_set.value_text("share.session.timeout.ms") == "60000"
-    assert GroupConfig(BROKER, texts).within_limits().overrides == texts
+    assert GroupConfig(BROKER, texts).apply_limits().overrides == texts
 
 
 def test_only_keys_that_are_set_are_looked_at() -> None:

@@ -98,7 +98,7 @@ def test_a_static_member_has_its_tasks_when_it_comes_back(harness: Harness, stat
 
 
 def test_a_full_group_lets_a_static_member_back(harness: Harness, static: StreamsGroupClient) -> None:
-    harness.core.config.become(harness.core.config.altered(RunTime({}, {}), {"group.streams.max.size": "1"}))
+    harness.core.config.adopt_values_of(harness.core.config.altered(RunTime({}, {}), {"group.streams.max.size": "1"}))
     leave_for_a_while(static, "a", "i")
     assert static.beat("b", 0, topology=counting()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert static.beat("a2", 0, topology=counting(), instance_id="i").error_code == 0

@@ -135,7 +135,7 @@ class _Parser:
         self._at += len(text) * is_here
         return is_here
 
-    def _until(self, end: str) -> str | None:
+    def _read_until(self, end: str) -> str | None:
         """Return the text before the next `end` and skip both, or return None if `end` is missing."""
         position = self._pattern.find(end, self._at)
         if position < 0:
@@ -152,10 +152,10 @@ class _Parser:
         node = self._literals.get(key)
         if node is None:
             accepts = characters.between(ord(character), ord(character))
-            node = self._literals[key] = Character(self._with_case(accepts))
+            node = self._literals[key] = Character(self._apply_case(accepts))
         self._sequence.append(node)
 
-    def _with_case(self, accepts: Accepts) -> Accepts:
+    def _apply_case(self, accepts: Accepts) -> Accepts:
         return characters.folded(accepts) if "i" in self._flags else accepts
 
     def _element(self) -> None:
@@ -200,7 +200,7 @@ class _Parser:
     def _begins_group(self) -> bool:
         """Parse a name or flags after `(?`. Return False for flags without a group, which apply from here on."""
         if self._skip("P<") or self._skip("<"):
-            name = self._until(">")
+            name = self._read_until(">")
             if not name or not all(letter == "_" or _is_alphanumeric(letter) for letter in name):
                 raise self._error("invalid named capture")
             if name in self._names:
@@ -270,7 +270,7 @@ class _Parser:
     def _escape(self) -> None:
         """Parse an element after a backslash."""
         if self._skip("Q"):
-            quoted = self._until("\\E")
+            quoted = self._read_until("\\E")
             if quoted is None:
                 quoted, self._at = self._pattern[self._at :], len(self._pattern)
             for character in quoted:
@@ -281,33 +281,33 @@ class _Parser:
         elif (accepts := self._named_set()) is not None:
             self._sequence.append(Character(accepts))
         else:
-            self._literal(self._escaped())
+            self._literal(self._parse_escape())
 
     def _named_set(self) -> Accepts | None:
         r"""Parse a class after a backslash, such as `\d`, `\pL`, `\p{Lu}` or `\P{^Lu}`, or return None."""
         letter = self._peek()
         if letter and letter in "dswDSW":
             self._at += 1
-            return self._signed(characters.perl(letter.lower()), is_negated=letter.isupper())
+            return self._apply_sign(characters.perl(letter.lower()), is_negated=letter.isupper())
         if not letter or letter not in "pP":
             return None
         self._at += 1
         name: str | None = self._take()
         if name == "{":
-            name = self._until("}")
+            name = self._read_until("}")
         is_negated = letter == "P"
         if name and name.startswith("^"):
             name, is_negated = name[1:], not is_negated
         accepts = characters.unicode(name or "")
         if accepts is None:
             raise self._error(_INVALID_RANGE)
-        return self._signed(accepts, is_negated=is_negated)
+        return self._apply_sign(accepts, is_negated=is_negated)
 
-    def _signed(self, accepts: Accepts, *, is_negated: bool) -> Accepts:
-        accepts = self._with_case(accepts)
+    def _apply_sign(self, accepts: Accepts, *, is_negated: bool) -> Accepts:
+        accepts = self._apply_case(accepts)
         return characters.negated(accepts) if is_negated else accepts
 
-    def _escaped(self) -> str:
+    def _parse_escape(self) -> str:
         """Parse a literal character after a backslash."""
         character = self._take()
         if character in _ESCAPES:
@@ -327,7 +327,7 @@ class _Parser:
 
     def _hexadecimal(self) -> str:
         if self._skip("{"):
-            digits = self._until("}")
+            digits = self._read_until("}")
         else:
             digits, self._at = self._pattern[self._at : self._at + 2].rjust(2), self._at + 2
         if not digits or not all(digit in _HEX for digit in digits) or int(digits, 16) > _LAST_CODE_POINT:
@@ -349,12 +349,12 @@ class _Parser:
         self._count()
         start = self._at
         if self._skip("[:"):
-            name = self._until(":]")
+            name = self._read_until(":]")
             if name is not None:
                 accepts = characters.posix(name.removeprefix("^"))
                 if accepts is None:
                     raise self._error(_INVALID_RANGE)
-                return self._signed(accepts, is_negated=name.startswith("^"))
+                return self._apply_sign(accepts, is_negated=name.startswith("^"))
         elif self._skip("\\"):
             named = self._named_set()
             if named is not None:
@@ -366,12 +366,12 @@ class _Parser:
             last = self._class_character()
         if last < first:
             raise self._error(_INVALID_RANGE)
-        return self._with_case(characters.between(ord(first), ord(last)))
+        return self._apply_case(characters.between(ord(first), ord(last)))
 
     def _class_character(self) -> str:
         if not self._peek():
             raise self._error("missing closing ]")
-        return self._escaped() if self._skip("\\") else self._take()
+        return self._parse_escape() if self._skip("\\") else self._take()
 
 
 def _is_alphanumeric(character: str) -> bool:
