@@ -1,9 +1,9 @@
 """Write the response types of the four clients from the control plane's OpenAPI document: `make clients`.
 
-OpenAPI Generator renders one template per language. It is fetched by Maven and needs Java. gofmt and rustfmt format the
-result. The types of requests, errors and payloads are written by hand.
+OpenAPI Generator renders one template per language. It is run through Maven and needs Java. gofmt and rustfmt then
+format the Go and Rust files. The types of requests, errors and payloads are written by hand.
 
-The first line of each file has a digest of its sources. A file with the current digest is left unchanged.
+The first line of each file has a digest of the file's sources. A file whose digest is current is left unchanged.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class Language:
 
 
 def _with_older_constructor(record: re.Match[str]) -> str:
-    """Add to a record the constructor that it had before its last component was added."""
+    """Add to a record the constructor that the record had before its last component was introduced."""
     begin, name, components, end = record.groups()
     names = re.findall(r"(\w+)(?:,$|\Z)", components, re.MULTILINE)
     parameters = " ".join(components.split())
@@ -76,7 +76,7 @@ LANGUAGES: Final = {
             "number": "float64",
         },
         {"GroupIds": "GroupIDs"},
-        frozenset({"FaultHits"}),  # FaultHits embeds InstalledFault.
+        frozenset({"FaultHits"}),  # FaultHits is written by hand, because it embeds InstalledFault.
         {r"Id ": "ID ", r"Api ": "API ", r"\*Fields": "map[string]any"},
         ("gofmt", "-w"),
     ),
@@ -86,7 +86,7 @@ LANGUAGES: Final = {
         {"integer+int16": "Integer", "integer+uint32": "Integer", "integer+uint64": "Long", "number": "Double"},
         {"Record": "ConsumedRecord"},
         spellings={
-            # The template marks types that are never null.
+            # The template puts `~` before types that are never null, which become primitive types.
             "~Integer": "int",
             "~?ModelLong": "long",
             "~(Long|Double|Boolean)": lambda match: match[1].lower(),
@@ -101,7 +101,8 @@ LANGUAGES: Final = {
         "node/answers.d.ts",
         {f"integer+{name}": "number" for name in ("int16", "uint32", "uint64")},
         {"Record": "ConsumedRecord"},
-        frozenset({"FaultHits", "Record"}),  # FaultHits extends InstalledFault, and Record has a type parameter.
+        # These two are written by hand: FaultHits extends InstalledFault, and Record has a type parameter.
+        frozenset({"FaultHits", "Record"}),
         {r"Array<(\w+)>": r"\1[]", r"\b(Fields( . null)?|Payload);": lambda match: "any;" if match[2] else "unknown;"},
     ),
     "rust": Language(
@@ -120,7 +121,7 @@ LANGUAGES: Final = {
 
 
 def answers() -> dict[str, Any]:
-    """Return the OpenAPI document reduced to responses, with named types for unspecified values.
+    """Return the OpenAPI document reduced to the responses that clients read, with named types for untyped values.
 
     Optional fields come after the required ones.
     """
@@ -133,7 +134,7 @@ def answers() -> dict[str, Any]:
         if name in names - BY_HAND and (name == "Status" or len(schema.get("properties", {})) > 1)
     } | {name: {"type": "object", "properties": {}} for name in BY_HAND}
     for schema in response_schemas.values():
-        # A response field with a default is a constant.
+        # A field with a default is present in each response, so it counts as required.
         required = [
             *schema.get("required", []),
             *(name for name, field_schema in schema["properties"].items() if field_schema.get("default")),
@@ -191,7 +192,7 @@ def _in_answers(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def digest(language: str) -> str:
-    """Return the digest of a language's sources, which is in the first line of its file."""
+    """Return the digest of a language's sources that the first line of its generated file contains."""
     template = (FOLDER / f"templates/{language}.mustache").read_bytes()
     sources = [json.dumps(answers()["components"], sort_keys=True).encode(), template, Path(__file__).read_bytes()]
     return hashlib.sha256(b"\n".join(sources)).hexdigest()[:16]
@@ -242,7 +243,7 @@ def _generate(name: str, jar: Path) -> None:
 
 
 def main() -> None:
-    """Generate the files that are not current."""
+    """Generate the files that are out of date."""
     outdated = [name for name in LANGUAGES if not is_current(name)]
     with tempfile.TemporaryDirectory() as folder:
         if outdated:

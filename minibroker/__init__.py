@@ -66,7 +66,10 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a module at its first use, so a test suite that only has the package installed does not load the broker."""
+    """Load the broker's modules on first use.
+
+    A test suite that only has the package installed does not load them.
+    """
     if name in _MODULES:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

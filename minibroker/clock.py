@@ -1,8 +1,8 @@
 """The single source of time: wall-clock timestamps and timers.
 
-Every part of Kafka that depends on time (timestamps, sessions, timeouts, retention, quotas) uses a `Clock`. A real
-broker runs on `SystemClock`; tests use a `ManualClock` and never sleep. Sockets, threads and web pages use the event
-loop's timers instead, because no test needs to control them.
+Every part of Kafka's semantics that depends on time (timestamps, sessions, timeouts, retention, quotas) uses a `Clock`.
+A real broker runs on `SystemClock`; tests use a `ManualClock` and never sleep. Sockets, threads and web pages use the
+event loop's timers instead, because no test needs to control these waits.
 """
 
 import heapq
@@ -22,7 +22,7 @@ class Timer:
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Cancel the call. A second or late cancellation has no effect."""
+        """Cancel the call. Cancelling again, or after the call, has no effect."""
         self.callback = None
 
     def fire(self) -> None:
@@ -36,11 +36,11 @@ class Clock(ABC):
 
     @abstractmethod
     def now_ms(self) -> int:
-        """Return the milliseconds since the epoch, as in Kafka's timestamps."""
+        """Return the milliseconds since the Unix epoch, as in Kafka's timestamps."""
 
     @abstractmethod
     def monotonic_ms(self) -> float:
-        """Return the milliseconds since an arbitrary moment, unaffected by changes of the wall clock."""
+        """Return the milliseconds since an arbitrary moment. Setting the wall clock does not affect them."""
 
     @abstractmethod
     def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:
@@ -49,19 +49,19 @@ class Clock(ABC):
         Args:
             delay_ms: the delay in milliseconds.
             callback: the function to call.
-            may_wait: whether `advance` may call it once at its end instead of at its exact time.
+            may_wait: whether `advance` may call the function at the end of the jump instead of at the exact time.
         """
 
     @abstractmethod
     def advance(self, delay_ms: float) -> None:
-        """Advance the clock, calling each due timer at its own time."""
+        """Advance the clock. Timers that become due on the way are called, each at its own time."""
 
     def reset(self) -> None:  # noqa: B027 - a clock that only goes by hand has nothing to take back
         """Reset the wall clock to the machine's time."""
 
 
 class SystemClock(Clock):
-    """The machine's time and the event loop's timers, which `advance` can move ahead."""
+    """The machine's time and the event loop's timers. `advance` moves both ahead."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -69,11 +69,12 @@ class SystemClock(Clock):
         self._ahead_ms = 0.0
         self._timers: dict[_SystemTimer, None] = {}
         self._order = itertools.count()
-        #: During advance(), a heap of the timers that may not wait. It can contain cancelled timers.
+        #: A heap of the timers that advance() must call in order, or None outside advance(). It can contain cancelled
+        #: timers.
         self._upcoming: list[_Upcoming] | None = None
 
     def now_ms(self) -> int:
-        """Return the system's wall clock time plus the total advance."""
+        """Return the system's wall clock time plus all advances so far."""
         now_ms = time.time_ns() // 1_000_000
         return now_ms + int(self._wall_ahead_ms) if self._wall_ahead_ms else now_ms
 
@@ -83,7 +84,7 @@ class SystemClock(Clock):
         return self._wall_ahead_ms
 
     def monotonic_ms(self) -> float:
-        """Return the event loop's time plus the total advance."""
+        """Return the event loop's time plus all advances so far."""
         return self._loop.time() * 1000 + self._ahead_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:
@@ -96,9 +97,9 @@ class SystemClock(Clock):
         return timer
 
     def advance(self, delay_ms: float) -> None:
-        """Jump ahead, calling due timers in order. Timers that may wait are called once after the jump.
+        """Jump ahead, calling due timers in order. Timers that may wait are called after the jump.
 
-        Otherwise a periodic task of every few seconds would run a hundred thousand times in a jump of a week.
+        Otherwise a task that runs every few seconds would run a hundred thousand times in a jump of a week.
         """
         outer = self._upcoming
         upcoming = self._upcoming = [
@@ -108,12 +109,13 @@ class SystemClock(Clock):
         try:
             self._jump(upcoming, delay_ms)
         finally:
-            if outer is not None:  # A timer called advance(), so the outer jump continues with this heap.
+            # A timer of an outer jump called advance(). The outer jump continues with the remaining timers.
+            if outer is not None:
                 outer[:] = upcoming
             self._upcoming = outer
         now_ms = self.monotonic_ms()
         for timer in [timer for timer in self._timers if timer.may_wait and timer.due_ms <= now_ms]:
-            if timer in self._timers:  # An earlier callback may have cancelled it.
+            if timer in self._timers:  # The callback of an earlier timer may have cancelled this one.
                 timer.handle.cancel()
                 timer.fire()
         for timer in self._timers:
@@ -141,12 +143,12 @@ class SystemClock(Clock):
         return None
 
     def reset(self) -> None:
-        """Reset the wall clock to the machine's time. The monotonic time keeps its advance."""
+        """Reset the wall clock to the machine's time. The monotonic time continues without a jump."""
         self._wall_ahead_ms = 0.0
 
 
 class _SystemTimer(Timer):
-    """A timer of the event loop that stores its due time, so that advance() can fire it earlier."""
+    """A timer of the event loop that stores its due time, so that advance() can fire the timer earlier."""
 
     __slots__ = ("_timers", "due_ms", "handle", "may_wait")
 
@@ -175,7 +177,7 @@ _Upcoming = tuple[float, int, _SystemTimer]
 
 
 class ManualClock(Clock):
-    """A clock that only `advance` moves, calling due timers in order."""
+    """A clock that only moves when `advance` is called, which calls due timers in order."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms: float = now_ms
@@ -197,7 +199,7 @@ class ManualClock(Clock):
         return timer
 
     def advance(self, delay_ms: float) -> None:
-        """Advance the clock, calling each due timer at its own time."""
+        """Advance the clock. Timers that become due on the way are called, each at its own time."""
         target = self._now_ms + delay_ms
         while self._timers and self._timers[0][0] <= target:
             due, _, timer = heapq.heappop(self._timers)

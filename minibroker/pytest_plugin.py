@@ -5,8 +5,8 @@
         ...
         kafka.expect("orders", {"id": 1})
 
-pytest finds this plugin automatically. The broker is not imported before a test uses it. With pytest-xdist each worker
-has its own broker.
+pytest finds this plugin automatically. The broker's code is not imported until a test uses a fixture. With pytest-xdist
+each worker has its own broker.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
 def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
     """The session's broker in its initial state, without records, groups, transactions and faults.
 
-    If a test stopped it, it is started again on another port.
+    If a test has stopped the broker, it is started again on another port.
     """
     if not kafka_session.is_running:
         kafka_session.start()
@@ -148,7 +148,7 @@ def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the state and requests of the test's brokers to the report of a failure."""
+    """Add the state and the newest requests of a failed test's brokers to the report."""
     report = yield
     if report.failed:
         _shorten(report, call)
@@ -157,7 +157,7 @@ def pytest_runtest_makereport(
 
 
 def _shorten(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-    """Begin the summary line with the message, because the name of the error's type would take its space."""
+    """Begin the summary line with the message. The name of the error's type would take up its space."""
     errors = sys.modules.get("minibroker.cluster.errors")
     crash = getattr(report.longrepr, "reprcrash", None)
     if errors is None or crash is None or call.excinfo is None:
@@ -182,7 +182,7 @@ def _overview(broker: Broker) -> str:
     try:
         return broker.wait(overview(broker.services, _REPORTED_REQUESTS))
     except Exception as error:  # noqa: BLE001 - pytest would end all tests over it
-        return f"cannot be shown: {error}"  # The broker may have been stopped.
+        return f"cannot be shown: {error}"  # The test may have stopped the broker.
 
 
 def _options(config: pytest.Config) -> BrokerOptions:

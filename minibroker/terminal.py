@@ -1,4 +1,4 @@
-"""`python -m minibroker.terminal URL`: an alias from the time before `minibroker_lab` existed."""
+"""`python -m minibroker.terminal URL`: the old name of the command, from before `minibroker_lab` existed."""
 
 from minibroker_lab.terminal.__main__ import main
 

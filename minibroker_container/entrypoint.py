@@ -3,30 +3,33 @@
 It supports the variables of apache/kafka and confluentinc/cp-kafka, and the names used by bitnami/kafka
 (KAFKA_CFG_...), wurstmeister/kafka, debezium/kafka and fast-data-dev; see `minibroker_container.vendors`.
 
-Variables are parsed like in `kafka.docker.KafkaDockerWrapper`: the name after KAFKA_ becomes lowercase, `___` stands
-for a dash, `__` for an underscore and `_` for a dot, so KAFKA_LOG_SEGMENT_BYTES is `log.segment.bytes`. Variables for
-the JVM and its logging are ignored. A file mounted as /mnt/shared/config/server.properties is read first, and variables
-override it.
+Variables are parsed as in `kafka.docker.KafkaDockerWrapper`: the name after KAFKA_ becomes lowercase, `___`
+stands for a dash, `__` for an underscore and `_` for a dot, so KAFKA_LOG_SEGMENT_BYTES is `log.segment.bytes`.
+Variables for the JVM and its logging are ignored. A file mounted as /mnt/shared/config/server.properties is
+read first, and variables override it.
 
-All of KAFKA_LISTENERS are served, each with its own advertised address, and PLAINTEXT comes first. The ports of the
-KRaft controller and of JMX accept connections but send nothing. KAFKA_PROCESS_ROLES=controller leaves only those ports.
-Without KAFKA_LISTENERS, the broker listens on every advertised port, like cp-kafka, and on 9092, like the other images.
+All listeners in KAFKA_LISTENERS are served, each with its own advertised address, and PLAINTEXT comes first.
+The ports of the KRaft controller and of JMX accept connections but send nothing. KAFKA_PROCESS_ROLES=controller
+leaves only those ports. Without KAFKA_LISTENERS, the broker listens on every advertised port, like cp-kafka,
+and on 9092, like the other images.
 
-For TLS and SASL, the images have further variables. KAFKA_SSL_KEYSTORE_FILENAME and similar variables name files in
-/etc/kafka/secrets, including files with passwords. KAFKA_OPTS can name a JAAS file with
--Djava.security.auth.login.config, whose section KafkaServer is used. bitnami/kafka writes such a file itself, from
-KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER and their passwords; these users can log in with PLAIN and SCRAM.
+For TLS and SASL, the images have further variables. KAFKA_SSL_KEYSTORE_FILENAME and similar variables name
+files in /etc/kafka/secrets, including files with passwords. KAFKA_OPTS can name a JAAS file with
+-Djava.security.auth.login.config. The section KafkaServer of that file is used. bitnami/kafka writes such a
+file itself, from KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER and their passwords; these users can log in with
+PLAIN and SCRAM.
 
 MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
-_LOG_FORMAT and _SEED_DATA are the options of the same names, and override their KAFKA_ counterparts. The broker itself
-reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of --topic values separated by spaces. CLUSTER_ID is the
-cluster id for a new data directory, in the format of Kafka's images (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID). A data
-directory with another cluster id is refused.
+_LOG_FORMAT and _SEED_DATA are the options of the same names, and override their KAFKA_ counterparts. The broker
+itself reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of --topic values separated by spaces.
+CLUSTER_ID is the cluster id for a new data directory, in the format of Kafka's images (bitnami/kafka:
+KAFKA_KRAFT_CLUSTER_ID). A data directory with another cluster id is refused.
 
-Container arguments that begin with a dash are further options of `minibroker serve`. Other arguments are a command to
-run instead. Passwords and login configurations are not passed as arguments, because every user of the host can read
-those. The broker inherits them in a file in memory. `--print-command` prints the command without them. `--check-health`
-sends an ApiVersions request to each listener of the running broker, and exits with 0 if all answer.
+Container arguments that begin with a dash are further options of `minibroker serve`. Other arguments are a
+command to run instead. Passwords and login configurations are not passed as arguments, because every user of
+the host can read arguments. The broker reads these secrets from an in-memory file that it inherits.
+`--print-command` prints the command without them. `--check-health` sends an ApiVersions request to each
+listener of the running broker, and exits with 0 if all answer.
 """
 
 import os
@@ -90,7 +93,7 @@ _MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 _HIDDEN = "[hidden]"
 """The text that Kafka shows in place of passwords."""
-# Configs that become options of their own.
+# These configs are passed as separate command-line options, so they are not passed on as configs.
 _OPTION_CONFIGS = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
 
 
@@ -190,7 +193,7 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) -> tuple[list[str], dict[str, str]]:
-    """Return the options of `minibroker serve`, and the secret settings that must not be options.
+    """Return the options of `minibroker serve`, and the secret settings that must not be passed as options.
 
     Args:
         environment: the translated environment (see `vendors`).
@@ -280,7 +283,7 @@ def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
 def _topic_options(environment: Mapping[str, str]) -> list[str]:
     """Return options for the topics of MINIBROKER_TOPICS and KAFKA_CREATE_TOPICS.
 
-    If both have a topic with the same name, the first one counts.
+    If a topic is named twice, the first one counts.
     """
     topics: dict[str, str] = {}
     for topic in (*environment.get(_TOPICS, "").split(), *lists.topics_to_create(environment)):
@@ -313,8 +316,10 @@ def container_command(
         ValueError: a variable or a file is invalid.
     """
     if arguments and not arguments[0].startswith("-"):
-        start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []  # as ubuntu/kafka has it
-        if arguments[0].split() in (["start"], ["redpanda", "start"]):  # as Compose files of Redpanda have it
+        # The ubuntu/kafka image accepts a properties file as the command.
+        start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []
+        # Compose files for Redpanda use one of these commands.
+        if arguments[0].split() in (["start"], ["redpanda", "start"]):
             return ["redpanda", "start", *arguments[1:]]
         return [*start, *arguments]
     for name in environment:

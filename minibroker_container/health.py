@@ -1,7 +1,7 @@
 """The health check, which tests whether the broker of this container answers.
 
-It finds the broker's listeners in the command line of its process. The environment of the health check is not
-sufficient, because start scripts export variables, `redpanda start` has options and files, and the container can run
+It finds the broker by the command line of its process. The environment of the health check is not sufficient,
+because start scripts export variables, `redpanda start` has options and files, and the container can run
 `minibroker serve` directly.
 """
 
@@ -65,7 +65,7 @@ def check_broker(listen: str, *, has_tls: bool) -> None:
 
 
 def check_port(listen: str) -> None:
-    """Connect to a silent port.
+    """Check that a silent port accepts a connection.
 
     Raises:
         OSError: the port refuses the connection.
@@ -115,7 +115,7 @@ def addresses(proc: Path = _PROC) -> list[tuple[str, str]]:
     listened: list[tuple[str, str]] = []
     for process in sorted(proc.glob("[0-9]*")):
         words: list[str] = []
-        with contextlib.suppress(OSError):  # The process has ended.
+        with contextlib.suppress(OSError):  # The process may have ended since /proc was listed.
             words = (process / "cmdline").read_bytes().decode("utf-8", "surrogateescape").split("\0")
         listened += _iterate_listened(words, process)
     return [address for address in listened if not address[0].endswith(":0")]
@@ -139,7 +139,7 @@ def _parse_served_options(arguments: Sequence[str], process: Path) -> Iterator[t
     options, _ = parser.parse_known_args([argument for argument in arguments if argument])
     configs: dict[str, str] = {}
     for path in options.config:
-        with contextlib.suppress(OSError):  # Files with secrets may be unreadable, but name no listener.
+        with contextlib.suppress(OSError):  # Skip unreadable files, which contain secrets but no listeners.
             file = Path(path.replace("/proc/self/", f"{process}/"))
             configs |= parse_properties(file.read_text(encoding="utf-8"))
     for setting in options.settings:

@@ -22,7 +22,8 @@ _ALL_ADDRESSES: Final = "0.0.0.0"  # noqa: S104 - as the images do
 _TOPIC_PARTS: Final = 4
 _VOTER: Final = re.compile(r"\s*(\d+)@([^:/\s]+):(\d+)\s*", re.ASCII)
 
-# Without any variable, the apache/kafka image serves the machine that publishes its port.
+# These are the defaults of the apache/kafka image. Without any variable, only clients on the machine that publishes the
+# port can connect.
 _DEFAULT_LISTENERS: Final = "PLAINTEXT://:9092"
 _DEFAULT_PORT: Final = 9092
 _DEFAULT_ADVERTISED: Final = "PLAINTEXT://localhost:9092"
@@ -109,8 +110,9 @@ def check_ports(configs: Mapping[str, str]) -> None:
 def topics_to_create(environment: Mapping[str, str]) -> list[str]:
     """Convert KAFKA_CREATE_TOPICS, a list of name[:partitions[:replicas[:cleanup.policy]]], to values of --topic.
 
-    Each character of the separator ends an entry, as with bash's IFS. Options of kafka-topics can follow a part, such
-    as `--config=segment.ms=1000`. The number of replicas has no effect: a cluster has at most one per broker.
+    Each character of the separator ends an entry, as with bash's IFS. Options of kafka-topics can follow a part,
+    such as `--config=segment.ms=1000`. The number of replicas has no effect: a partition has at most one replica
+    per broker.
 
     Raises:
         ValueError: an entry has another form.

@@ -52,7 +52,7 @@ class _Ports(ABC):
         """Start listening."""
 
     async def _listen(self, host: str, port: int, serve: _Serve, *, most: int | None = None) -> None:
-        """Serve connections at an address, and close each of them at the end.
+        """Serve connections at an address, and close each connection after it is served.
 
         Raises:
             OSError: the address is not available.
@@ -191,7 +191,7 @@ async def open_ports(*ports: _Ports) -> AsyncGenerator[None]:
 
 
 def answers(lead: tuple[str, int], timeout_s: float) -> bool:
-    """Return whether a lead answers at its link, retrying until `timeout_s` seconds have passed."""
+    """Return whether a lead answers at its link. Retry for up to `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while True:
         with contextlib.suppress(OSError), socket.create_connection(lead, timeout=timeout_s) as connection:

@@ -1,4 +1,4 @@
-"""Translates the variables of each vendor's image to those of apache/kafka.
+"""Translates the variables of each vendor's image to the names that apache/kafka has for them.
 
 - wurstmeister/kafka (`start-kafka.sh`), debezium/kafka, spotify/kafka: names for the advertised host and port
 - lensesio/fast-data-dev: ADV_HOST
@@ -20,21 +20,21 @@ Warn = Callable[[str], None]
 BITNAMI_CERTIFICATES: Final = "/opt/bitnami/kafka/config/certs"
 
 _SYNONYMS: Final = {
-    # debezium/kafka
+    # The image debezium/kafka uses these names.
     "ADVERTISED_HOST_NAME": "KAFKA_ADVERTISED_HOST_NAME",
     "ADVERTISED_LISTENERS": "KAFKA_ADVERTISED_LISTENERS",
     "ADVERTISED_PORT": "KAFKA_ADVERTISED_PORT",
     "BROKER_ID": "KAFKA_BROKER_ID",
     "CREATE_TOPICS": "KAFKA_CREATE_TOPICS",
     "NODE_ID": "KAFKA_NODE_ID",
-    # spotify/kafka and johnnypark/kafka-zookeeper
+    # The images spotify/kafka and johnnypark/kafka-zookeeper use these names.
     "ADVERTISED_HOST": "KAFKA_ADVERTISED_HOST_NAME",
     "NUM_PARTITIONS": "KAFKA_NUM_PARTITIONS",
-    # krisgeus/docker-kafka
+    # The image krisgeus/docker-kafka uses these names.
     "LISTENERS": "KAFKA_LISTENERS",
     "SECURITY_PROTOCOL_MAP": "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP",
     "INTER_BROKER": "KAFKA_INTER_BROKER_LISTENER_NAME",
-    # lensesio/fast-data-dev and landoop/fast-data-dev
+    # The images lensesio/fast-data-dev and landoop/fast-data-dev use these names.
     "ADV_HOST": "KAFKA_ADVERTISED_HOST_NAME",
     "BROKER_PORT": "KAFKA_PORT",
 }
@@ -213,7 +213,8 @@ def _add_listeners(variables: dict[str, str], *, is_bitnami: bool) -> None:
         if not listed:
             variables["KAFKA_LISTENERS"] = f"{protocol}://:{port or _DEFAULT_PORT}"
     elif is_bitnami and not listed:
-        # The image advertises the container's own name, so that other services of a Compose file can connect.
+        # A listener without a host is advertised with the container's host name, to which other services of a Compose
+        # file can connect.
         variables["KAFKA_LISTENERS"] = f"PLAINTEXT://:{_DEFAULT_PORT}"
 
 

@@ -62,7 +62,8 @@ def _find_exchange(error: Exception, exchanges: list[Exchange]) -> Exchange | No
         for exchange in reversed(exchanges):
             if exchange.response is response:
                 return exchange
-    if isinstance(error, BrokenAnswerError):  # Of several pending requests, the first has no whole response.
+    # The broken response belongs to the first request that has no complete response yet.
+    if isinstance(error, BrokenAnswerError):
         return next(
             (exchange for exchange in exchanges if exchange.response is None), exchanges[-1] if exchanges else None
         )
@@ -237,7 +238,8 @@ def _expected_frame(exchange: Exchange, error: CheckFailedError) -> bytes | None
     except (ProtocolError, AttributeError, TypeError):
         return None
     finally:
-        with contextlib.suppress(AttributeError):  # Some structures are immutable.
+        # An immutable structure was not changed, so nothing needs to be restored.
+        with contextlib.suppress(AttributeError):
             setattr(holder, name, actual)
     return bytes(out)
 

@@ -106,7 +106,8 @@ class BrokerProcess:
         self._end_signal = number
         if is_repeated:
             self._send(signal.SIGKILL)
-        elif not self._is_forking:  # start() raises it once the child's id is available.
+        # While the child is being forked, start() raises SystemExit later, once it has the child's id.
+        elif not self._is_forking:
             raise SystemExit(128 + number)
 
     def _end_process(self, number: signal.Signals) -> None:
@@ -114,13 +115,15 @@ class BrokerProcess:
             return
         end = time.monotonic() + START_LIMIT_S
         self._send(number)
-        while self._child.poll() is None or self._send(0):  # A script can exit before the broker it runs.
+        # A start script can exit before the broker that it runs, so wait for the whole process group.
+        while self._child.poll() is None or self._send(0):
             if time.monotonic() > end:
                 self._send(signal.SIGKILL)
                 self._child.wait()
                 break
             time.sleep(_PAUSE_S)
-        self._child = None  # Keep the child until here, because a signal can interrupt the wait.
+        # Clear the child only now, because a signal can interrupt the wait, and the handler needs the child.
+        self._child = None
 
     def _send(self, number: int) -> bool:
         """Send a signal to the process group. Return False if the group has no processes left."""

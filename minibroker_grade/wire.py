@@ -249,7 +249,7 @@ def _decode_response(exchange: Exchange, request: object) -> Any:
     version, position = exchange.version, 8
     is_api_versions = exchange.key == ApiKey.API_VERSIONS
     if is_api_versions and (bytes(data[8:10]) == b"\0\x23" or version not in schema_of(cls).versions):
-        version = exchange.version = 0  # KIP-511
+        version = exchange.version = 0  # Brokers answer an unsupported version of ApiVersions in version 0 (KIP-511).
     try:
         if not is_api_versions and version in schema_of(cls).flexible:
             position = skip_tagged_fields(data, position)

@@ -1,4 +1,4 @@
-"""Runs a tool by its name: `minibroker-tools kafka-topics ...`, or a link named after the tool."""
+"""Runs a tool by its name: as `minibroker-tools kafka-topics ...`, or through a link named after the tool."""
 
 import os
 import sys
@@ -91,7 +91,7 @@ _INTERRUPTED_STATUS: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool named by the program's own name or by the first argument, and return the exit status."""
+    """Run a tool and return its exit status. The program's own name, or else the first argument, names the tool."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     own_name = _plain_name(os.path.basename(sys.argv[0])) if arguments is None else PROGRAM
     if own_name in TOOLS or own_name == "kafka-run-class":
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED_STATUS
-    except BrokenPipeError:  # `| head` and `| grep -q` close the pipe. Java's tools ignore that.
+    except BrokenPipeError:  # Like Java's tools, ignore a pipe that `| head` or `| grep -q` has closed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
@@ -121,7 +121,7 @@ def _run(words: list[str]) -> int:
 
 
 def run_tool(tool: str, arguments: Sequence[str]) -> int:
-    """Run a tool of `TOOLS`, report a failure on standard error, and return the exit status."""
+    """Run a tool of `TOOLS` and return its exit status. A failure is reported on standard error."""
     module = import_module(f"minibroker_tools.commands.{TOOLS[tool][0]}")
     options: Options = module.declare_options(tool)
     try:

@@ -10,7 +10,7 @@ Answer = TypeVar("Answer")
 
 
 class ToolError(Exception):
-    """A failure that ends the tool with exit status `status`. The message is shown to the user."""
+    """A failure that ends the tool with the exit status `status`. The message is shown to the user."""
 
     def __init__(self, message: str, status: int = 1) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class UsageError(ToolError):
 
 
 class UnreachableError(ToolError):
-    """No broker answered in time, or the connection broke. The message names the addresses tried."""
+    """No broker answered in time, or the connection broke. The message names the addresses that were tried."""
 
 
 class TimedOutError(UnreachableError):
@@ -90,7 +90,7 @@ _EXCEPTION_CLASSES: Final = {
 
 
 class ApiError(ToolError):
-    """An error code returned by a broker."""
+    """An error code that a broker returned."""
 
     def __init__(self, code: int, message: str | None = None) -> None:
         self.code = error_code(code)
@@ -103,7 +103,7 @@ class ApiError(ToolError):
 
     @property
     def described(self) -> str:
-        """The class name and the message, in the form Java prints an exception."""
+        """The class name and the message, in the form in which Java prints an exception."""
         return f"{self.class_name}: {self.message}"
 
 
@@ -134,15 +134,15 @@ def check(code: int, message: str | None = None) -> None:
 
 
 def find_error(answer: Any) -> ApiError | None:
-    """Return the error of a response or of an element of a response, or None if it has none."""
+    """Return the error of a response, or of an element of a response. Return None if there is no error."""
     return ApiError(answer.error_code, getattr(answer, "error_message", None)) if answer.error_code else None
 
 
 def raise_if_failed(answer: Answer) -> Answer:
-    """Return the response, or the element of a response, if it has no error.
+    """Return the given response, or element of a response, unless it has an error.
 
     Raises:
-        ApiError: The response has an error.
+        ApiError: The response or the element has an error.
     """
     error = find_error(answer)
     if error is not None:
@@ -151,7 +151,7 @@ def raise_if_failed(answer: Answer) -> Answer:
 
 
 def check_all(answers: Iterable[object]) -> None:
-    """Raise the first error among the elements of a response.
+    """Raise the first error found in the elements of a response.
 
     Raises:
         ApiError: An element has an error.

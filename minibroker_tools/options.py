@@ -79,7 +79,7 @@ class Values:
         """Check that `name` is not combined with any of the other options.
 
         Raises:
-            UsageError: Both are on the command line.
+            UsageError: `name` and one of the other options are on the command line.
         """
         for other in others:
             if self.has(name) and self.has(other):
@@ -89,7 +89,7 @@ class Values:
         """Check that each of `names` is combined with at least one option of `of`, like jopt-simple's `availableIf`.
 
         Raises:
-            ToolError: None of these options is on the command line.
+            ToolError: One of `names` is on the command line without any option of `of`.
         """
         for name in names:
             if self.has(name) and not any(map(self.has, of)):
@@ -105,7 +105,7 @@ class Options:
         Args:
             tool: The name of the tool.
             description: The text that `--help` prints before the usage.
-            without_arguments: The text for an empty command line, instead of `description`.
+            without_arguments: The text printed instead of `description` for an empty command line.
         """
         self._parser = _Parser(
             prog=tool, description=description, add_help=False, allow_abbrev=True, exit_on_error=False
@@ -124,14 +124,14 @@ class Options:
         self._add(names, action="append_const", const="", help=help)
 
     def value(self, *names: str, help: str, type: Callable[[str], Any] = str, metavar: str | None = None) -> None:  # noqa: A002 - argparse's own words
-        """Declare an option with a value, which `Values.get` or `Values.all` returns."""
+        """Declare an option with a value. `Values.get` or `Values.all` returns the value."""
         self._valued.update(names)
         # Java's parsers reject the underscores and blanks that int() and float() accept.
         read = to_long if type is int else to_double if type is float else type
         self._add(names, action="append", type=read, help=help, metavar=metavar or names[0].upper())
 
     def optional_value(self, name: str, *, help: str) -> None:  # noqa: A002 - argparse's own word
-        """Declare an option whose value can be omitted. `Values.get` returns None without it."""
+        """Declare an option whose value can be omitted. `Values.get` returns None for an omitted value."""
         self._add((name,), action="append", nargs="?", help=help)
 
     def parse(self, arguments: Sequence[str]) -> Values:
@@ -139,7 +139,7 @@ class Options:
 
         Raises:
             UsageError: The command line is empty or has `--help`.
-            ToolError: The command line is invalid, or has `--version`. The exit status is 0 for `--version`.
+            ToolError: The command line is invalid, or has `--version`, for which the exit status is 0.
         """
         try:
             namespace, remaining = self._parser.parse_known_args(self._join_values(arguments))
@@ -157,7 +157,7 @@ class Options:
         return Values(values, [word for word in remaining if word != "--"])
 
     def print_usage(self) -> None:
-        """Print the options on standard error."""
+        """Print a description of the options on standard error."""
         write_error_line(self._parser.format_help())
 
     def _add(self, names: tuple[str, ...], **settings: Any) -> None:
@@ -179,7 +179,10 @@ class Options:
         return joined
 
     def _full_name(self, word: str) -> str | None:
-        """Return the full name of the option that a word without `=` names or abbreviates, or None."""
+        """Return the full name of the option that a word names or unambiguously abbreviates, or None.
+
+        A word that contains `=` is not considered.
+        """
         if not word.startswith("-") or "=" in word:
             return None
         start = word.lstrip("-")

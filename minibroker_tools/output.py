@@ -57,7 +57,7 @@ def format_row(cells: Sequence[object], widths: Sequence[int]) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table whose columns are as wide as their longest cell. A tab follows each cell."""
+    """Print a table. Each column is as wide as its longest cell, and a tab follows each cell."""
     cells = [tuple(headers), *(tuple(map(str, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:

@@ -1,4 +1,4 @@
-"""The broker for Python programs: in the same process, for the duration of a `with` block."""
+"""The broker for Python programs. It runs in the program's own process, for the duration of a `with` block."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from minibroker.operations.blocking import BlockingOperations
 from minibroker.operations.options import BrokerOptions, accept_options_by_name
 
 if TYPE_CHECKING:
-    # Most brokers have no logins, so this is imported for type checking only.
+    # Imported for type checking only, because most brokers have no logins.
     from minibroker.security.setup import Security
 
 T = TypeVar("T")
@@ -47,11 +47,11 @@ class Broker(BlockingOperations):
         with Broker() as broker:
             producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-    It runs on its own thread, from `with` or `start` on. `async with` runs it on your event loop and returns the
-    `AsyncBroker`, which has the same methods as coroutines.
+    The broker runs on its own thread, from `with` or `start` on. `async with` runs it on your event loop and
+    returns the `AsyncBroker`, which has the same methods as coroutines.
 
-    Its options are the keyword arguments of `BrokerOptions`. An invalid option raises TypeError, ValueError or
-    ConfigError.
+    The options are the keyword arguments of `BrokerOptions`. An invalid option raises TypeError, ValueError or
+    ConfigError, which names the option.
     """
 
     @accept_options_by_name
@@ -69,7 +69,7 @@ class Broker(BlockingOperations):
         return self._asynchronous.bootstrap_servers
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """Return the addresses of an additional listener.
+        """Return the addresses of one of the listeners after the first.
 
         Raises:
             ValueError: there is no such listener.
@@ -83,22 +83,22 @@ class Broker(BlockingOperations):
 
     @property
     def address(self) -> tuple[str, int]:
-        """The (host, port) on which the broker listens. Raises RuntimeError if it is not running."""
+        """The (host, port) on which the broker listens. Raises RuntimeError if the broker is not running."""
         return self._asynchronous.address
 
     @property
     def control_url(self) -> str:
-        """The address of the HTTP control plane. Raises RuntimeError without one or if the broker is not running."""
+        """The address of the HTTP control plane. Raises RuntimeError if there is none or the broker is not running."""
         return self._asynchronous.control_url
 
     @property
     def page_url(self) -> str:
-        """The address of the lab's web page. Raises RuntimeError without one or if the broker is not running."""
+        """The address of the lab's web page. Raises RuntimeError if there is none or the broker is not running."""
         return self._asynchronous.page_url
 
     @property
     def data_dir(self) -> str:
-        """The log directory. Raises RuntimeError while a temporary directory does not exist."""
+        """The log directory. Raises RuntimeError if it is temporary and does not exist at the moment."""
         return self._asynchronous.data_dir
 
     @property
@@ -114,10 +114,11 @@ class Broker(BlockingOperations):
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's thread and return its result.
 
-        A MinibrokerWarning is issued if this takes over a second and blocks an event loop of the calling thread.
+        Issue a MinibrokerWarning if the call takes over a second and blocks a running event loop of the calling
+        thread.
 
         Raises:
-            RuntimeError: the broker is not running on its own thread, or this is that thread.
+            RuntimeError: the broker is not running on its own thread, or the caller is on that thread.
         """
         thread = self._thread
         if thread is None or self._loop is None or thread is threading.current_thread():
@@ -139,9 +140,9 @@ class Broker(BlockingOperations):
             hint = f"\n{BLOCKED_LOOP}" if loop_runs_here() else ""
             raise WaitTimeoutError(f"{error}{hint}") from error.__cause__
         except (OperationError, UnexpectedRecordError, NotRunningError, ClusterError) as error:
-            # Internal frames would hide the line of the caller.
+            # Clear the traceback, because internal frames would hide the caller's line.
             raise error.with_traceback(None) from error.__cause__
-        except BaseException:  # An exception such as KeyboardInterrupt ends the wait.
+        except BaseException:  # After an exception such as KeyboardInterrupt, nobody waits for the result.
             future.cancel()
             raise
 
@@ -157,7 +158,7 @@ class Broker(BlockingOperations):
         return NotRunningError(NOT_RUNNING)
 
     def start(self) -> None:
-        """Start the broker, and return when clients can connect and the topics of the options exist.
+        """Start the broker. On return, clients can connect, and the topics given as options exist.
 
         Raises:
             RuntimeError: the broker is already running.
@@ -172,7 +173,8 @@ class Broker(BlockingOperations):
         self._thread.start()
         try:
             started.wait()
-        except BaseException:  # After a KeyboardInterrupt in `__enter__`, Python does not call `__exit__`.
+        # Stop the broker here, because Python does not call `__exit__` after a failed `__enter__`.
+        except BaseException:
             started.wait()
             if not failure:
                 self.stop()
@@ -182,17 +184,21 @@ class Broker(BlockingOperations):
             self._thread = None
             (error,) = failure
             if isinstance(error, OSError) or is_ours(type(error).__module__):
-                error = error.with_traceback(None)  # The message suffices, and frames of the thread would hide it.
+                # The error's message suffices, and a traceback of the broker's thread would hide it.
+                error = error.with_traceback(None)
             raise error
 
     def stop(self) -> None:
-        """Stop the broker: close connections and logs, and remove a temporary directory. No effect if it is stopped."""
+        """Stop the broker: close connections and logs, and remove a temporary directory.
+
+        Does nothing if the broker is not running.
+        """
         thread = self._thread
         if thread is None:
             return
         assert self._loop is not None
         assert self._stop is not None
-        with contextlib.suppress(RuntimeError):  # Another thread may have closed the loop.
+        with contextlib.suppress(RuntimeError):  # The call fails if another thread has already closed the loop.
             self._loop.call_soon_threadsafe(self._stop.set)
         thread.join()
         self._thread = None
@@ -217,7 +223,7 @@ class Broker(BlockingOperations):
         await self._asynchronous.__aexit__(exc_type, exc, trace)
 
     async def _run(self, started: threading.Event, failure: list[BaseException]) -> None:
-        """Run the broker on its thread: start it, wait for stop(), then stop it."""
+        """Run the thread of the broker: start the broker, wait for stop(), then stop the broker."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._asynchronous.owns_loop = True
@@ -228,7 +234,7 @@ class Broker(BlockingOperations):
             await self._asynchronous.stop()
             return
         finally:
-            self._asynchronous.owns_loop = False  # The broker may run on the caller's loop next.
+            self._asynchronous.owns_loop = False  # Reset the flag, because the next start may use the caller's loop.
             started.set()
         await self._stop.wait()
         await self._asynchronous.stop()
@@ -245,9 +251,9 @@ def _wait_for_result(future: "Future[T]", thread: threading.Thread) -> T:
         try:
             return future.result(_CHECK_INTERVAL_S)
         except TimeoutError:
-            if future.done():  # The work itself raised TimeoutError, or it has just ended.
+            if future.done():  # The work has just ended, or it raised this TimeoutError itself.
                 return future.result()
-            if not thread.is_alive():  # Its loop ended with the call still in its queue.
+            if not thread.is_alive():  # The broker's loop ended before it ran the call.
                 raise NotRunningError("the broker was stopped") from None
             if not is_warned:
                 warn_if_loop_waits()

@@ -29,7 +29,7 @@ with lazy:
 _logger: Final = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    # Most brokers have none of these, so they are imported for type checking only.
+    # Imported for type checking only, because most brokers use none of these modules.
     from minibroker.control.plane import ControlPlane
     from minibroker.security.setup import Security
     from minibroker.server.loop_watch import LoopWatch
@@ -44,13 +44,14 @@ class AsyncBroker(AsyncOperations):
         async with AsyncBroker() as broker:
             producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-    A blocking client would block the broker itself, so use `Broker` for those. The options are those of
-    `BrokerOptions`. An invalid option raises TypeError, ValueError or ConfigError.
+    A blocking client would wait for itself on this event loop. Use `Broker` for such clients. The options are those
+    of `BrokerOptions`. An invalid option raises TypeError, ValueError or ConfigError, which names the option.
 
-    If the event loop is blocked for over a second while a client waits, a MinibrokerWarning names the blocking line.
+    If the event loop is blocked for over a second while a client waits, a MinibrokerWarning names the blocking
+    line.
 
     Attributes:
-        owns_loop: whether the event loop belongs to the broker alone, and therefore is not watched for blocking code.
+        owns_loop: whether nothing else runs on the event loop, which is then not watched for blocking code.
     """
 
     @accept_options_by_name
@@ -73,7 +74,7 @@ class AsyncBroker(AsyncOperations):
         return ",".join(map(format_reachable, self._running.addresses))
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """Return the addresses of an additional listener.
+        """Return the addresses of one of the listeners after the first.
 
         Raises:
             ValueError: there is no such listener.
@@ -99,31 +100,31 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def advertised(self) -> list[tuple[str, int]]:
-        """The advertised addresses of the first broker's listeners, without listeners that have none."""
+        """The advertised addresses of the first broker's listeners that have one."""
         return [listener.advertised for listener in self._options.listeners if listener.advertised is not None]
 
     @property
     def address(self) -> tuple[str, int]:
-        """The (host, port) on which the first broker listens. Raises RuntimeError if it is not running."""
+        """The (host, port) on which the first broker listens. Raises RuntimeError if that broker is not running."""
         return self._running.address
 
     @property
     def data_dir(self) -> str:
-        """The log directory. Raises RuntimeError while a temporary directory does not exist."""
+        """The log directory. Raises RuntimeError if it is temporary and does not exist at the moment."""
         if self._data_dir is None:
             raise NotRunningError(NOT_RUNNING)
         return self._data_dir
 
     @property
     def control_url(self) -> str:
-        """The address of the control plane. Raises RuntimeError without one or if the broker is not running."""
+        """The address of the control plane. Raises RuntimeError if there is none or the broker is not running."""
         if self._plane is None:
             raise RuntimeError("there is no control plane")
         return self._plane.url
 
     @property
     def page_url(self) -> str:
-        """The address of the lab's web page. Raises RuntimeError without one or if the broker is not running."""
+        """The address of the lab's web page. Raises RuntimeError if there is none or the broker is not running."""
         if self._page is None:
             raise RuntimeError("there is no page")
         return self._page.url
@@ -135,7 +136,7 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def patience(self) -> float:
-        """The default `timeout` of methods that wait, in seconds."""
+        """The timeout, in seconds, of waiting methods that are called without a `timeout`."""
         return self._options.timeout
 
     @property
@@ -150,7 +151,7 @@ class AsyncBroker(AsyncOperations):
         return self._server
 
     async def start(self) -> None:
-        """Start the broker, and return when clients can connect and the topics of the options exist.
+        """Start the broker. On return, clients can connect, and the topics given as options exist.
 
         Raises:
             RuntimeError: the broker is already running.
@@ -189,8 +190,8 @@ class AsyncBroker(AsyncOperations):
             self._watch = loop_watch.LoopWatch(server.has_waiting_clients)
 
     def make_topics(self) -> None:
-        """Create the topics of the options that do not exist, and write their seed records."""
-        # This avoids rewriting the topics file without a change.
+        """Create the missing topics among those given as options, and write their seed records."""
+        # Without topics and seeds, nothing is called, so that the topics file is not rewritten.
         if self._options.topics or self._options.seeds is not None:
             self._make_topics(self.services)
 
@@ -222,7 +223,8 @@ class AsyncBroker(AsyncOperations):
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()
-        companions = self._page, self._plane  # The page goes first, since it may serve the control plane's address.
+        # Stop the page first, because it may also listen on the control plane's address.
+        companions = self._page, self._plane
         self._plane = self._page = None
         for companion in companions:
             if companion is not None:
@@ -235,13 +237,13 @@ class AsyncBroker(AsyncOperations):
             self._data_dir = None
 
     def __enter__(self) -> NoReturn:
-        """Raise TypeError, since an AsyncBroker needs `async with`."""
+        """Raise TypeError, since an AsyncBroker must be used with `async with`."""
         raise TypeError("an AsyncBroker takes `async with AsyncBroker()`; for `with` there is `Broker()`")
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Exist for Python, which looks it up before calling `__enter__`. Never called."""
+        """Do nothing. Python never calls this method, but looks it up before calling `__enter__`."""
 
     async def __aenter__(self) -> Self:
         await self.start()

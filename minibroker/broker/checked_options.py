@@ -1,4 +1,4 @@
-"""The validated options of a broker, with defaults."""
+"""The validated options of a broker, with defaults for those left out."""
 
 import os
 from collections import Counter
@@ -26,7 +26,7 @@ with lazy:
     from minibroker_lab import page as page_module
 
 if TYPE_CHECKING:
-    # Most brokers have none of these, so they are imported for type checking only.
+    # Imported for type checking only, because most brokers use none of these modules.
     from minibroker.control.plane import ControlPlane
     from minibroker.operations.seeding.seeds import Seeds
     from minibroker_lab.page.plane import PagePlane
@@ -36,7 +36,8 @@ class CheckedOptions:
     """The validated options of a broker.
 
     Attributes:
-        racks: the rack of each broker, or an empty string for `broker.rack`. Empty without the option.
+        racks: the rack of each broker, where an empty string stands for `broker.rack`. Without the option there are
+            no entries.
         listeners: the listeners of the first broker.
         seeds: the topics and records of `seed_data`.
         journal: how many requests are kept; True for the default number, 0 for no journal.
@@ -48,7 +49,8 @@ class CheckedOptions:
     """
 
     def __init__(self, options: BrokerOptions) -> None:
-        self.security = options.get("security")  # The object also keeps the certificates alive.
+        # Keep a reference, because generated certificates are deleted together with this object.
+        self.security = options.get("security")
         properties = {name: _config_text(name, value) for name, value in (options.get("config") or {}).items()}
         if self.security is not None:
             properties = {**self.security.settings(), **properties}
@@ -69,7 +71,7 @@ class CheckedOptions:
         self._control = _parse_address("control", options.get("control"), self._control_token)
         self._page = _parse_address("page", _page(options), self._control_token)
         self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
-        if not self.timeout >= 0:  # This also rejects NaN.
+        if not self.timeout >= 0:  # The condition is negated, so that it also rejects NaN.
             raise ValueError(f"timeout: {self.timeout} s is below 0")
         data_dir = options.get("data_dir")
         self.data_dir = None if data_dir is None else os.fspath(data_dir)

@@ -1,4 +1,4 @@
-"""`minibroker certificates` writes a certificate authority and certificates for a broker and a client, for tests."""
+"""`minibroker certificates` creates a certificate authority, a broker and a client certificate, for tests."""
 
 import argparse
 

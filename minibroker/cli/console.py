@@ -1,8 +1,9 @@
 """The stderr output of `minibroker serve`: log lines as text or JSON, and a banner on terminals.
 
-All output uses `logging`. Each message is one line, regardless of text from clients. Text lines begin with "minibroker:
-", or with the time of day for requests (`-v`). JSON lines are objects with `time` (ISO 8601, UTC), `level`, `logger`,
-`message`, `exception` if there is one, and `request` for a request, in the form of the journal (`Entry.to_json`).
+All output uses `logging`. Each message is one line, whatever text clients have put into it. Text lines begin with
+"minibroker: ", or with the time of day for requests (`-v`). In JSON each line is an object with `time` (ISO 8601, UTC),
+`level`, `logger` and `message`. `exception` is added if there is one, and `request` for a request, in the form of the
+journal (`Entry.to_json`).
 """
 
 import contextlib
@@ -39,7 +40,7 @@ class Console:
 
     Args:
         log_format: one of `FORMATS`.
-        verbose: whether to print requests, and the reasons for closed connections.
+        verbose: whether to print requests as well, and why connections were closed.
     """
 
     def __init__(self, log_format: str, *, verbose: bool) -> None:
@@ -77,7 +78,7 @@ class Console:
 
     @property
     def has_reader(self) -> bool:
-        """Whether stderr is a terminal with text output."""
+        """Whether a person reads stderr: it is a terminal with text output."""
         return self._has_banner and sys.stderr.isatty()
 
     def print_banner(self, rows: dict[str, str]) -> None:
@@ -108,7 +109,7 @@ def log_request(entry: "Entry") -> None:
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
-    """Writes to the current `sys.stderr`, or to `hold_output` while that is set."""
+    """Writes to the current `sys.stderr`, or appends to `hold_output` unless that is None."""
 
     hold_output: deque[logging.LogRecord] | None = None
 

@@ -1,4 +1,4 @@
-"""`minibroker dump` prints log files like Kafka's DumpLogSegments, as JSON, or with explanations."""
+"""`minibroker dump` prints log files in the format of Kafka's DumpLogSegments, as JSON, or with explanations."""
 
 import argparse
 import contextlib
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
             sound = explain(options.files, dump_options, out) if options.explain else _dump(options, dump_options, out)
             out.flush()
         except BrokenPipeError:
-            _discard_output()  # The reader closed the pipe.
+            _discard_output()  # The reader of the pipe has closed it, so the remaining output is discarded.
             return _SOUND
         except KeyboardInterrupt:
             return _INTERRUPTED
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report_empty_directories(paths: Iterable[str]) -> None:
-    """Print a remark on stderr for each directory without files to dump."""
+    """Print a remark on stderr about the directories that contain no files to dump."""
     for path in paths:
         if os.path.isdir(path) and next(expand([path]), None) is None:
             sys.stderr.write(f"{path}: no log files; a partition's directory has some, such as DATA_DIR/orders-0\n")
@@ -128,7 +128,7 @@ def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
 
 
 def _decoder(options: argparse.Namespace) -> Any:
-    """Return the decoder for a coordinator's topic, or None if no option selects one."""
+    """Return the decoder for the records of a coordinator's topic, or None if no option selects one."""
     function = next((function for name, function in _DECODERS.items() if getattr(options, name)), None)
     if function is None:
         return None

@@ -1,4 +1,4 @@
-"""`minibroker grade` checks any broker, with a progress bar and a report."""
+"""`minibroker grade` runs checks against any broker, with a progress bar and a report."""
 
 import argparse
 import contextlib
@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
 
         def done(result: Result) -> None:
             advance(result)
-            if result.has_failed:  # The progress bar replaces stdout and stderr, so they are looked up here.
+            # The progress bar replaces sys.stdout and sys.stderr, so both are looked up for each failure.
+            if result.has_failed:
                 print(failure_text(result), end="\n\n", file=sys.stderr if to_stdout else sys.stdout, flush=True)
             report.add(result)
 

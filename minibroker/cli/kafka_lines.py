@@ -1,8 +1,8 @@
-"""Log lines of Kafka by which programs detect a started broker, for `MINIBROKER_LOG_LINES=kafka`.
+"""Kafka log lines by which programs recognize a started broker, for `MINIBROKER_LOG_LINES=kafka`.
 
-Testcontainers and Compose files wait for such a line in a container's output, and each module and version waits for
-another one. The lines are written once clients can connect. A line of ZooKeeper comes first. The lines of Kafka 3.9
-follow in Kafka's order (`BrokerServer`, `KafkaRaftServer`), and then the lines of older brokers (`KafkaServer`).
+Testcontainers modules and Compose files wait for one of these lines in a container's output. Which one depends on the
+module and its version. The lines are written once clients can connect: first a line of ZooKeeper, then the lines of
+Kafka 3.9 in Kafka's order (`BrokerServer`, `KafkaRaftServer`), then those of a broker with ZooKeeper (`KafkaServer`).
 """
 
 import sys
@@ -11,7 +11,7 @@ from datetime import datetime
 
 
 def write_broker_lines(node_id: int, listeners: Iterable[tuple[str, str]]) -> None:
-    """Write the lines of a broker to stdout. `listeners` has names and addresses (HOST:PORT)."""
+    """Write the lines of a broker to stdout. `listeners` contains names and addresses (HOST:PORT)."""
     lifecycle = f"[BrokerLifecycleManager id={node_id}]"
     _write(
         "INFO Creating new log file: log.1 (org.apache.zookeeper.server.persistence.FileTxnLog)",
@@ -32,7 +32,7 @@ def write_broker_lines(node_id: int, listeners: Iterable[tuple[str, str]]) -> No
 
 
 def write_redpanda_lines(listeners: Iterable[tuple[str, str]]) -> None:
-    """Write the lines by which programs detect a started Redpanda broker."""
+    """Write the lines by which programs recognize a started Redpanda broker."""
     addresses = ", ".join(f"{{{name}:{address}}}" for name, address in listeners)
     _write(
         f"INFO  redpanda::main - application.cc - Started Kafka API server listening at {addresses}",

@@ -1,4 +1,4 @@
-"""The entry point of the command line, with the commands `minibroker serve` and `minibroker lab`."""
+"""The entry point of the command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade` and `certificates`."""
 
 import argparse
 import asyncio
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that prints no usage in a container, where variables take the place of options."""
+    """A parser that prints no usage in a container, where environment variables replace command-line options."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the arguments: raise an error in a container, or else exit with status 2.
+        """Reject the arguments. In a container this raises an error; elsewhere the process exits with status 2.
 
         Raises:
             ValueError: the process runs in a container.
@@ -76,7 +76,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """Return a parser for these arguments, without the many options of commands that they do not name."""
+    """Return a parser for these arguments. Options of commands that do not occur in the arguments are left out."""
     parser = _Parser(
         prog="minibroker",
         description="A Kafka-protocol broker emulator: real clients, real segment files, one small process.",
@@ -127,7 +127,8 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _run_serve(options: argparse.Namespace) -> int:
-    # `warm_up` enables the collector again. During start-up it would scan the new, permanent objects ten times.
+    # During start-up the garbage collector would scan the new, permanent objects ten times. `warm_up` enables the
+    # collector again.
     gc.disable()
     try:
         with console_module.Console(options.log_format, verbose=options.verbose) as console:
@@ -205,11 +206,14 @@ def _create_broker(options: argparse.Namespace) -> "Broker":
 
 @contextlib.contextmanager
 def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
-    """Yield a function that writes the bootstrap address to the file, which exists only while clients can connect."""
+    """Yield a function that writes the bootstrap address to the ready file.
+
+    The file exists only while clients can connect.
+    """
     if not path:
         yield lambda _: None
         return
-    _remove(path)  # An old file would signal readiness while the broker starts.
+    _remove(path)  # A file left by an earlier run would signal readiness before the broker is ready.
     try:
         yield lambda address: files.write_atomically(path, f"{address}\n".encode())
     finally:
@@ -217,7 +221,7 @@ def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
 
 
 def _stop_event(*, with_stdin: bool) -> asyncio.Event:
-    """Return an event that SIGTERM, SIGINT and, if requested, the end of stdin set."""
+    """Return an event that is set by SIGTERM, by SIGINT and, if requested, by the end of stdin."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -230,12 +234,12 @@ def _stop_event(*, with_stdin: bool) -> asyncio.Event:
 def _read_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
     """Read stdin to its end and set the event.
 
-    This runs in a thread, because the event loop can watch pipes, but not files and terminals.
+    This runs in a thread, because the event loop can watch pipes but not files or terminals.
     """
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass
-    with contextlib.suppress(RuntimeError):  # The loop ended first.
+    with contextlib.suppress(RuntimeError):  # The call fails if the loop has already ended.
         loop.call_soon_threadsafe(stop.set)
 
 
@@ -256,7 +260,7 @@ def _token(options: argparse.Namespace) -> str | None:
 
 
 def _container_ports(options: argparse.Namespace, broker: "Broker") -> contextlib.AbstractAsyncContextManager[None]:
-    """Open the silent ports, and the ports to which other containers forward connections for this broker."""
+    """Open the ports that never answer, and the ports to which other containers forward connections for this broker."""
     if not options.silent_port and not options.link:
         return contextlib.nullcontext()
     first = {
@@ -284,12 +288,12 @@ def open_browser(url: str, token: str | None) -> None:
     if token is not None:
         address = parse.urlsplit(url)
         url = f"{url if address.path else f'{url}/'}{'&' if address.query else '?'}{parse.urlencode({'token': token})}"
-    # Some browsers block the process that starts them.
+    # Use a thread, because some browsers block the process that starts them.
     threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
 
 
 def lesson_path(options: argparse.Namespace) -> str:
-    """Return the path of the requested lesson on the page."""
+    """Return the path of the requested lesson, relative to the page's address."""
     path = "" if options.lesson is None else f"/lessons/{options.lesson}"
     return f"{path or '/lessons'}?answers=1" if options.answers else path
 
@@ -309,7 +313,7 @@ async def _admin_ports(addresses: Sequence[str], broker: "Broker") -> AsyncGener
 
 
 def _write_kafka_lines(broker: "Broker") -> None:
-    """Write the log lines selected by MINIBROKER_LOG_LINES: Kafka's, or Redpanda's and Kafka's."""
+    """Write the log lines selected by MINIBROKER_LOG_LINES: for `kafka` those of Kafka, for `redpanda` both kinds."""
     kind = os.environ.get("MINIBROKER_LOG_LINES")
     if kind not in {"kafka", "redpanda"}:
         return
@@ -328,7 +332,7 @@ def _install_faults(services: "Services", faults: "list[Fault]") -> None:
 
 
 def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
-    """Return the rows of the banner for a started broker."""
+    """Return the rows of the banner for a broker that has just started."""
     topics = [topic.name for topic in broker.asynchronous.services.core.topics if not topic.is_internal]
     release = broker.asynchronous.services.release
     rows = {
@@ -356,7 +360,7 @@ def _format_advertised(broker: "Broker") -> str:
 
 
 def _listeners(broker: "Broker") -> str:
-    """Return all listeners as a list in Kafka's format."""
+    """Return the addresses of all listeners, in Kafka's list format."""
     return ",".join(f"{name}://{address}" for name, address in _addresses(broker))
 
 
@@ -419,7 +423,7 @@ def _check_terminal() -> None:
 
 
 async def _show_in_terminal(url: str, token: str | None, stop: asyncio.Event) -> None:
-    """Show the page at `url` in the terminal until the user quits or `stop` is set. Sets `stop` at the end."""
+    """Show the page at `url` in the terminal until the user quits or `stop` is set. Quitting sets `stop`."""
     environment = {**os.environ} if token is None else {**os.environ, "MINIBROKER_CONTROL_TOKEN": token}
     command = [sys.executable, "-P", "-m", "minibroker_lab.terminal", url]
     child = await asyncio.create_subprocess_exec(*command, env=environment)

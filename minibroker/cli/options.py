@@ -12,7 +12,7 @@ _AddArgument = Callable[..., Any]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of both commands."""
+    """Add the options that both commands share."""
     _add_addresses(parser.add_argument)
     _add_configuration(parser.add_argument)
     _add_topics(parser.add_argument)
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_addresses(option: _AddArgument) -> None:
-    """Add the addresses of the broker, and of ports that replace other programs."""
+    """Add the options for addresses of the broker and of ports that the broker opens in place of other programs."""
     option(
         "--listen",
         metavar="HOST:PORT",
@@ -80,7 +80,7 @@ def _items(text: str) -> list[str]:
 
 
 def _add_configuration(option: _AddArgument) -> None:
-    """Add the configuration and the directory of the logs."""
+    """Add the options for the configuration and the log directory."""
     option(
         "--data-dir",
         metavar="DIR",
@@ -107,7 +107,7 @@ def _add_configuration(option: _AddArgument) -> None:
 
 
 def _add_topics(option: _AddArgument) -> None:
-    """Add the initial topics and records."""
+    """Add the options for the initial topics and records."""
     option(
         "--topic",
         action="append",
@@ -143,7 +143,7 @@ def _add_observation(option: _AddArgument) -> None:
 
 
 def _add_process(option: _AddArgument) -> None:
-    """Add the options for readiness, shutdown and output of the process."""
+    """Add the options for how the process reports readiness, what it prints, and when it ends."""
     option("--ready-file", metavar="PATH", help="write the bootstrap address to this file once clients can connect")
     option(
         "--stop-with-stdin",

@@ -147,7 +147,7 @@ async def _run(
         if page is not None:
             page.serve({"bootstrap_servers": format_address(proxy.address), "to": format_address(to)})
             status += f" page={page.url}"
-        # Programs wait for this line. It goes to stderr if stdout has JSON.
+        # Programs wait for this line. If the JSON output goes to stdout, the line goes to stderr.
         print(f"minibroker trace ready: {status}", flush=True, file=sys.stderr if options.json == "-" else sys.stdout)
         if output is not None:
             await _warm_up(output, is_list=options.json is None)
@@ -168,7 +168,10 @@ def _formatters(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int]
 
 
 async def _warm_up(output: Output, *, is_list: bool) -> None:
-    """Load the message modules one by one, so that the first request of an API does not wait for imports."""
+    """Load the modules that decode messages, one by one.
+
+    The first request of an API then does not wait for imports.
+    """
     if is_list:
         output.write(lines.HEADING)
     for route in ROUTES:

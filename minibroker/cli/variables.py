@@ -1,7 +1,7 @@
-"""The environment variables of a container, and the choice of the variable that an error message concerns.
+"""The environment variables that configure a container, and the search for the variable behind an error message.
 
-`minibroker_container` converts variables to options and settings of the broker. Users of a container know only the
-variables, so a message begins with the variable and its value.
+`minibroker_container` converts variables to options and settings of the broker. Users of a container only see the
+variables, so error messages begin with the variable and its value.
 """
 
 import os
@@ -52,7 +52,7 @@ _DIRECTORIES: Final = ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR", "MINIBROKER_DATA_DIR")
 
 
 def config_name(variable: str) -> str:
-    """Return the key of a KAFKA_ or KAFKA_CFG_ variable, like `kafka.docker.KafkaDockerWrapper`."""
+    """Return the configuration key of a KAFKA_ or KAFKA_CFG_ variable, like `kafka.docker.KafkaDockerWrapper`."""
     name = variable.removeprefix("KAFKA_").removeprefix("CFG_").lower()
     return name.replace("_", ".").replace("...", "-").replace("..", "_")
 
@@ -63,12 +63,12 @@ def variable_of(config: str) -> str:
 
 
 def is_in_container(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether this process is the broker of a container, which gets its options from variables."""
+    """Return whether this process runs the broker of a container, which is configured by environment variables."""
     return _LOG_LINES in environment
 
 
 def find_unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return a warning about variables of Kafka's images, which `minibroker serve` ignores, or None."""
+    """Return a warning about variables of Kafka's container images that `minibroker serve` ignores, or None."""
     names = sorted(name for name in environment if name.startswith("KAFKA_"))
     if not names or is_in_container(environment):
         return None
@@ -82,7 +82,7 @@ def find_unread_variables(environment: Mapping[str, str] = os.environ) -> str | 
 
 
 def add_variable(message: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Prefix a message with the variable that it concerns, and append a remedy for a file or an address."""
+    """Prefix a message with the variable that it is about, and append a remedy if it names a file or an address."""
     if _VARIABLE.match(message):
         return message
     remedy = _remedy(message, variable := _find_variable_by_name(message, environment))
@@ -107,7 +107,7 @@ def _remedy(message: str, variable: str | None) -> str:
 
 
 def _find_variable_by_name(message: str, environment: Mapping[str, str]) -> str | None:
-    """Return the variable whose key, option or value occurs first in a message, or None."""
+    """Return the variable whose key, option or value a message names first, or None if it names none."""
     matches: list[tuple[int, int, str]] = []
     for variable in environment:
         for name in _names(variable):
@@ -118,7 +118,7 @@ def _find_variable_by_name(message: str, environment: Mapping[str, str]) -> str 
 
 
 def _names(variable: str) -> Iterator[str]:
-    """Yield the names of a variable that can occur in messages."""
+    """Yield the names by which messages may refer to a variable."""
     if variable in OPTIONS:
         option = OPTIONS[variable]
         yield from (f"argument {option}", option.removeprefix("--").replace("-", "_") + ":")
@@ -132,7 +132,7 @@ def _names(variable: str) -> Iterator[str]:
 
 
 def _find_variable_by_value(message: str, environment: Mapping[str, str]) -> str | None:
-    """Return the variable whose value a message begins with or quotes, or None."""
+    """Return the variable whose value is quoted by a message or found at its start, or None."""
     path_match = _PATH_MESSAGE.fullmatch(message)
     address = _ADDRESS.match(message)
     quoted = re.findall(r"'([^']+)'", message)

@@ -1,12 +1,13 @@
 """Work that `minibroker serve` does after its start, so that no client has to wait for it.
 
-The modules of an API are loaded by its first request. The first member of a group would block the event loop for 50 ms
-or more. A broker in a process of its own therefore loads the modules that most clients need soon after it is ready, one
-per step, between requests. The modules of rare APIs are still loaded by their first request, which takes 5 to 10 ms.
+The modules of an API are loaded by the API's first request. In this way the first member of a group would block the
+event loop for 50 ms or more. So a broker with a process of its own loads the modules that most clients need soon after
+it is ready, one per step, between requests. The modules of rare APIs are still loaded by the first request, which
+takes 5 to 10 ms.
 
-Python's garbage collector also blocks the loop, in proportion to the number of all objects. It is therefore told to
-ignore the objects of the start-up, it scans young objects less often, and it scans all objects only while the broker is
-idle.
+Python's garbage collector also blocks the loop, in proportion to the number of all objects. It is therefore set to
+ignore the objects that existed after the start. It collects young objects less often, and collects all objects only
+while the broker is idle.
 
 `Broker()` does none of this, because it shares its process and the collector's settings with a test suite.
 """
@@ -43,9 +44,9 @@ _MAX_IDLE_CPU_SHARE: Final = 0.01
 
 
 def warm_up(core: "Core") -> None:
-    """Schedule the loading of modules, and enable the garbage collector with other thresholds.
+    """Schedule the loading of modules, and enable the garbage collector with thresholds that make it run less often.
 
-    The collector was disabled for the start-up.
+    The collector was disabled during the start.
     """
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -64,7 +65,7 @@ def load_modules() -> Steps[None]:
     of_apis = (f"{folder}.{module}" for module in _MODULES.split() for folder in folders)
     of_coordinators = (module.name for module in walk_packages(coordinators.__path__, f"{coordinators.__name__}."))
     for name in (log.__name__, *of_coordinators, *of_apis):
-        # If no descriptor is left, the first request that needs the module loads it.
+        # Loading fails without a free file descriptor. The first request that needs the module then loads it.
         with contextlib.suppress(OSError, ImportError):
             load(name)
         yield

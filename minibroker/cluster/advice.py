@@ -1,8 +1,8 @@
 """Advice for users whose clients fail for a common reason. Each piece of advice is logged once.
 
-`minibroker serve` prints it to stderr. Python programs find it in the logger `minibroker.support.advice`, at level
-INFO. It is logged at WARNING if a client's security settings do not match its listener, since that client can never
-connect.
+`minibroker serve` prints the advice to stderr. Python programs get it from the logger `minibroker.support.advice`, at
+level INFO. The level is WARNING if a client's security settings do not match its listener, since such a client can
+never work.
 
 Clients choose the names of topics, groups and users, so each kind of advice is limited to 20 lines a minute. Further
 lines are only counted, and their number is logged at the end of the minute.
@@ -62,7 +62,7 @@ _HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
 
 
 class _Kind:
-    """The advice of one kind given by a broker."""
+    """The advice of one kind that a broker has given so far."""
 
     __slots__ = ("began_ms", "given", "lines", "suppressed")
 
@@ -74,7 +74,7 @@ class _Kind:
 
 
 class AdviceLog:
-    """The advice given by a broker."""
+    """The advice that a broker has given so far."""
 
     __slots__ = ("_clock", "_kinds", "_security_hints")
 
@@ -88,20 +88,21 @@ class AdviceLog:
         self._kinds.clear()
 
     def security_hints(self) -> list[str]:
-        """Return the advice of kind `SECURITY` since the last reset, even if it was logged before."""
+        """Return the advice of kind `SECURITY` since the last reset, including advice that was not logged again."""
         return list(self._security_hints)
 
     def forget_security_hints(self) -> None:
-        """Empty the list that `security_hints` returns."""
+        """Clear the list returned by `security_hints`."""
         self._security_hints.clear()
 
     def advise(self, kind: str, about: str, advice: str) -> bool:
-        """Log advice once per subject, and return whether it was logged.
+        """Log a piece of advice once per subject, and return whether it was logged.
 
         Args:
             kind: One of the constants of this module. Never text chosen by a client.
             about: The subject of the advice.
-            advice: The text. It is only counted if too much of its kind was logged within a minute.
+            advice: The text. If too much advice of this kind was logged within a minute, it is counted but not
+                logged.
         """
         if kind == SECURITY and len(self._security_hints) < MAX_LINES_PER_PERIOD:
             self._security_hints[advice] = None
@@ -153,7 +154,7 @@ def explain_tls_failure(reason: str) -> str | None:
 
 
 def explain_missing_login(listener: str, protocol: str) -> str:
-    """Return advice for a client that sends requests without authenticating first."""
+    """Return advice for a client that sends requests where it must authenticate first."""
     return (
         f"the listener {listener} requires a login, and a client sends none: give the client "
         f"security.protocol={protocol}, a sasl.mechanism and a name with a password"
@@ -169,7 +170,7 @@ def explain_full_address(address: str, limit: int) -> str:
 
 
 def explain_full_broker(full: str, limit: int) -> str:
-    """Return advice for new connections that wait because the broker or a listener, named by `full`, is full."""
+    """Return advice for connections that wait for others to close. `full` names the full broker or listener."""
     return f"{full} has all of its {limit} connections (max.connections): new clients wait until others disconnect"
 
 
@@ -211,7 +212,7 @@ def explain_lost_members(group: str, session_timeout_ms: int) -> str:
 
 
 def explain_missing_topic(topic: str) -> str:
-    """Return advice for a client that requests a missing topic while topics are not created automatically."""
+    """Return advice for a client that requests a topic that does not exist and that the request may not create."""
     return f"a client asks for the topic {topic!r}, which does not exist, and auto.create.topics.enable is false"
 
 
@@ -225,7 +226,7 @@ def explain_blocked_loop() -> str:
 
 
 def log_topic_creation(name: str, topics: Sequence[str]) -> str | None:
-    """Log the automatic creation of a topic, and return the existing topic that the client probably meant, if any."""
+    """Log the automatic creation of a topic, and return the existing topic that was probably meant, or None."""
     intended = None
     if 0 < len(topics) <= _MAX_COMPARED_TOPICS:
         intended = misspelling(name, topics)
@@ -237,7 +238,7 @@ def log_topic_creation(name: str, topics: Sequence[str]) -> str | None:
 
 
 def check_advertised_host(host: str) -> str | None:
-    """Return a warning if the host has no address here, else None. The lookup can take seconds."""
+    """Return a warning if the host name cannot be resolved on this machine, else None. The lookup can take seconds."""
     try:
         socket.getaddrinfo(host, None)
     except OSError as error:

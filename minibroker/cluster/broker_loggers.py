@@ -1,10 +1,10 @@
 """The loggers of a broker, whose levels clients can change (KIP-412).
 
-They are the Python loggers `minibroker` and its children. `root` is an alias of `minibroker`, so a program that embeds
-a broker keeps control of its own root logger. Changes last until the broker stops or is reset.
+They are the Python logger `minibroker` and its descendants. `root` is an alias of `minibroker`, so a program that
+embeds a broker keeps control of its own root logger. Changes last until the broker stops or is reset.
 
 `kafka` and `org.apache.kafka` are further aliases. `kafka_loggers.txt` lists the loggers of Kafka's classes in Kafka
-3.9 and 4.3. These have levels and inherit them, but nothing is logged under their names.
+3.9 and 4.3. These loggers have and inherit levels, but nothing is logged under their names.
 """
 
 import logging
@@ -44,7 +44,7 @@ class BrokerLoggers:
         return {name: _level_name(logging.getLogger(_python_name(name))) for name in names}
 
     def check_level(self, name: str, level: str) -> None:
-        """Check a new level for a logger.
+        """Check that a logger and a new level for it exist.
 
         Raises:
             ConfigError: The logger or the level does not exist.
@@ -57,7 +57,7 @@ class BrokerLoggers:
         self.check_name(name)
 
     def check_name(self, name: str) -> None:
-        """Check the name of a logger.
+        """Check that a logger exists.
 
         Raises:
             ConfigError: The logger does not exist.
@@ -66,7 +66,7 @@ class BrokerLoggers:
             raise ConfigError(f"Logger {name} does not exist!")
 
     def set_level(self, name: str, level: str | None) -> None:
-        """Set the level of a logger. With None the logger inherits the level of its parent."""
+        """Set the level of a logger. None makes the logger inherit the level of its parent."""
         logger = logging.getLogger(_python_name(name))
         self._before.setdefault(logger, logger.level)
         logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
@@ -90,6 +90,6 @@ def _python_name(name: str) -> str:
 
 
 def _level_name(logger: logging.Logger) -> str:
-    """Return the name of a logger's level, or of the next higher level that has a name in Kafka."""
+    """Return the Kafka name of a logger's level. A level without a name gets that of the next higher level."""
     number = logger.getEffectiveLevel()
     return min((level for level in LEVELS if LEVELS[level] >= number), key=LEVELS.__getitem__, default="FATAL")

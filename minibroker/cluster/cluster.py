@@ -1,11 +1,11 @@
 """The cluster: its nodes, its controller and the leaders of partitions (Kafka's `ReplicationControlManager`).
 
 All nodes share the topics, the groups, the transactions and one copy of each log. They differ only in what a Kafka
-cluster shows to clients: where they listen, and which node is the leader or coordinator.
+cluster shows to clients: where each node listens, and for which partitions and coordinators it is responsible.
 
-Replicas follow Kafka's `ReplicationControlManager` and `PartitionChangeBuilder`. A node that stops leaves every ISR
-unless it is the last member, and the next in-sync replica becomes the leader in a new epoch. If no other replica is in
-sync, the partition is offline. A node that starts again leads the partitions without a leader, and is in sync
+Replicas follow Kafka's `ReplicationControlManager` and `PartitionChangeBuilder`. A node that stops leaves every ISR in
+which it is not the last member, and the next in-sync replica becomes the leader in a new epoch. If no other replica is
+in sync, the partition is offline. A node that starts again leads the partitions without a leader, and is in sync
 immediately.
 
 All methods must be called on the event loop's thread.
@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ClusterError(ValueError):
-    """A change of the cluster that is impossible. The message gives the reason."""
+    """The change of the cluster is impossible. The message gives the reason."""
 
 
 class Cluster:
@@ -38,12 +38,12 @@ class Cluster:
         nodes: The nodes by id. The ids are consecutive, starting with the id of the first node.
         first: The node with the lowest id.
         racks: The racks by node id, for nodes that have one.
-        is_single: Whether the cluster was created with one node.
+        is_single: Whether the cluster has only one node. Stopping nodes does not change this.
         controller: The controller in responses to clients, or None while all nodes are down.
-        controller_epoch: The number of controllers so far.
-        topics: The topics, set once they have been loaded.
+        controller_epoch: The number of controllers that there have been.
+        topics: The topics whose partitions the nodes host, set once the topics have been loaded.
         first_epoch: The leader epoch of new partitions; see `raise_first_epoch`.
-        on_leader_moved: Called with each partition whose leader changed, including to none.
+        on_leader_moved: Called with each partition that has a new leader or has lost its leader.
         unregistered: The ids of nodes removed by UnregisterBroker that have not been started again.
     """
 
@@ -97,23 +97,24 @@ class Cluster:
     def assign_replicas(self, partitions: int, factor: int) -> list[Replicas]:
         """Assign replicas to the partitions of a new topic. Consecutive topics start at different nodes.
 
-        Only running nodes are used if there are enough of them.
+        Only running nodes are used, provided that there are enough of them.
 
         Args:
             partitions: The number of partitions.
             factor: The replication factor, at most the number of nodes.
         """
         up = [node.id for node in self.up]
-        # Kafka starts at a random node. Taking turns gives tests the same leaders every time.
+        # Kafka starts at a random node. Here the nodes take turns, so that tests get the same leaders every time.
         start, self._start = self._start, self._start + 1
         nodes = up if factor <= len(up) else tuple(self.nodes)
-        # Without racks KRaft's placement differs only after the first round, where Kafka's is random.
+        # Without racks, KRaft's placement differs from the older one only after the first round, where it is random in
+        # Kafka.
         if self.racks and self._is_kraft:
             return stripe_replicas(nodes, partitions, factor, start=start, racks=self.racks)
         return assign_replicas(nodes, partitions, factor, start=start, racks=self.racks)
 
     def assign_more_replicas(self, topic: "Topic", partitions: int) -> list[Replicas]:
-        """Assign replicas to additional partitions as if the topic had been created with them."""
+        """Assign replicas to additional partitions of a topic, as if the topic had been created with them."""
         nodes = tuple(self.nodes)
         first_replicas = topic.partitions[0].replicas
         factor, present = min(len(first_replicas), len(nodes)), len(topic.partitions)
@@ -123,9 +124,9 @@ class Cluster:
         return assign_replicas(nodes, partitions, factor, start=start, first_partition=present, racks=self.racks)
 
     def place_partition(self, partition: Partition, replicas: Replicas | None = None) -> None:
-        """Set the replicas of a new partition, and elect a leader if any of them is running.
+        """Set the replicas of a new partition, and elect a leader if any of the replicas is running.
 
-        Without `replicas` each partition gets one node, in turn.
+        If `replicas` is None, each partition gets a single node, in rotation.
         """
         if replicas is None:
             ids = tuple(self.nodes)
@@ -140,31 +141,31 @@ class Cluster:
     def restore(self, partition: Partition, replicas: Iterable[int] | None, leader: int | None, epoch: int) -> None:
         """Restore a partition's replicas, leader and epoch from an earlier run. Nodes that no longer exist are ignored.
 
-        All nodes are running at a start.
+        All nodes are running when the broker starts.
         """
         existing = tuple(node_id for node_id in replicas or () if node_id in self.nodes)
         self.place_partition(partition, existing or None)
         if leader in partition.replicas:
             partition.leader = self.nodes[leader]
         assert partition.leader is not None
-        # A partition without saved replicas had only one, on the first node.
+        # A partition without saved replicas had a single replica, on the first node.
         previous_leader = self.first.id if replicas is None else leader
         partition.leader_epoch = max(self.first_epoch, epoch if partition.leader.id == previous_leader else epoch + 1)
 
     def raise_first_epoch(self) -> None:
         """Raise the first leader epoch, because all topics are about to be removed and their names may be reused.
 
-        New partitions start with a higher leader epoch than any earlier one. Clients that stay connected would ignore
-        metadata with a lower epoch as outdated. A higher epoch makes them check whether the log still contains what
-        they read (KIP-320).
+        New partitions start with a leader epoch above any earlier one. Clients that stay connected would ignore
+        metadata with a lower epoch as outdated. A higher epoch makes them check whether the log still contains the
+        records that they have read (KIP-320).
         """
         self.first_epoch = max([self.first_epoch, *(partition.leader_epoch for partition in self._partitions())]) + 1
 
     def move_leader(self, topic_name: str, index: int, to: int) -> None:
         """Make the node `to` the leader of a partition, in a new epoch.
 
-        A node that is not a replica replaces the previous leader as one, as after a reassignment. If the node already
-        leads the partition, nothing changes.
+        A node that is not a replica takes the previous leader's place among the replicas, as in a reassignment. If
+        the node already leads the partition, nothing changes.
 
         Raises:
             ClusterError: The partition or the node does not exist, or the node is down.
@@ -175,7 +176,8 @@ class Cluster:
             raise ClusterError(f"{topic_name}-{index} cannot move to node {to}, which is down")
         if partition.leader is node:
             return
-        # Tests request this node. Requiring a reassignment first would make them take two steps.
+        # A test may choose a node that is not a replica yet. The node then replaces a replica, so that the test needs
+        # no reassignment first.
         if to not in partition.replicas:
             replaced = partition.replicas[0] if partition.leader is None else partition.leader.id
             partition.replicas = tuple(to if node_id == replaced else node_id for node_id in partition.replicas)
@@ -188,20 +190,21 @@ class Cluster:
         self._notify_moved()
 
     def elect_leader(self, partition: Partition, *, unclean: bool) -> bool:
-        """Elect the preferred replica if it is in sync, and return whether there is a leader now.
+        """Elect the preferred replica if it is in sync, and return whether the election succeeded.
 
         Call `save_leaders` after the last partition.
 
         Args:
             partition: The partition.
-            unclean: Keep an existing leader. Otherwise elect any running replica, preferring those in sync.
+            unclean: If there is no leader, elect any running replica, preferring those in sync. An existing leader
+                is kept.
         """
         leader: Node | None
         if unclean:
             leader = partition.leader or self._next_leader(partition, unclean=True)
         else:
             preferred = self.nodes[partition.replicas[0]]
-            # A preferred replica that is not in sync would lose records (`PREFERRED_LEADER_NOT_AVAILABLE`).
+            # Electing a preferred replica that is not in sync would lose records (`PREFERRED_LEADER_NOT_AVAILABLE`).
             leader = preferred if preferred.is_up and preferred.id in partition.isr else None
         if leader is None:
             return False
@@ -210,7 +213,7 @@ class Cluster:
         return True
 
     def elect_missing_leaders(self, partitions: Iterable[Partition]) -> None:
-        """Elect leaders for partitions without one, where the current configuration allows it."""
+        """Elect leaders for those of these partitions that have none, where the current configuration allows it."""
         for partition in partitions:
             if partition.leader is None:
                 self._set_leader(partition, self._next_leader(partition))
@@ -218,12 +221,12 @@ class Cluster:
         self._notify_moved()
 
     def reassign(self, partition: Partition, replicas: Replicas) -> None:
-        """Change the replicas of a partition. At least one of them must be running.
+        """Change the replicas of a partition. At least one of the new replicas must be running.
 
-        All running replicas are in sync immediately.
+        All running replicas are in sync immediately. The leader stays if it is still a replica. As in Kafka,
+        removing a replica starts a new epoch.
 
-        Call `save_leaders` after the last partition. The leader stays if it is still a replica. As in Kafka, a
-        removed replica starts a new epoch.
+        Call `save_leaders` after the last partition.
         """
         if replicas == partition.replicas:
             return
@@ -268,7 +271,7 @@ class Cluster:
         _logger.info("node %d is down", node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Start a stopped node again: open its listener, and let it lead the partitions without a leader.
+        """Start a stopped node again: open its listener, and make it the leader of the partitions without one.
 
         The event loop opens the listener in later turns; `settled` waits for that. Starting a running node does
         nothing.
@@ -302,16 +305,17 @@ class Cluster:
             self.controller_epoch += 1
 
     async def settled(self) -> None:
-        """Wait until the listeners of stopped nodes are closed and those of started nodes are open."""
+        """Wait until the listeners of stopped nodes are closed and the listeners of started nodes are open."""
         for node in self.nodes.values():
             if node.listener is not None:
                 await node.listener.settled()
 
     def _handle_replica_down(self, partition: Partition, node: Node) -> None:
-        """Remove a stopped node from the ISR, and elect a new leader if it was the leader."""
+        """Remove a stopped node from a partition's ISR, and elect another leader if the node was the leader."""
         isr = tuple(node_id for node_id in partition.isr if node_id != node.id)
         if isr:
-            partition.set_isr(isr)  # The last in-sync replica stays, since only it may become leader again.
+            # The last in-sync replica stays in the ISR, because only that replica may become leader again.
+            partition.set_isr(isr)
         if partition.leader is node:
             self._set_leader(partition, self._next_leader(partition))
 
@@ -325,7 +329,7 @@ class Cluster:
         return leader
 
     def _fill_isr(self, partition: Partition) -> None:
-        """Add all running replicas to the ISR of a partition with a leader, since they share its log."""
+        """Add all running replicas of a partition with a leader to its ISR, since they share the leader's log."""
         partition.set_isr(tuple(node_id for node_id in partition.replicas if self.nodes[node_id].is_up))
 
     def _set_leader(self, partition: Partition, leader: Node | None) -> None:
@@ -357,7 +361,7 @@ class Cluster:
         try:
             self.topics.save()
             self._is_saved = True
-        except OSError as error:  # The change still applies to this run.
+        except OSError as error:  # The error is only logged, because the change still applies until the broker stops.
             _logger.error("The leaders of partitions cannot be written down: %s", error)  # noqa: TRY400 - a disk error needs no traceback
         return self._is_saved
 

@@ -1,6 +1,7 @@
-"""The core: configuration, clock, data directory, cluster, topics and logs, without which no broker runs.
+"""The core: the configuration, clock, data directory, cluster, topics and logs, without which no broker runs.
 
-`services.Services` holds it as `core` and adds everything that serves clients. Lower layers only use the core.
+`services.Services` holds it as `core` and adds everything that serves clients. Layers below `services` only use the
+core.
 """
 
 import logging
@@ -141,13 +142,13 @@ class Core:
         self.hooks.config_changed(kind)
 
     def _on_leader_moved(self, partition: Partition) -> None:
-        """Notify everything that waits for a partition."""
+        """Notify every waiter of a partition whose leader changed."""
         if partition.opened_log is not None:
             partition.opened_log.call_listeners()
         self.hooks.leader_moved(partition)
 
     def close(self, *, keep: bool = True) -> None:
-        """Run all steps of `close_logs` without a break."""
+        """Run all steps of `closing` in one go."""
         drain(self.close_logs(keep=keep))
 
     def close_logs(self, *, keep: bool = True) -> Steps[None]:
@@ -168,6 +169,6 @@ class Core:
 
 
 def advertise(core: Core, node: Node) -> None:
-    """Make a node advertise the addresses of a dynamic `advertised.listeners`."""
+    """Make a node advertise the addresses to which `advertised.listeners` was changed at run time."""
     altered = core.configs.of(ConfigResourceType.BROKER, str(node.id)).get("advertised.listeners", "")
     node.advertise(advertised_addresses({"advertised.listeners": altered}))

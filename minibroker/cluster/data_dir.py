@@ -3,9 +3,9 @@
 This module keeps three small files there, all with Kafka's names:
 
 - `.lock` keeps other brokers out (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty. Here it
-  contains the boot id of the machine, which tells the next start whether only the process was killed or the machine
-  crashed. After a kill the machine still has all writes.
-- `meta.properties` names the cluster and the node of the directory.
+  contains the boot id of the machine, from which the next start learns whether only the process was killed or the
+  machine crashed. After a kill the machine still has all writes.
+- `meta.properties` names the cluster and the node that the directory belongs to.
 - `.kafka_cleanshutdown` says that every log was closed cleanly. It only exists between two runs.
 """
 
@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 class DataDirInUseError(OSError):
-    """The directory is in use by another broker of this or another process.
+    """Another broker, in this process or another one, is using the directory.
 
     Two brokers would overwrite each other's records.
     """
@@ -60,14 +60,15 @@ class DataDir:
 
     Args:
         path: The path of the directory.
-        node_id: The configured node id. -1 stands for the id in the directory, or 1 if it has none.
+        node_id: The configured node id. -1 stands for the id in the directory, or 1 if the directory has none.
         cluster_id: The configured cluster id. None stands for the id in the directory, or a new one.
 
     Attributes:
         cluster_id: The id of the cluster that the directory belongs to.
         last_stop: How the last run ended, for logs that this run has not opened yet.
         was_killed: Whether the last run did not stop cleanly.
-        is_temporary: Whether the directory is removed with the broker and need not survive a crash of the machine.
+        is_temporary: Whether the directory is removed when the broker stops, and need not survive a crash of the
+            machine.
 
     Raises:
         DataDirInUseError: Another broker holds the lock.
@@ -96,30 +97,32 @@ class DataDir:
             raise
 
     def take_over(self) -> None:
-        """Record that a broker uses the directory, so the next start notices if this one does not stop cleanly.
+        """Record that a broker uses the directory, so that the next one notices if this broker does not stop cleanly.
 
         Raises:
             OSError: A file cannot be written or removed.
         """
         unmark_clean(self.path)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self.path}/{SNAPSHOT_FILE}")  # The directory is no longer an unused snapshot.
-        # This outlasts the run. If the broker is killed before it opens a log, the log is still as the crash left it.
+            # The broker will change the directory, which is then no longer a snapshot.
+            os.unlink(f"{self.path}/{SNAPSHOT_FILE}")
+        # Keep the record of a crash across runs. If this broker is killed before it opens all logs, the others still
+        # need recovery.
         self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
 
     def mark_recovered(self) -> None:
-        """Record that every log has been opened, and how the previous run ended no longer matters."""
+        """Record that every log has been opened, so that it no longer matters how the previous run ended."""
         if self.last_stop is LastStop.CRASHED:
             self._write_lock("")
         self.last_stop = LastStop.CLEAN
 
     def mark_killed(self) -> None:
-        """Record that the directory got new logs that no broker has closed."""
+        """Record that the directory contains new logs that no broker has closed."""
         if self.last_stop is LastStop.CLEAN:
             self.last_stop = LastStop.KILLED
 
     def mark_clean(self) -> None:
-        """Mark the stop as clean, once all logs are closed and on disk.
+        """Mark the stop as clean. All logs must be closed and on disk.
 
         The mark is omitted if some logs have not been recovered since the last unclean stop.
 
@@ -160,7 +163,7 @@ def _check_complete(path: str) -> None:
     """Check that the directory is not an incomplete snapshot (see `minibroker.operations.snapshots`).
 
     Raises:
-        MetaPropertiesError: Taking the snapshot was interrupted.
+        MetaPropertiesError: The snapshot was interrupted while it was taken.
     """
     with contextlib.suppress(FileNotFoundError):
         if b'"files": null' in read_file(f"{path}/{SNAPSHOT_FILE}"):
@@ -168,16 +171,17 @@ def _check_complete(path: str) -> None:
 
 
 def _holds_directories(path: str) -> bool:
-    """Return whether the directory has subdirectories, and so can have logs."""
+    """Return whether the directory has subdirectories, which can be logs."""
     with os.scandir(path) as entries:
         return any(entry.is_dir() for entry in entries)
 
 
 def _identity(directory: str, configured: int, configured_cluster: str | None, *, is_durable: bool) -> tuple[str, int]:
-    """Return the cluster id and the node id of a directory. Values missing from `meta.properties` are added to it.
+    """Return the cluster id and the node id of a directory. Add to `meta.properties` those that it lacks.
 
-    The file follows Kafka's `MetaProperties`. Version 1 has `node.id`. Version 0, written by a broker with ZooKeeper,
-    has `broker.id`, and both ids are optional. A file torn by a crash of the machine is restored from its copy.
+    The file follows Kafka's `MetaProperties`. Version 1 has `node.id`. Version 0, written by a broker with
+    ZooKeeper, has `broker.id`, and both this id and the cluster id may be missing. A file torn by a crash of the
+    machine is restored from its copy.
     """
     path = os.path.join(directory, META_PROPERTIES)
     properties = _read_meta(path)
@@ -212,7 +216,10 @@ def _identity(directory: str, configured: int, configured_cluster: str | None, *
 
 
 def _first_foreign_file(directory: str) -> str | None:
-    """Return the first visible file, by name, that no broker writes. It suggests a directory with another purpose."""
+    """Return the first visible file, by name, that no broker writes, or None.
+
+    Such a file suggests that the directory has another purpose, such as a project.
+    """
     with os.scandir(directory) as entries:
         return min(
             (
@@ -227,7 +234,7 @@ def _first_foreign_file(directory: str) -> str | None:
 
 
 def _read_meta(path: str) -> dict[str, str] | None:
-    """Return the properties of a file, {} if it has no expected property, or None if it does not exist.
+    """Return the known properties of a file, {} if it has none of them, or None if the file does not exist.
 
     Raises:
         MetaPropertiesError: The file cannot be parsed.
@@ -245,7 +252,7 @@ def _read_meta(path: str) -> dict[str, str] | None:
 def _check_identity(
     path: str, key: str, properties: Mapping[str, str], configured: int, configured_cluster: str | None
 ) -> None:
-    """Check the node id, stored under `key`, and the cluster id.
+    """Check the node id, which is stored under `key`, and the cluster id.
 
     Raises:
         MetaPropertiesError: An id is missing, invalid or not the configured one.

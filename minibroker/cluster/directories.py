@@ -1,12 +1,12 @@
 """Partition directories: deletion, even on a full disk, and adoption of directories missing from the topics file.
 
 A deletion renames the topic's directories, writes the topics file without the topic, then removes the directories. The
-first directory gets a name with the topic's id. From then on the deletion is final: the next start removes the topic
-from the file and deletes its other directories. If the disk has no room for the file, the directories are removed
-first. If there is still no room, the first directory stays, empty.
+first directory gets a name with the topic's id. Once it has that name, the deletion is final: the next start removes
+the topic from the file and deletes the topic's other directories. If the disk has no room for the file, the directories
+are removed first. If there is still no room, the first directory stays, empty.
 
-Directories missing from the topics file, such as those of an Apache Kafka, are adopted. They contain a topic's name,
-id, partitions and leader epochs, but not its configuration.
+Directories missing from the topics file, such as those of an Apache Kafka broker, are adopted. They provide a topic's
+name, id, partitions and leader epochs, but not its configuration.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ _logger = logging.getLogger(__name__)
 
 
 def purge_and_log_errors(directories: Iterable[str]) -> None:
-    """Remove directories, from any thread. Errors are logged, and the next start tries again.
+    """Remove directories. May be called on any thread. Errors are logged, and the next start tries again.
 
-    For a symbolic link only the link is removed, with a warning.
+    If a directory is a symbolic link, only the link is removed, with a warning.
     """
     for directory in directories:
         try:
@@ -42,7 +42,7 @@ def purge_and_log_errors(directories: Iterable[str]) -> None:
 
 
 def is_leftover(name: str) -> bool:
-    """Return whether a directory with this name was left behind by a deletion."""
+    """Return whether a directory with this name is left over from a deletion."""
     match = TEMPORARY_DIRECTORY.fullmatch(name)
     return match is not None and match["state"] == "delete"
 
@@ -53,7 +53,7 @@ def marker_path(data_dir: str, topic_id: bytes) -> str:
 
 
 def mark(data_dir: str, name: str, topic_id: bytes, directories: Sequence[str]) -> str:
-    """Rename a directory of a deleted topic to its deletion marker, and return the marker's path. Errors are logged."""
+    """Rename one of a deleted topic's directories to the deletion marker, and return its path. Errors are logged."""
     marker = marker_path(data_dir, topic_id)
     for directory in directories:
         with contextlib.suppress(OSError):
@@ -83,7 +83,7 @@ _MAX_NAMED: Final = 5
 
 
 class AdoptedTopic(NamedTuple):
-    """A topic known only by its directories. `leader_epochs` has one entry per partition."""
+    """A topic that is known only from its directories. `leader_epochs` has one entry per partition."""
 
     name: str
     topic_id: bytes
@@ -103,8 +103,9 @@ def remove_leftovers(data_dir: str) -> None:
 def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[AdoptedTopic]:
     """Return the topics of partition directories that do not belong to a known topic.
 
-    Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames directories of unknown
-    topics to `-stray`.) Empty partitions that a known topic was about to get when the machine crashed are removed.
+    Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames directories of
+    unknown topics to `-stray`.) Empty partitions that were being added to a known topic when the machine crashed
+    are removed.
 
     Args:
         data_dir: The data directory.
@@ -144,7 +145,7 @@ def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[Ado
 
 
 def _explain_foreign(entry: os.DirEntry[str], number: str) -> str | None:
-    """Return why a directory is not a partition, or None if it is one."""
+    """Return the reason why a directory is not treated as a partition, or None if it is one."""
     if entry.is_symlink():
         return "symbolic links are not taken for partitions"
     if len(number) > len(str(PARTITION_NUMBER_LIMIT)) or int(number) >= PARTITION_NUMBER_LIMIT:
@@ -163,7 +164,8 @@ def _explain_foreign(entry: os.DirEntry[str], number: str) -> str | None:
 def is_unfinished(directory: str) -> bool:
     """Return whether a partition directory contains only partition files and has never held a record.
 
-    The topic id in it proves nothing. A crash of the machine may have lost it, or the topic with that id.
+    The topic id in the directory proves nothing: a crash of the machine may have lost it, or the topic with that
+    id.
     """
     try:
         with os.scandir(directory) as entries:
@@ -179,7 +181,7 @@ def _is_empty_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _read_topic_id(directory: str) -> bytes:
-    """Return the topic id in a partition directory, or a new one. Kafka before 2.8 had no topic ids."""
+    """Return the topic id recorded in a partition directory, or a new one. Kafka before 2.8 had no topic ids."""
     try:
         return read_partition_metadata(f"{directory}/{PARTITION_METADATA}")
     except (OSError, CorruptCheckpointError):
@@ -187,7 +189,7 @@ def _read_topic_id(directory: str) -> bytes:
 
 
 def _read_last_epoch(directory: str) -> int:
-    """Return the last leader epoch in a partition directory, or 0."""
+    """Return the last leader epoch recorded in a partition directory, or 0 if there is none."""
     epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     with contextlib.suppress(OSError, CorruptCheckpointError):
         epochs.load()

@@ -1,10 +1,11 @@
 """Durability of metadata: changes reach the disk before their responses are sent.
 
 The fsyncs run on a thread, one round at a time. Changes made during a round wait for the next one. If a round fails,
-all requests waiting for it fail with KAFKA_STORAGE_ERROR, and so do later ones until a round succeeds. Kafka halts in
-that case: the controller if it cannot write the metadata log, a broker if its last log directory fails
+all requests waiting for it fail with KAFKA_STORAGE_ERROR, and so do later requests until a round succeeds. Kafka halts
+in that case: the controller if it cannot write the metadata log, a broker if its last log directory fails
 (`ProcessTerminatingFaultHandler`, `LogManager.handleLogDirFailure`). This broker keeps running, since it may share its
-process with another program. The next round writes the files again with all changes, including those that failed.
+process with another program. The next round writes the files again with all changes, including those whose requests
+failed.
 """
 
 import logging
@@ -29,10 +30,10 @@ class Durability:
     Args:
         call_soon: Runs a callback once the current wake-up of the event loop has ended.
         background: See `Background`.
-        is_needed: Whether files are forced to disk. False for a directory that is removed with its broker.
+        is_needed: Whether files are forced to disk. False for a directory that is removed when its broker stops.
 
     Attributes:
-        is_needed: The argument.
+        is_needed: The argument of this name.
     """
 
     def __init__(
@@ -63,18 +64,18 @@ class Durability:
         `then` gets True if all these changes are on disk, else False.
 
         Returns:
-            Whether all changes are already on disk, since the thread can finish before this method returns.
+            Whether all these changes are on disk already. The thread can finish before this method returns.
         """
         self._waiting.append(then)
         self._begin()
         return not self.is_behind
 
     def sync(self) -> IsDurable:
-        """Force all changes to disk, and return whether that succeeded. The first error is logged."""
+        """Force all changes to disk, wait for that, and return whether it succeeded. The first error is logged."""
         return self._force(self._renew())
 
     def _renew(self) -> OSError | None:
-        """Replace the files whose fsync failed, on the event loop, where all writes happen."""
+        """Replace the files whose fsync failed. Like all writing, this happens on the event loop."""
         for file in self._files:
             try:
                 file.renew()
@@ -83,7 +84,7 @@ class Durability:
         return None
 
     def _force(self, error: OSError | None) -> IsDurable:
-        """Sync all files, on any thread, unless writing one of them failed with `error`."""
+        """Sync all files, on any thread, unless an earlier `error` prevented one of them from being written."""
         for file in self._files:
             if error is None and file.is_behind:
                 try:
@@ -95,7 +96,7 @@ class Durability:
         return error is None
 
     def _log_disk_state(self, error: OSError | None) -> None:
-        """Log once when the disk starts to fail, and once when it works again."""
+        """Log once whenever the disk starts to fail, and once whenever it works again."""
         if error is not None and not self._has_failed:
             _logger.error(
                 "%s cannot be forced to disk: [Errno %s] %s; requests that change metadata are answered "

@@ -1,4 +1,4 @@
-"""Dynamic configurations of brokers, groups and client metrics. Topics store their own.
+"""Dynamic configurations of brokers, groups and client metrics. Those of topics are stored with the topics.
 
 The configurations are stored in the section `configs` of the cluster metadata:
 
@@ -56,7 +56,8 @@ class DynamicConfigs:
         on_change: Called when the configuration of a resource has changed.
 
     Raises:
-        ClusterFileError: The stored section is damaged. Values that can be parsed but are no longer valid are ignored.
+        ClusterFileError: The stored section is damaged. Settings that can be parsed but are no longer allowed do
+            not cause an error; they are left out.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class DynamicConfigs:
         return self.all_of(kind).get(name, _NOTHING)
 
     def all_of(self, kind: ConfigResourceType) -> Mapping[str, Texts]:
-        """Return the dynamic configurations of all resources of a kind, by name."""
+        """Return the dynamic configurations of a kind of resource, by resource name."""
         resources = self._section.get(_SECTION_KEYS[kind], {})
         if kind is ConfigResourceType.BROKER and self.has_own_min_isr:
             cluster_texts = {MIN_ISR: str(self._given.integer(MIN_ISR)), **resources.get(ALL_BROKERS, _NOTHING)}
@@ -86,18 +87,18 @@ class DynamicConfigs:
         return resources
 
     def of_node(self, node_id: int) -> BrokerConfig:
-        """Return the configuration that one node reports."""
+        """Return the configuration that a node reports for itself."""
         name = str(node_id)
         node_texts = {"node.id": name, "broker.id": name}
         if node_id in self._racks:
             node_texts["broker.rack"] = self._racks[node_id]
         try:
             return self._given.altered(self._run_time(name), node_texts)
-        except ConfigError:  # The error was logged when the configuration was read.
+        except ConfigError:  # The error was already logged, so the dynamic changes are just ignored here.
             return self._given.altered(RunTime(_NOTHING, _NOTHING), node_texts)
 
     def with_broker(self, name: str, texts: Texts) -> BrokerConfig:
-        """Return the configuration that a broker, or all brokers, would have with these dynamic values.
+        """Return the configuration that a broker, or all brokers, would have with these dynamic settings.
 
         Raises:
             ConfigError: A value is invalid.
@@ -127,7 +128,7 @@ class DynamicConfigs:
             self.on_change(kind)
 
     def group(self, group_id: str) -> "GroupConfig":
-        """Return the effective configuration of a group. It can change at any time, so callers must not keep it."""
+        """Return the effective configuration of a group. Callers must not keep it, since it can change at any time."""
         return config_group.GroupConfig(self.broker, self.of(ConfigResourceType.GROUP, group_id)).apply_limits()
 
     def _run_time(self, name: str) -> RunTime:
@@ -137,7 +138,8 @@ class DynamicConfigs:
     def _apply(self) -> None:
         try:
             self.broker.adopt_values_of(self._given.altered(self._run_time(self._first)))
-        except ConfigError as error:  # The configuration given at the start may have changed since.
+        # The start-up configuration may have been edited, so the stored changes may no longer fit it.
+        except ConfigError as error:
             _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - the message is enough
             self.broker.adopt_values_of(self._given.altered(RunTime(_NOTHING, _NOTHING)))
 
@@ -173,7 +175,7 @@ class DynamicConfigs:
 
 
 def _is_section(value: Any, depth: int = 3) -> bool:
-    """Return whether a JSON value has the form of the section: text by key, resource and kind."""
+    """Return whether a JSON value has the form of the section: strings by key, by resource, by kind."""
     if not depth:
         return isinstance(value, str)
     return isinstance(value, dict) and all(

@@ -1,4 +1,4 @@
-"""Errors and warnings of the Python API, and the caller's line that they refer to."""
+"""The errors and warnings of the Python API, and the search for the caller's line that they point at."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ class ConflictError(OperationError):
 
 
 class NotRunningError(RuntimeError):
-    """The broker is not running, or runs on another event loop than the method requires."""
+    """The broker is not running, or is running on an event loop other than the one that the method requires."""
 
 
 NOT_RUNNING: Final = (
@@ -43,30 +43,31 @@ NOT_RUNNING: Final = (
 class WaitTimeoutError(AssertionError):
     """An event that a test waited for did not happen in time. The message shows the current state.
 
-    It is an AssertionError, so test runners report a failed test rather than a broken one.
+    This is an AssertionError, so test runners report a failed test rather than a broken one.
     """
 
 
 class UnexpectedRecordError(AssertionError):
-    """A record exists that a test ruled out. The message shows it."""
+    """A record exists that a test expected not to exist. The message shows the record."""
 
 
 class MinibrokerWarning(UserWarning, RuntimeWarning):
-    """A warning about code of the caller that has no effect, or not the intended one.
+    """A warning that the caller's code has no effect, or not the effect that it seems to have.
 
-    It refers to the caller's line. It has both categories that versions up to 1.0 used.
+    The warning points at the caller's line. It belongs to both warning categories that versions up to 1.0 used.
     """
 
 
 for _error in (OperationError, NotFoundError, ConflictError, NotRunningError, WaitTimeoutError, UnexpectedRecordError):
-    _error.__module__ = "minibroker"  # Users import them from there, and the short name leaves room for the message.
+    # Users import these errors from `minibroker`, and tracebacks show the shorter name.
+    _error.__module__ = "minibroker"
 
 
 def is_the_callers(caught: "pytest.ExceptionInfo[BaseException]") -> bool:
-    """Return whether the message is all that the caller needs.
+    """Return whether an error's message is all that the caller needs.
 
-    Modules between a test and such an error set this as their `__tracebackhide__`. pytest then hides their lines and
-    shows the line of the test. For any other error it shows them.
+    Modules between a test and such an error set this function as their `__tracebackhide__`. pytest then hides the
+    modules' lines and shows the line of the test. For any other error pytest shows their lines.
     """
     return caught.errisinstance(
         (OperationError, WaitTimeoutError, UnexpectedRecordError, NotRunningError, cluster.ClusterError)
@@ -94,7 +95,7 @@ def callers_line() -> tuple[str, int]:
     if asked_from is not None:
         return asked_from
     frame = currentframe()
-    assert frame is not None  # CPython always has a frame.
+    assert frame is not None  # CPython never returns None here.
     while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
@@ -108,7 +109,8 @@ def is_ours(module: str) -> bool:
 def loop_runs_here() -> bool:
     """Return whether the caller is a task of an event loop.
 
-    Playwright's synchronous API keeps an event loop in its user's thread, on a separate stack. That loop waits anyway.
+    Playwright's synchronous API keeps an event loop in its user's thread, on a separate stack. That loop does not
+    count, since it waits in any case.
     """
     try:
         return asyncio.current_task() is not None
@@ -130,7 +132,7 @@ def warn_caller(warning: str) -> None:
 def collect_warnings() -> Generator[list[str]]:
     """Collect the warnings of `warn_caller` within the block, including those of coroutines run on another event loop.
 
-    A client of the control plane cannot see warnings of the broker's process.
+    Used by the control plane, whose clients cannot see warnings of the broker's process.
     """
     collected: list[str] = []
     before = _COLLECTED.set(collected)
@@ -141,11 +143,11 @@ def collect_warnings() -> Generator[list[str]]:
 
 
 def are_warnings_collected() -> bool:
-    """Return whether the caller is inside `collect_warnings`."""
+    """Return whether the caller runs inside a `collect_warnings` block."""
     return _COLLECTED.get() is not None
 
 
 def warn_if_loop_waits() -> None:
-    """Issue a MinibrokerWarning for a call that blocks a thread with a running event loop."""
+    """Issue a MinibrokerWarning for a call that keeps blocking a thread with a running event loop."""
     if loop_runs_here():
         warnings.warn_explicit(BLOCKED_LOOP, MinibrokerWarning, *callers_line())

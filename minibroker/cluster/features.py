@@ -1,11 +1,11 @@
 """Feature levels of the cluster: supported and finalized (KIP-584, KIP-1022).
 
-A feature has a name, a range of levels supported by this broker, and the finalized level that the cluster uses. Level 0
-means that the feature is off. Finalized levels are stored in the section "features" of the cluster metadata:
+A feature has a name, a range of levels that this broker supports, and a finalized level, which the cluster uses. Level
+0 means that the feature is off. Finalized levels are stored in the section "features" of the cluster metadata:
 
     {"epoch": 2, "levels": {"transaction.version": 1}}
 
-Only features whose level differs from that of a new cluster are listed. The epoch counts the updates.
+The section only lists features whose level differs from that of a new cluster. The epoch counts the updates.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Feature(NamedTuple):
 
 FEATURES: Final[Mapping[str, Feature]] = {
     GROUP_VERSION: Feature(0, 1, 1),
-    KRAFT_VERSION: Feature(0, 1, 0),  # A quorum with fixed voters, as with controller.quorum.voters.
+    KRAFT_VERSION: Feature(0, 1, 0),  # Level 0 means a quorum with fixed voters, as with controller.quorum.voters.
     METADATA_VERSION: Feature(7, 33, 33),
     TRANSACTION_VERSION: Feature(0, 2, 2),
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
@@ -52,11 +52,11 @@ FEATURES: Final[Mapping[str, Feature]] = {
 
 
 class Features:
-    """The finalized levels.
+    """The finalized feature levels.
 
     Attributes:
         supported: The supported features.
-        epoch: The epoch of the last update.
+        epoch: The number of updates so far.
 
     Raises:
         ClusterFileError: The stored section is damaged.
@@ -80,7 +80,7 @@ class Features:
         return self._levels.get(name, 0)
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Finalize levels together. The caller has validated them.
+        """Finalize several levels together. The caller must have validated them.
 
         Raises:
             OSError: The file cannot be written. Nothing has changed.
@@ -92,9 +92,9 @@ class Features:
         self.epoch += 1
 
     def raise_epoch(self, metadata: ClusterMetadata) -> None:
-        """Give metadata that replaces the current metadata a later epoch, if the levels differ.
+        """Give a later epoch to metadata that will replace the current metadata, if the levels differ.
 
-        Clients ignore levels unless their epoch is later than the one that they have.
+        Clients ignore levels whose epoch is not later than the one that they have seen.
 
         Raises:
             OSError: The file cannot be written.
@@ -106,7 +106,7 @@ class Features:
             metadata.write(_SECTION, {**stored, "epoch": epoch})
 
     def _read(self) -> None:
-        """Load the levels from the metadata. Unsupported levels are replaced by those of a new cluster."""
+        """Load the finalized levels from the metadata. An unsupported level is replaced by that of a new cluster."""
         stored: Any = self._metadata.read(_SECTION) or {}
         try:
             levels = {str(name): int(level) for name, level in stored.get("levels", {}).items()}

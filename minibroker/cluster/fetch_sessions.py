@@ -1,10 +1,10 @@
-"""Incremental fetch sessions (KIP-227): a consumer names its partitions once, then only sends changes.
+"""Incremental fetch sessions (KIP-227): a consumer lists its partitions once, and then only changes.
 
 A request with session epoch 0 opens a session with all its partitions. The following requests have epochs 1, 2, and so
-on. They only name partitions that are new, changed or forgotten, and their responses only contain partitions with
-news. A request with epoch -1 uses no session and closes the one that it names. Sessions are stored in a cache of
-limited size (Kafka's `FetchSessionCache`). From version 13 on, Fetch identifies topics by id. A session that was opened
-with names keeps using names.
+on. They only list partitions that are new, changed or forgotten, and their responses only contain partitions with
+something new. A request with epoch -1 uses no session, and closes the session that it names. Sessions are stored in a
+cache of limited size (Kafka's `FetchSessionCache`). From version 13 on, Fetch identifies topics by id. A session that
+was opened with names keeps using names.
 
 A session is stored in `Node.fetch_sessions` of the node that serves it. It ends when the node stops, when a request
 with epoch 0 or -1 names it, when its last partition is removed, or when another session replaces it (`_make_room`).
@@ -45,7 +45,7 @@ class CachedPartition:
     """A partition in a session: the request for it, and the last response to the consumer.
 
     Attributes:
-        partition: The `Partition` that the last fetch read without an error, or None if there is none.
+        partition: The `Partition` that the last fetch read without an error, or None before the first such fetch.
     """
 
     __slots__ = ("high_watermark", "log_start_offset", "partition", "request")
@@ -60,10 +60,11 @@ class CachedPartition:
         """Remember the offsets in `data`.
 
         Returns:
-            Whether the consumer needs the response (`CachedPartition.maybeUpdateResponseData`).
+            Whether the response must include the partition (`CachedPartition.maybeUpdateResponseData`).
         """
         is_new = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
-        # After an error everything counts as new, so that the consumer also learns when the error is over.
+        # After an error the high watermark counts as unknown, so that the first response without the error is sent,
+        # too.
         self.high_watermark = _UNKNOWN if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return is_new or data.error_code != 0 or data.preferred_read_replica >= 0 or has_records(data)
@@ -78,12 +79,12 @@ def has_records(data: PartitionData) -> bool:
 
 
 class FetchSession:
-    """A fetch session. `partitions` are served in order, and those served last are moved to the end.
+    """A fetch session. `partitions` are served in order, and those just served are moved to the end.
 
     Attributes:
         names: The topic names by id, or None for a session that identifies topics by name.
-        targets: The partitions as faults and the journal name them, and the names of all topics at that time. The
-            handler sets it. It is None after each change of the partitions or their order.
+        targets: The partitions in the form used by faults and the journal, with the topic names for which that form
+            is valid. The handler sets this. It is reset to None whenever the partitions or their order change.
     """
 
     __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "names", "partitions", "targets")
@@ -99,7 +100,7 @@ class FetchSession:
         self.targets: tuple[frozenset[str], tuple[Any, ...]] | None = None
 
     def add(self, topic: FetchTopic, partitions: Iterable[FetchPartition], ids: TopicIds | None) -> None:
-        """Add or change partitions of one topic in a request. `ids` is explained at `FetchSessionCache.context`."""
+        """Add or change partitions of one topic in a request. See `FetchSessionCache.context` for `ids`."""
         cached = self.partitions
         topic_key: str | bytes = topic.topic
         if ids is not None and self.names is not None:
@@ -116,12 +117,12 @@ class FetchSession:
                 cached[key] = CachedPartition(partition)
                 self.targets = None
             else:
-                # The offsets of the last response are kept, since the consumer has them whatever it requests now.
+                # Keep the offsets of the last response, because the consumer has already received them.
                 entry.request = partition
-                entry.partition = None  # The partition must be read again.
+                entry.partition = None  # The last read does not count for the new request.
 
     def drop(self, forgotten: Iterable[ForgottenTopic], ids: TopicIds | None) -> None:
-        """Remove the partitions that a request forgets."""
+        """Remove the partitions that a request lists as forgotten."""
         for topic in forgotten:
             for index in topic.partitions:
                 key = (topic.topic if ids is None else topic.topic_id, index)
@@ -130,7 +131,7 @@ class FetchSession:
                     self.targets = None
 
     def forget(self, key: FetchKey) -> None:
-        """Forget the last response for a partition, because it did not reach the consumer."""
+        """Discard the last response for a partition, because it did not reach the consumer."""
         entry = self.partitions.get(key)
         if entry is not None:
             # The next response then includes the partition even if nothing has changed.
@@ -146,7 +147,8 @@ class FetchContext:
     """The partitions of one fetch request, and the selection of those included in the response.
 
     Attributes:
-        partitions: The requested partitions, in order. Empty for an incremental fetch, which uses those of its session.
+        partitions: The requested partitions, in order. Empty for an incremental fetch, which is about the
+            partitions of its session.
         session: The session, or None for a request without one.
         incremental: Whether the response omits partitions without news.
     """
@@ -177,14 +179,14 @@ class FetchContext:
         return self.session.partitions if self.incremental and self.session is not None else self.partitions
 
     def select(self, results: Mapping[FetchKey, PartitionData]) -> Mapping[FetchKey, PartitionData]:
-        """Return the results for the response, in order, and record in the session what the consumer receives."""
+        """Return the results for the response, in order, and record in the session what the response contains."""
         session = self.session
         if session is None:
             return results
         selected: dict[FetchKey, PartitionData] = {}
         for key, data in results.items():
             entry = session.partitions.get(key)
-            # The partition was forgotten while the request waited.
+            # The client dropped the partition from the session while this request waited.
             if entry is None:
                 continue
             if entry.note(data) or not self.incremental:
@@ -226,7 +228,7 @@ class FetchSessionCache:
         self._sessions.clear()
 
     def forget_deleted_topics(self) -> None:
-        """Release the partitions of deleted topics, since a session may never fetch again."""
+        """Release the partitions of deleted topics now, since a session may never fetch again."""
         for session in self._sessions.values():
             for entry in session.partitions.values():
                 if entry.partition is not None and entry.partition.topic.is_gone:
@@ -240,12 +242,12 @@ class FetchSessionCache:
 
         Args:
             request: The request.
-            now_ms: The current time.
+            now_ms: The current time in milliseconds.
             ids: The topics, for a request that identifies topics by id.
 
         Raises:
-            FetchSessionError: The session is unknown, the epoch is wrong, or only one of request and session uses topic
-                ids.
+            FetchSessionError: The session is unknown, the epoch is wrong, or the request uses topic ids and the
+                session uses names, or vice versa.
         """
         session = self._continue_session(request, now_ms, ids)
         requested: dict[FetchKey, FetchPartition] | None = None
@@ -264,7 +266,7 @@ class FetchSessionCache:
         if requested is not None:
             self._sessions[session.id] = session
             return FetchContext(requested, session)
-        # As in Kafka, a session without partitions ends.
+        # As in Kafka, a session whose last partition was dropped ends.
         if not session.partitions:
             self._end(session.id)
             return FetchContext({})
@@ -275,14 +277,16 @@ class FetchSessionCache:
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._end(request.session_id)
             return None
-        # After a restart of the broker or an eviction the client opens a new session with all its partitions.
+        # The session is gone after a restart of the broker or an eviction. On this error the client opens a new session
+        # with all its partitions.
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         # A response was lost, so consumer and broker no longer agree on what the consumer has.
         if session.epoch != request.session_epoch:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        # The client switched between versions of Fetch with topic names and with topic ids (KIP-516).
+        # A client that switches between Fetch versions with topic names and with topic ids needs a new session
+        # (KIP-516).
         if (session.names is None) is not (ids is None):
             raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         # Epoch 0 opens a session, so the epoch wraps to 1 (`FetchMetadata.nextEpoch`).
@@ -293,10 +297,10 @@ class FetchSessionCache:
         return session
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Return whether a slot is free for a session of `size` partitions, evicting another session if necessary.
+        """Return whether there is a slot for a session of `size` partitions, evicting another session if necessary.
 
-        As in Kafka, any session may replace one that has been unused for two minutes, and a larger session may replace
-        one that is older than two minutes.
+        As in Kafka, any session may replace one that has been unused for two minutes, and a larger session may
+        replace one that is older than two minutes.
         """
         if len(self._sessions) < self._slots:
             return True
@@ -314,7 +318,10 @@ class FetchSessionCache:
         return True
 
     def _create_id(self) -> int:
-        """Return an unused id that cannot be guessed. `secrets` would load ten more modules at every start."""
+        """Return an unused id that cannot be guessed.
+
+        The module `secrets` could create one, but loads ten more modules at every start.
+        """
         while True:
             session_id = int.from_bytes(os.urandom(8), "big") % _MAX_EPOCH + 1
             # A duplicate id would give one consumer the partitions of another.

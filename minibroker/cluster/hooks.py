@@ -31,7 +31,7 @@ class Hook(Generic[P]):
 
 
 class FaultHit(NamedTuple):
-    """A request affected by a fault.
+    """The event that a fault has affected a request.
 
     Attributes:
         api: The name of the API.
@@ -52,15 +52,15 @@ class Hooks:
             ConfigError.
         config_changed: The configuration of resources of this type has changed.
         fault_hit: See `FaultHit`.
-        leader_moved: The leader of the partition has changed, possibly to none.
-        log_cleaned: The log of a partition was compacted. The arguments are the partition and the previous shape of the
-            log.
-        log_shortened: Retention removed segments. The arguments are the partition, the previous shape of the log and
-            the number of segments.
+        leader_moved: The partition has another leader, or no leader any longer.
+        log_cleaned: The log of a partition was compacted. The arguments are the partition and the previous shape of
+            the log.
+        log_shortened: Retention removed segments. The arguments are the partition, the previous shape of the log
+            and the number of segments.
         marker_written: A transaction marker was written. The arguments are (topic, partition), the producer id, and
             whether the transaction was committed.
-        records_deleted: DeleteRecords moved a log start offset. The arguments are the partition and the previous shape
-            of the log.
+        records_deleted: DeleteRecords moved a log start offset. The arguments are the partition and the previous
+            shape of the log.
         topics_deleted: The topics with these names were deleted.
     """
 

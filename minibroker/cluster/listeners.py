@@ -1,4 +1,4 @@
-"""Listener lists (`listeners`, `advertised.listeners`): the protocols and addresses of the brokers of a process.
+"""Listener lists (`listeners`, `advertised.listeners`): protocols and addresses of the brokers in one process.
 
 A listener has a name, a security protocol and an address on each broker. Clients of a listener only get the addresses
 of that listener.
@@ -24,7 +24,7 @@ class ListenerError(ValueError):
 
 
 class Listener(NamedTuple):
-    """An entry NAME://HOST:PORT of a listener list. An empty host stands for all interfaces."""
+    """An entry of a listener list, NAME://HOST:PORT. An empty host stands for all interfaces."""
 
     name: str
     host: str
@@ -32,7 +32,7 @@ class Listener(NamedTuple):
 
 
 class ServedListener(NamedTuple):
-    """A listener of the first broker. The other brokers use the following ports.
+    """A listener as configured for the first broker. The other brokers use the ports that follow.
 
     Attributes:
         name: The listener name.
@@ -76,7 +76,7 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
     Listeners of the KRaft controller are ignored.
 
     Args:
-        configs: The configuration that describes the listeners.
+        configs: The configuration, which sets protocols and advertised addresses.
         text: The list.
         source: The name of the list in error messages.
 
@@ -143,7 +143,7 @@ def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
 
 
 def port_step(ports: Iterable[int], brokers: int) -> int:
-    """Return the distance between the ports of consecutive brokers: the smallest that assigns no port twice."""
+    """Return the distance between the ports of consecutive brokers: 1, or more if that would assign a port twice."""
     fixed = {port for port in ports if port}
     step = 1
     while len({port + step * number for port in fixed for number in range(brokers)}) < len(fixed) * brokers:
@@ -152,7 +152,7 @@ def port_step(ports: Iterable[int], brokers: int) -> int:
 
 
 def check_room(listeners: Sequence[ServedListener], brokers: int) -> None:
-    """Check that enough ports follow those of the first broker.
+    """Check that the ports after those of the first broker suffice for the other brokers.
 
     Raises:
         ListenerError: A broker would need a port above 65535.

@@ -1,7 +1,7 @@
-"""Translation of a topic configuration to log settings: `LogConfig` for the storage, `AppendPolicy` for appends.
+"""Translation of a topic's configuration to log settings: `LogConfig` for the storage, `AppendPolicy` for appends.
 
-Most topics have no special requirements, and their batches are appended unchanged. For the others the policy tells the
-log validator which message format, codec and timestamps the log requires.
+Most topics have no special requirements, and their batches are appended unchanged. For the others the policy sets the
+message format, codec and timestamps that the log validator must produce.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from minibroker_storage.config import LogConfig
 
 
 def log_config(config: TopicConfig) -> LogConfig:
-    """Return the storage settings of a topic."""
+    """Return the storage settings of a topic with this configuration."""
     segment_bytes = config.optional_integer("internal.segment.bytes")
     policy = config.items("cleanup.policy")
     return LogConfig(
@@ -58,7 +58,7 @@ def magic_of(version: str) -> int:
 
 
 def keeps_batches(config: TopicConfig) -> bool:
-    """Return whether valid v2 batches are appended unchanged, because no setting requires further checks."""
+    """Return whether a valid v2 batch is appended unchanged because nothing in the policy requires further checks."""
     return (
         config.text("compression.type") == _KEPT
         and config.text("message.timestamp.type") == "CreateTime"
@@ -71,7 +71,7 @@ def keeps_batches(config: TopicConfig) -> bool:
 
 
 def append_policy(config: TopicConfig) -> AppendPolicy:
-    """Return the append policy of a topic."""
+    """Return the append policy of a topic with this configuration."""
     codec = _CODECS.get(config.text("compression.type"))
     level = _LEVELS.get(codec) if codec is not None else None
     is_append_time = config.text("message.timestamp.type") == "LogAppendTime"

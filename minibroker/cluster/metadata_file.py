@@ -1,8 +1,8 @@
 """A metadata file that is replaced as a whole and survives a crash of the machine.
 
-Each change replaces the file with a new generation. `sync` forces it to disk, off the event loop. Before that, a crash
-of the machine may leave the file empty or truncated. The last generation on disk is therefore kept as `<name>.bak`, and
-is read if the file is torn.
+Each change replaces the file with a new generation. `sync` forces the file to disk, off the event loop. Before that, a
+crash of the machine may leave the file empty or truncated. The last generation on disk is therefore kept as
+`<name>.bak`, which is read if the file is torn.
 
 After a failed fsync Linux may drop the dirty pages and report success for the next fsync of the same inode. An inode
 whose fsync failed is therefore never synced again: `renew` writes its bytes to a new file.
@@ -29,8 +29,8 @@ class MetadataFile:
     Args:
         path: The path of the file.
         mode: The access permissions of the file.
-        is_durable: Whether the file must survive a crash of the machine. The file of a temporary directory need not,
-            and has no backup.
+        is_durable: Whether the file must survive a crash of the machine. A file in a temporary directory need not
+            survive, and has no backup.
         on_write: Called after each write of a durable file.
 
     Attributes:
@@ -46,7 +46,7 @@ class MetadataFile:
         self._is_durable = is_durable
         self._on_write = on_write
         self._written = 1
-        self._synced = 0  # The generation left by an earlier run is unknown.
+        self._synced = 0  # The file left by an earlier run may not be on disk yet.
         self._has_backup = False
         self._unsynced: bytes | None = None  # The bytes of the last generation, until it is on disk.
         self._is_suspect = False  # Whether an fsync of the file has failed.
@@ -81,15 +81,17 @@ class MetadataFile:
             return parsed
 
     def write(self, data: bytes, *, sync: bool = False) -> None:
-        """Replace the file. `sync` forces it to disk.
+        """Replace the file. `sync` forces the new one to disk.
 
         Raises:
-            OSError: The old file is still in place. With `sync` the new file may have replaced it, but is not durable.
+            OSError: The old file is still in place. With `sync` the new file may already have replaced it, but is
+                not durable.
         """
         if not self._is_durable:
             write_atomically(self.path, data, mode=self._mode)
             return
-        # The first generation, or one on a file system without links, has no backup.
+        # Without a backup the file must be forced to disk. The first generation has no backup, and neither has any
+        # generation on a file system without hard links.
         is_forced = sync or not self._keep_backup()
         self._replace(data, sync=is_forced)
         self._on_write()
@@ -103,15 +105,16 @@ class MetadataFile:
                 return  # The next sync will fail and report the error.
             self._synced = self._written
             self._unsynced = None
-            self.was_torn = False  # The file is valid again and becomes the next backup.
+            self.was_torn = False  # The file is valid again, so it can become the next backup.
 
     def _replace(self, data: bytes, *, sync: bool = False) -> None:
         """Replace the file with a new inode.
 
         Raises:
-            OSError: The old file is still in place.
+            OSError: The replacement failed, and the old file is still in place.
         """
-        was_suspect, self._is_suspect = self._is_suspect, False  # Reset it before an fsync of the new inode can fail.
+        # Reset the flag first, because a failed fsync of the new inode sets it again.
+        was_suspect, self._is_suspect = self._is_suspect, False
         try:
             replace_file(self.path, data, sync=sync, mode=self._mode)
         except OSError:
@@ -121,9 +124,9 @@ class MetadataFile:
         self._written += 1
 
     def _keep_backup(self) -> bool:
-        """Link the generation on disk as the backup, and return whether there is a backup."""
+        """Link the generation on disk as the backup, and return whether there is a backup now."""
         if self.was_torn:
-            return True  # The backup is better than the torn file.
+            return True  # Keep the old backup, because the file itself is torn.
         if self._synced < self._written and self._written > 1:
             return self._has_backup
         if self._is_suspect:
@@ -142,7 +145,7 @@ class MetadataFile:
         return self._has_backup
 
     def sync(self) -> None:
-        """Force the file and its name to disk, on any thread.
+        """Force the file and its directory entry to disk, on any thread.
 
         Raises:
             OSError: The fsync failed. Later calls fail, too, until `renew` is called.
@@ -164,7 +167,7 @@ class MetadataFile:
         self.was_torn = self.was_torn and written == 1
 
     def renew(self) -> None:
-        """Replace a file whose fsync failed with a new file with the same bytes.
+        """If the file's fsync failed, replace the file with a new one that contains the same bytes.
 
         Raises:
             OSError: The new file cannot be written.
@@ -173,12 +176,12 @@ class MetadataFile:
             self._replace(self._unsynced)
 
     def settle(self) -> None:
-        """Drop the bytes of the last generation once it is on disk."""
+        """Drop the bytes of the last generation if that generation is on disk."""
         if not self.is_behind:
             self._unsynced = None
 
     def replaced(self) -> None:
-        """Reset the state after the file was replaced from outside by one that is on disk and has no backup."""
+        """Reset the state after the file was replaced from outside by a file that is on disk and has no backup."""
         self._written += 1
         self._synced = self._written
         self._unsynced = None
@@ -186,13 +189,14 @@ class MetadataFile:
 
 
 def _is_torn(data: bytes) -> bool:
-    """Return whether a crash can have left this of a JSON object: no bytes, zeros, or only its beginning."""
+    """Return whether a crash of the machine can have left this of a JSON object: nothing, zeros, or its beginning."""
     if b"\0" in data or not data.rstrip().endswith(b"}"):
         return True
     try:
         json.loads(data)
     except json.JSONDecodeError as error:
-        return error.pos >= len(error.doc.rstrip())  # The object was truncated after one of its inner objects.
+        # An error at the end of the text means that the end of the object is missing.
+        return error.pos >= len(error.doc.rstrip())
     except ValueError:
         return False
     return False

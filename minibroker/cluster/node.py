@@ -1,4 +1,4 @@
-"""Node: one broker of a cluster, with its listeners and its fetch sessions."""
+"""One broker of a cluster, with its listeners and its fetch sessions."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -34,7 +34,7 @@ class ListenerEndpoint:
 
     Attributes:
         advertised: The (host, port) that clients get, or None for `port` at the host that they connected to.
-        given: The value of `advertised` at the start.
+        given: The value of `advertised` at the start, before any change at run time.
         port: The listening port, or 0 before the listener is open.
     """
 
@@ -45,7 +45,7 @@ class ListenerEndpoint:
         self.advertised = self.given = self.with_port(advertised)
 
     def with_port(self, address: tuple[str, int] | None) -> tuple[str, int] | None:
-        """Replace port 0 with the listener's port (`ListenerInfo.withEphemeralPortsCorrected`)."""
+        """Replace port 0 with the port on which the listener is open (`ListenerInfo.withEphemeralPortsCorrected`)."""
         return address and (address[0], address[1] or self.port)
 
 
@@ -54,8 +54,8 @@ class Node:
 
     Attributes:
         endpoints: The listeners by name.
-        listener: The sockets, or None without any, as in tests.
-        fetch_sessions: The fetch sessions of its clients.
+        listener: The sockets, or None if there are none, as in tests.
+        fetch_sessions: The fetch sessions of this broker's clients.
     """
 
     __slots__ = ("endpoints", "fetch_sessions", "id", "is_up", "listener", "rack")
@@ -69,15 +69,15 @@ class Node:
         self.fetch_sessions = FetchSessionCache(session_slots)
 
     def address(self, listener: str, dialed: tuple[str, int]) -> tuple[str, int]:
-        """Return this node's (host, port) for a client that dialed another node at `dialed`, on the same listener."""
+        """Return this node's (host, port) for a client that reached another node at `dialed`, on the same listener."""
         endpoint = self.endpoints.get(listener)
         return (dialed[0], 0) if endpoint is None else endpoint.advertised or (dialed[0], endpoint.port)
 
     def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
-        """Set the advertised addresses by listener name. Listeners without one use their original address."""
+        """Set the advertised addresses, by listener name. A listener without one uses its address from the start."""
         for name, endpoint in self.endpoints.items():
             endpoint.advertised = endpoint.with_port(addresses.get(name, endpoint.given))
 
     def forget_sessions(self) -> None:
-        """Close the fetch sessions of a stopped node."""
+        """Close the node's fetch sessions, because the node stops."""
         self.fetch_sessions.clear()

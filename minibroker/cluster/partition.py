@@ -1,7 +1,7 @@
 """A partition: its log, its replicas and its leader (Kafka's `kafka.cluster.Partition`).
 
-All replicas share one copy of the log. A replica on a running node is therefore in sync, and followers have every
-record that the leader has.
+All replicas share one copy of the log. A replica on a running node is therefore in sync, and a record that the leader
+has accepted is present on its followers, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LogManager(Protocol):
         ...
 
     def forget_partition(self, partition: Partition) -> None:
-        """Cancel the work on a partition that is about to be deleted."""
+        """Cancel the cleaning of a partition that is about to be deleted."""
         ...
 
     def forget(self, names: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ class Partition:
         isr: The node ids of the in-sync replicas.
         leader: The leader, or None while the partition is offline.
         opened_log: The log, or None before its first use.
-        leader_epoch: The current leader epoch.
+        leader_epoch: The current leader epoch, which grows with every change of the leader.
         is_under_min_isr: Whether too few replicas are in sync for producers with acks=all.
     """
 
@@ -118,9 +118,9 @@ class Partition:
 
     @property
     def has_files(self) -> bool:
-        """Whether the log has files. A partition gets them with its first record.
+        """Whether the log has files. A partition gets files with its first record.
 
-        After a clean stop an empty partition only has a directory with its topic id. Anything else in the place of the
+        A clean stop leaves an empty partition only a directory and a topic id. Anything else in the place of the
         directory, such as a link, counts as files, because it is not an empty log.
 
         Raises:
@@ -134,11 +134,11 @@ class Partition:
     def make_directory(self) -> None:
         """Create the directory with the files of an empty log.
 
-        A directory that never held a record, left by a stop or a failed attempt, is replaced.
+        A directory that never held a record is replaced. It was left by a stop or a failed attempt.
 
         Raises:
             FileExistsError: Something else is in the place of the directory.
-            OSError: The directory cannot be created. Nothing is left of it.
+            OSError: The directory cannot be created, and does not exist afterwards.
         """
         try:
             create_partition_directory(self.directory, self.topic.id)
@@ -153,7 +153,7 @@ class Partition:
             raise
 
     def abandon(self, directory: str) -> None:
-        """Close the log, because its topic is gone and the partition's directory was moved to `directory`."""
+        """Close the log. The partition's directory was moved to `directory`, and its topic no longer exists."""
         self._log_manager.forget_partition(self)
         if self.opened_log is not None:
             self.opened_log.abandon(directory)
@@ -166,7 +166,7 @@ class Partition:
         self._update_min_isr()
 
     def delete(self, target: str | None = None) -> str | None:
-        """Delete the partition, and return the new path of its directory, to be purged, or None if it had no directory.
+        """Delete the partition, and return the new path of its directory for `purge`, or None if it had no directory.
 
         The directory is renamed to `target`, or by default to the name of a deleted directory.
 
@@ -185,7 +185,7 @@ class Partition:
         self._update_min_isr()
 
     def describe(self, cluster: Cluster) -> MetadataResponsePartition:
-        """Return the partition for a Metadata response."""
+        """Return the partition in the form of a Metadata response."""
         leader = self.leader
         return MetadataResponsePartition(
             error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else ErrorCode.NONE,
@@ -198,7 +198,7 @@ class Partition:
         )
 
     def _update_min_isr(self) -> None:
-        # As in Kafka, no more replicas are required than exist (`Partition.effectiveMinIsr`).
+        # As in Kafka, `min.insync.replicas` is limited to the number of replicas (`Partition.effectiveMinIsr`).
         self.is_under_min_isr = len(self.isr) < min(self.topic.min_insync_replicas, len(self.replicas))
 
     def access_error(self, node: Node, epoch: int = -1, *, leader_only: bool = True) -> ErrorCode:
@@ -214,10 +214,11 @@ class Partition:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_only and self.leader is not node else ErrorCode.NONE
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest leader epoch up to `epoch`, and its end offset, or -1 for both if it is unknown."""
+        """Return the largest leader epoch up to `epoch`, and that epoch's end offset. Both are -1 if unknown."""
         log = self.log
         epochs = log.epochs.copy()
-        # An epoch begins with the election, but the log's file only contains it once there is a record of it.
+        # An epoch begins with the election of its leader, but the log's epoch file contains it only after the epoch's
+        # first record.
         epochs.assign(self.leader_epoch, log.log_end_offset)
         entry = epochs.end_offset_for(epoch, log.log_end_offset)
         return entry.epoch, entry.start_offset

@@ -1,7 +1,7 @@
 """The APIs and versions that each release of Apache Kafka advertises, for `--emulate`.
 
-With `--emulate 2.0` the broker serves exactly those of Kafka 2.0, so clients behave as they would there. Brokers before
-0.10 do not support ApiVersions, and close the connection when they receive it.
+With `--emulate 2.0` the broker serves exactly what Kafka 2.0 serves, so clients behave as they would there. Brokers
+before 0.10 do not support ApiVersions, and close the connection when they receive it.
 
 Up to 3.2 an emulated release uses ZooKeeper, from 3.3 on KRaft, like most deployments. Tests compare the version
 histories of the routes with `ApiKeys` of each release, and those of inter-broker requests in 0.8.2 with its
@@ -56,7 +56,7 @@ _ALL: Final = {int(route.key): (route.first, route.last) for route in ROUTES}
 
 
 class ReleaseError(ValueError):
-    """A release of Kafka that cannot be emulated. The message lists those that can."""
+    """The error for a Kafka release that cannot be emulated. The message lists those that can."""
 
 
 class Release(NamedTuple):
@@ -65,7 +65,7 @@ class Release(NamedTuple):
     Attributes:
         name: The name in `RELEASES`.
         served: API key -> first and last version.
-        features: The features that can be finalized. Empty before KRaft.
+        features: The features that can be finalized. Empty for a release without KRaft.
     """
 
     name: str
@@ -78,12 +78,14 @@ class Release(NamedTuple):
         return advertised(self.served, self)
 
     def is_at_least(self, name: str) -> bool:
-        """Return whether this is the release `name` of `RELEASES`, or a later one."""
+        """Return whether this release is the one called `name` in `RELEASES`, or a later one."""
         return RELEASES.index(self.name) >= RELEASES.index(name)
 
 
 def release(text: str, *, unstable_features: bool = False) -> Release:
-    """Return the release that a user names, such as "2.0", "2.0.1", "v3.9.x" or "0.10" (its last minor release).
+    """Return the release that a user names, such as "2.0", "2.0.1" or "v3.9.x".
+
+    "0.10" stands for its last minor release.
 
     Raises:
         ReleaseError: The release is unknown.
@@ -109,7 +111,7 @@ def release(text: str, *, unstable_features: bool = False) -> Release:
 
 
 def advertised(served: Mapping[int, tuple[int, int]], release: Release | None) -> Mapping[int, tuple[int, int]]:
-    """Return the versions that ApiVersions advertises. They differ from the served ones only for Produce (KIP-896)."""
+    """Return the versions that ApiVersions advertises. Only Produce differs from the served versions (KIP-896)."""
     if release is None or not release.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
         return served
     return {**served, ApiKey.PRODUCE: (0, served[ApiKey.PRODUCE][1])}
@@ -118,7 +120,7 @@ def advertised(served: Mapping[int, tuple[int, int]], release: Release | None) -
 def unstable_versions(release: Release | None) -> Mapping[int, tuple[int, int]]:
     """Return the versions that a release serves with `unstable.api.versions.enable`, by API key.
 
-    Without a release these are the versions of the dispatch table and the unstable ones of the newest release.
+    If `release` is None, these are the versions of the dispatch table and the unstable ones of the newest release.
     """
     index = RELEASES.index(RELEASES[-1] if release is None else release.name)
     result = dict(_ALL if release is None else release.served)
@@ -137,7 +139,7 @@ def _new_cluster_level(feature: str, last: int, release_index: int) -> int:
 
 
 def _range_at(history: str, release_index: int) -> tuple[int, int] | None:
-    """Return the first and last version in one release, according to a version history, or None."""
+    """Return the first and last version of an API in one release, according to the API's history, or None."""
     versions_range = None
     for entry in history.split(", "):
         since, _, versions = entry.partition(": ")

@@ -1,7 +1,7 @@
 """Replica assignment by Kafka's two algorithms, which spread the replicas of a partition over racks.
 
-Kafka starts at a random broker and shuffles the brokers occasionally. Here the caller sets the start, so tests get the
-same leaders every time.
+Kafka starts at a random broker and shuffles the brokers occasionally. Here the caller sets the first broker, so that
+tests get the same leaders every time.
 """
 
 from collections import Counter
@@ -31,8 +31,8 @@ def assign_replicas(
 ) -> list[Replicas]:
     """Place new partitions as Kafka's `AdminUtils` does.
 
-    The first replicas rotate over `nodes`, starting at `start`. The others follow at a distance that grows by one with
-    each round. No rack gets a second replica before every rack has one.
+    The first replicas rotate over `nodes`, starting at position `start`. The other replicas follow at a distance
+    that grows by one with each round. No rack gets a second replica before every rack has one.
 
     Args:
         nodes: The node ids.
@@ -85,7 +85,7 @@ def racks_of(partitions: Iterable[Replicas], racks: Racks) -> PartitionRacks:
 
 
 def _group_by_rack(nodes: Iterable[int], racks: Racks) -> dict[str, list[int]]:
-    """Return the nodes of each rack, with racks and nodes in ascending order."""
+    """Return the nodes grouped by rack, with racks and nodes in ascending order."""
     names = sorted({racks.get(node, "") for node in nodes})
     return {name: sorted(node for node in nodes if racks.get(node, "") == name) for name in names}
 
@@ -96,6 +96,6 @@ def _rotate(items: Sequence[Item], by: int) -> list[Item]:
 
 
 def _interleave(groups: Iterable[Sequence[int]]) -> list[int]:
-    """Return the first node of each group, then the second one of each, and so on."""
+    """Return the first node of each group, then the second node of each, and so on."""
     groups = tuple(groups)
     return [group[turn] for turn in range(max(map(len, groups))) for group in groups if turn < len(group)]

@@ -1,7 +1,7 @@
 """ACLs, credentials, quotas and configurations in `minibroker-cluster.json`, where Kafka has `__cluster_metadata`.
 
-Each kind of data has a section of `minibroker-cluster.json` in the data directory. The file is replaced atomically at
-every change:
+ACLs, credentials, quotas, dynamic configurations and the like each have a section of `minibroker-cluster.json` in the
+data directory. The file is replaced atomically at every change:
 
     {"version": 1, "sections": {"acls": [...], "configs": {...}}}
 
@@ -26,7 +26,7 @@ _DEPTH: Final = 2
 
 
 class ClusterFileError(ValueError):
-    """`minibroker-cluster.json` is damaged. The message names the file and gives the reason."""
+    """`minibroker-cluster.json` cannot be parsed. The message names the file and gives the reason."""
 
 
 class ClusterMetadata:
@@ -50,7 +50,7 @@ class ClusterMetadata:
         self._changed: dict[str, list[Callable[[], None]]] = {}
 
     def read(self, section: str) -> Any:
-        """Return the content of a section, or None if there is none. Callers must not modify it."""
+        """Return the content of a section, or None if there is none. To change it, write a new value."""
         return self._sections.get(section)
 
     def write(self, section: str, value: Any) -> None:
@@ -67,11 +67,11 @@ class ClusterMetadata:
         self._save(sections)
 
     def subscribe(self, section: str, callback: Callable[[], None]) -> None:
-        """Call `callback` when `load` has replaced a section."""
+        """Call `callback` whenever `load` replaces a section."""
         self._changed.setdefault(section, []).append(callback)
 
     def write_first(self, directory: str) -> "ClusterMetadata":
-        """Write the sections from the start to another directory, for a later `load`.
+        """Write the sections as they were at the start to another directory, for a later `load`.
 
         Raises:
             OSError: The file cannot be written.
@@ -130,14 +130,15 @@ class ClusterMetadata:
 
 
 class _SectionText:
-    """The JSON text of a section. An update encodes new entries and looks up the others."""
+    """The JSON text of a section. An update encodes only new entries, and looks up the text of each of the others."""
 
     __slots__ = ("_entries", "_value", "text")
 
     def __init__(self) -> None:
         self.text = "null"
         self._value: Any = None
-        self._entries: dict[int, tuple[Any, str]] = {}  # Keyed by identity. The references keep the ids unique.
+        # Keyed by id(). The entries keep their objects alive, so that no id is reused.
+        self._entries: dict[int, tuple[Any, str]] = {}
 
     def update(self, value: Any) -> None:
         """Encode a new value of the section."""

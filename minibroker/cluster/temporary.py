@@ -1,8 +1,9 @@
-"""Temporary directories of brokers and snapshots. They are removed with their owner, or when the interpreter exits.
+"""Temporary directories of brokers and snapshots, removed with their owner or when the interpreter exits.
 
-A forked process shares the list with its children, which must not remove their parent's directories. A killed process
-leaves its directories behind, and the next process removes them. Each directory has a mark: a locked file containing
-the directory's path, whose lock ends with the process. Directories without a mark, and those of other users, stay.
+A forked process shares the list of directories with its children, which must not remove their parent's directories. A
+killed process leaves its directories behind, and the next process removes them. To make this possible, each directory
+contains a mark: a locked file with the directory's path, whose lock ends with the process. Directories without a mark,
+and those of other users, stay.
 """
 
 import atexit
@@ -27,7 +28,7 @@ _searched_folders: Final[set[str]] = set()
 
 
 def make(kind: str = "") -> str:
-    """Create a directory in the system's temporary folder.
+    """Create a directory in the system's folder for temporary files.
 
     Raises:
         OSError: The directory cannot be created.
@@ -38,7 +39,7 @@ def make(kind: str = "") -> str:
         threading.Thread(target=_remove_abandoned, args=(folder,), daemon=True).start()
     path = tempfile.mkdtemp(prefix=_PREFIX + kind)
     _mark(path)
-    # Keep exactly one registration per process. A child of multiprocessing starts without any.
+    # Register the handler exactly once per process. A child process of multiprocessing starts without exit handlers.
     atexit.unregister(_remove_remaining)
     atexit.register(_remove_remaining)
     _owners[path] = os.getpid()
@@ -46,12 +47,15 @@ def make(kind: str = "") -> str:
 
 
 def is_temporary(path: str) -> bool:
-    """Return whether `make` created this directory in this process or its parent. It need not survive a crash."""
+    """Return whether `make` created this directory, in this process or its parent.
+
+    The files in such a directory need not survive a crash.
+    """
     return path in _owners
 
 
 def remove(path: str) -> None:
-    """Remove a directory created by `make` in this process, with its content."""
+    """Remove a directory that `make` created in this process, with everything in it."""
     if _owners.get(path) != os.getpid():
         return
     shutil.rmtree(path, ignore_errors=True)
@@ -61,7 +65,7 @@ def remove(path: str) -> None:
 
 
 def _mark(path: str) -> None:
-    """Add the mark to a directory. It is renamed after it is locked, so that no other process can lock it first."""
+    """Add the mark to a directory. The mark gets its name once it is locked, so that no one else locks it first."""
     mark = os.open(f"{path}/{_MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(mark, fcntl.LOCK_EX)
     os.write(mark, os.fsencode(path))
@@ -70,7 +74,7 @@ def _mark(path: str) -> None:
 
 
 def _remove_abandoned(folder: str) -> None:
-    """Remove directories in a folder that killed processes of this user left behind."""
+    """Remove from a folder the directories that killed processes of this user left behind."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -83,19 +87,20 @@ def _remove_if_abandoned(path: str) -> None:
     """Remove a directory whose mark is not locked.
 
     Raises:
-        OSError: The directory has no mark, or its owner is running.
+        OSError: The directory has no mark, or the process that owns the directory is running.
     """
     mark = os.open(f"{path}/{_MARK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.read(mark, os.stat(mark).st_size) == os.fsencode(path):  # A user's directory may contain a copied mark.
+        # The mark contains its own path. A user's directory with a copied mark must not be removed.
+        if os.read(mark, os.stat(mark).st_size) == os.fsencode(path):
             shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(mark)
 
 
 def _remove_remaining() -> None:
-    """Remove the directories of brokers that were not stopped. They may still be running and adding files."""
+    """Remove the directories of brokers that were not stopped. Such a broker may still be running and adding files."""
     for path in list(_owners):
         for _ in range(_ATTEMPTS):
             if os.path.exists(path):

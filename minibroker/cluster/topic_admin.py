@@ -23,7 +23,7 @@ TOO_LARGE: Final = "Unable to perform excessively large batch operation."
 
 
 class TopicError(ValueError):
-    """A refusal, with the error code for the client."""
+    """The rejection of a request, with the error code for the client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -31,7 +31,10 @@ class TopicError(ValueError):
 
 
 class TopicPlan(NamedTuple):
-    """A valid topic that can be created. `replicas` has the replicas of each partition if the client assigned them."""
+    """A topic that passed all checks and can be created.
+
+    `replicas` contains the replicas of each partition if the client assigned them.
+    """
 
     name: str
     partitions: int
@@ -69,27 +72,27 @@ def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
 
 
 def refuse_too_many(partitions: int) -> None:
-    """Check the number of new partitions in a request against Kafka's limit.
+    """Check that a request does not ask for more new partitions than Kafka creates at once.
 
     Raises:
-        TopicError: There are too many.
+        TopicError: The request asks for too many partitions.
     """
     if partitions > MAX_PARTITIONS:
         raise TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def refuse_too_large(records: int) -> None:
-    """Check the number of records that a request would add to Kafka's metadata log against Kafka's limit.
+    """Check that a request does not exceed the number of records that Kafka writes to its metadata log at once.
 
     Raises:
-        TopicError: There are too many.
+        TopicError: The request would add too many records.
     """
     if records > MAX_RECORDS:
         raise TopicError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
 
 def disk_refusal(error: OSError) -> TopicError:
-    """Return the refusal for a request that failed with a disk error."""
+    """Return the error for a client whose request failed because of a disk error."""
     return TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
 
 
@@ -101,13 +104,13 @@ def plan_topic(
     configs: Mapping[str, str | None] | None = None,
     replicas: tuple[Replicas, ...] | None = None,
 ) -> TopicPlan:
-    """Validate a new topic.
+    """Validate a new topic requested by a client.
 
-    A single broker accepts any replication factor and replaces it with 1, unless `minibroker.replication.factor.strict`
-    is set.
+    A single broker accepts any replication factor and replaces it with 1, unless
+    `minibroker.replication.factor.strict` is set.
 
     Raises:
-        TopicError: The topic is invalid. It has Kafka's error code.
+        TopicError: The topic is invalid. The error has Kafka's error code.
     """
     check_new_name(core, name)
     if replication_factor != DEFAULT and replication_factor <= 0:
@@ -125,7 +128,7 @@ def plan_topic(
 
 
 def check_new_name(core: Core, name: str) -> None:
-    """Check that a topic can be created under this name. Kafka checks this first.
+    """Check that a topic can be created under this name. Kafka makes this check before all others.
 
     Raises:
         TopicError: The name is invalid, prohibited or in use.
@@ -150,8 +153,8 @@ def is_strict_about_replicas(config: BrokerConfig) -> bool:
 def _replication_factor(cluster: Cluster, requested: int, config: BrokerConfig) -> int:
     """Return the number of replicas of each partition.
 
-    The default replication factor is reduced to the number of brokers. A single broker does so for any factor, unless
-    the configuration is strict.
+    The default replication factor is reduced to the number of brokers. A single broker reduces any factor to 1,
+    unless the configuration is strict.
 
     Raises:
         TopicError: INVALID_REPLICATION_FACTOR, because the client requests more replicas than there are brokers.
@@ -175,11 +178,12 @@ def _replication_factor(cluster: Cluster, requested: int, config: BrokerConfig) 
 def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partition: int = 0) -> tuple[Replicas, ...]:
     """Return manually assigned replicas (`ReplicationControlManager.validateManualPartitionAssignment`).
 
-    A single broker replaces any assignment with itself. Several brokers, or a strict configuration, also reject a
-    broker that is named twice or does not exist, and partitions with different numbers of replicas.
+    A single broker replaces any assignment with one replica on itself. Several brokers, or a strict configuration,
+    also reject a broker that is named twice or does not exist, and partitions with different numbers of replicas.
 
     Raises:
-        TopicError: INVALID_REPLICA_ASSIGNMENT, because the assignment is invalid or has a partition without a broker.
+        TopicError: INVALID_REPLICA_ASSIGNMENT, because the assignment is invalid or has a partition without a
+            broker.
     """
     refuse_empty_replicas(replicas)
     cluster = core.cluster
@@ -229,7 +233,7 @@ def _topic_config(core: Core, configs: Mapping[str, str | None]) -> TopicConfig:
 
 
 class TopicSpec(NamedTuple):
-    """A topic as written on a command line: NAME[:PARTITIONS[:key=value,...]]."""
+    """A topic as users write it on a command line: NAME[:PARTITIONS[:key=value,...]]."""
 
     name: str
     partitions: int
@@ -251,7 +255,8 @@ class TopicSpec(NamedTuple):
         for setting in filter(None, settings.split(",")):
             key, equals, value = setting.partition("=")
             if not equals:
-                # A list value itself contains commas, as in cleanup.policy=compact,delete.
+                # A setting without `=` continues the value before it, because a list value contains commas, as in
+                # cleanup.policy=compact,delete.
                 if not configs:
                     raise ValueError(f"{text!r}: {setting!r} is not key=value")
                 last = next(reversed(configs))

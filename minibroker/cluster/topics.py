@@ -1,13 +1,14 @@
 """The topics of a broker: ids, partitions, configurations, and the file that stores them (Kafka's `TopicsImage`).
 
-A partition with records is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout. Empty
-partitions get their directories at a clean stop. The topics file (`minibroker_storage.data_directory.names`) stores
-what the directories lack: the topics with their ids, numbers of partitions and configuration overrides. A request
-first changes all its topics, then writes the file once.
+A partition that has ever held a record is a directory `<topic>-<partition>` in the data directory, in Kafka's own
+layout. Other partitions get their directories at a clean stop. The topics file
+(`minibroker_storage.data_directory.names`) stores what the directories lack: which topics exist, and their ids, numbers
+of partitions and configuration overrides. A request first changes all its topics one by one, then writes the file once.
 
 A log is opened at its first use, so the start-up time does not depend on the number of partitions.
 
-This is one long file because all changes of topics must keep the topics file and the directories consistent.
+This is one file of more than 500 lines, because all changes of topics must keep the topics file and the directories
+consistent.
 """
 
 import contextlib
@@ -90,7 +91,7 @@ class Topic:
         self.is_gone = False
         #: The cached line in the topics file, or None if it must be encoded again.
         self.line: bytes | None = None
-        #: What the next start must do if this process does not finish; see `Topics.note`.
+        #: Work that the next start must complete if this process is interrupted; see `Topics.note`.
         self.notes: dict[str, Any] = {}
         self._described: list[MetadataResponsePartition] = []
         self._racks: PartitionRacks = ()
@@ -121,7 +122,7 @@ class Topic:
 
     @property
     def append_policy(self) -> AppendPolicy:
-        """The append policy of the topic's configuration, created at its first use."""
+        """The rules for appended records that follow from the configuration, created at their first use."""
         if self._append_policy is None:
             self._append_policy = append_policy(self.config)
         return self._append_policy
@@ -136,7 +137,7 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def changed(self) -> None:
-        """Invalidate cached metadata, because a partition has changed."""
+        """Invalidate the cached Metadata response, because a partition has changed."""
         self._described = []
         self._racks = ()
         self.line = None
@@ -165,13 +166,14 @@ class Topic:
 class Topics:
     """All topics of one data directory.
 
-    The constructor reads the topics file, adopts partition directories that are missing from it (such as those of an
-    Apache Kafka), and removes the leftovers of deletions.
+    The constructor reads the topics file, adopts partition directories that are missing from the file (such as
+    those of an Apache Kafka broker), and removes the leftovers of deletions.
 
     Attributes:
         next_producer_id: The end of the current block of producer ids.
-        first_valid_producer_id: Transactional ids with a smaller producer id were restored from a snapshot. They may
-            have had later epochs that are unknown now, so they get a new producer id first.
+        first_valid_producer_id: Transactional ids with a smaller producer id were restored from a snapshot. They
+            may have had later epochs since the snapshot, which are unknown now. They therefore get a new producer
+            id before they continue.
     """
 
     def __init__(
@@ -219,7 +221,10 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def find_collision(self, name: str) -> str | None:
-        """Return a topic whose name differs only in '.' and '_', which collide in the names of Kafka's metrics."""
+        """Return the name of a topic that differs from `name` only in '.' versus '_', or None.
+
+        Kafka's metric names cannot distinguish such topics.
+        """
         return next((other for other in self._folded.get(_folded(name), ()) if other != name), None)
 
     def create(
@@ -227,7 +232,7 @@ class Topics:
         specs: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
     ) -> list[Topic]:
-        """Create topics together. A partition gets its directory with its first record.
+        """Create topics: all of them or, on an error, none. A partition gets its directory with its first record.
 
         Args:
             specs: The name, number of partitions and configuration of each topic.
@@ -243,7 +248,7 @@ class Topics:
                 topic.notes = {"seeding": "new"}
             self._add_partitions(topic, partitions, placed)
             created.append(topic)
-        # With the checkpoint of a deleted topic, the new log would begin at the old offsets.
+        # Remove the checkpoints of a deleted topic with the same name, or the new log would begin at the old offsets.
         self._log_manager.forget(topic.name for topic in created)
         self.save(also=created)
         for topic in created:
@@ -254,8 +259,8 @@ class Topics:
         """Add partitions to topics.
 
         Args:
-            growths: Each topic, its new number of partitions, and the replicas of the new ones. None stands for one
-                each.
+            growths: Each topic, its new number of partitions, and the replicas of the new partitions. None in place
+                of the replicas stands for one replica each.
 
         Raises:
             OSError: The topics file cannot be written. The topics have not changed.
@@ -275,9 +280,10 @@ class Topics:
     def _add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
         """Add the missing partitions to a topic.
 
+        An empty directory in the place of a new partition was left by a crash of the machine, and is removed.
+
         Raises:
-            FileExistsError: The directory of a new partition exists. Only an empty one, left by a crash of the machine,
-                is removed.
+            FileExistsError: Something else is in the place of a new partition's directory.
         """
         first = len(topic.partitions)
         topic.line = None
@@ -291,7 +297,7 @@ class Topics:
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), partition.directory) from None
 
     def delete(self, topic: Topic) -> list[str]:
-        """Delete a topic, and return the directories to remove (`purge_and_log_errors`), on any thread.
+        """Delete a topic, and return the directories that still have to be removed.
 
         Raises:
             OSError: A directory cannot be renamed. The topic has not changed.
@@ -301,12 +307,13 @@ class Topics:
     def rename_directories(self, topic: Topic) -> list[str]:
         """Rename the directories of a topic to be deleted, and return their new paths.
 
-        `save_deletions` completes the deletion of one or more topics.
+        `save_deletions` completes the deletion, once for any number of topics.
 
         Raises:
             OSError: No directory can be renamed. The topic has not changed.
         """
-        # Directories are renamed first. If the file no longer named them, the next start would adopt them as a topic.
+        # Rename the directories before the topics file is saved. In the other order, a crash between the two steps
+        # would make the next start adopt the directories as a topic.
         renamed: list[str] = []
         marker: str | None = marker_path(self.data_dir, topic.id)
         for partition in topic.partitions:
@@ -329,7 +336,7 @@ class Topics:
         return renamed
 
     def save_deletions(self, gone: Sequence[tuple[Topic, list[str]]]) -> list[str]:
-        """Save the deletion of topics, and return the directories to remove.
+        """Save the deletion of topics, and return the directories that remain to be removed.
 
         A full disk does not prevent the deletion; see `directories`.
         """
@@ -339,8 +346,8 @@ class Topics:
             _logger.warning(
                 "%s cannot be written (%s); removing deleted topics at once", self._file.path, error.strerror or error
             )
-            # A full disk may lack room for the file, but not for a renamed directory. Deletion must work on a full
-            # disk.
+            # Deletion must work on a full disk, which may have no room for the topics file, but always allows renaming
+            # a directory.
             self._markers += [mark(self.data_dir, topic.name, topic.id, directories) for topic, directories in gone]
             kept_markers = frozenset(self._markers)
             purge_and_log_errors({directory for _, directories in gone for directory in directories} - kept_markers)
@@ -353,13 +360,14 @@ class Topics:
 
     def remember_deleted(self, name: str) -> None:
         """Remember that a client deleted this topic; see `was_deleted`."""
-        # The set is bounded, since clients may delete any number of names. Only advice depends on it.
+        # Clients may delete any number of names, so the set is bounded. The names only affect the response that creates
+        # such a topic again.
         if len(self._deleted) >= _MAX_DELETED_NAMES:
             self._deleted.clear()
         self._deleted.add(name)
 
     def was_deleted(self, name: str) -> bool:
-        """Return whether clients deleted a topic of this name and it was not created again."""
+        """Return whether clients deleted a topic of this name, and no client has created one again."""
         return name in self._deleted
 
     def configure_all(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> None:
@@ -394,7 +402,7 @@ class Topics:
         self._write(MetadataFile(os.path.join(directory, TOPICS_FILE)), topics)
 
     def replaced(self, gone: Iterable[Topic], nowhere: str) -> None:
-        """Forget topics whose directories were moved away, after the topics file was replaced.
+        """Close topics whose directories were moved away, after the topics file was replaced.
 
         Args:
             gone: The topics.
@@ -418,11 +426,11 @@ class Topics:
         self._load()
 
     def note(self, notes: Mapping[Topic, dict[str, Any]]) -> None:
-        """Set the recovery notes of topics: what the next start must do if this process does not finish.
+        """Set the recovery notes of topics: what the next start must do unless the notes are cleared before.
 
-        `{"seeding": "new"}` deletes the topic, `{"seeding": "empty"}` deletes all its records. `{"begins_at": [...]}`
-        empties each partition and sets its start offset. The notes of other topics are cleared. Notes take effect once
-        they are saved.
+        `{"seeding": "new"}` deletes the topic, `{"seeding": "empty"}` deletes all its records.
+        `{"begins_at": [...]}` empties each partition and lets it continue at that offset. The notes of other topics
+        are cleared. Notes take effect once they are saved.
         """
         for topic in self:
             topic_notes = notes.get(topic, {})
@@ -431,10 +439,10 @@ class Topics:
 
     @contextlib.contextmanager
     def seeding(self, filled: Iterable[Topic]) -> Generator[None]:
-        """Make the changes of the block atomic: created topics, and records in them and in `filled`.
+        """Make the changes within the block atomic: the creation of topics, and records in new topics and in `filled`.
 
         Args:
-            filled: Existing, empty topics.
+            filled: Topics that exist and are empty.
 
         Raises:
             OSError: The topics file cannot be written.
@@ -446,7 +454,7 @@ class Topics:
         try:
             yield
         except Exception:
-            # A running broker can continue without seeds, but not with half of them.
+            # Remove partly seeded topics. A running broker can continue without seeds, but not with half of them.
             for topic in [topic for topic in self if topic.notes]:
                 purge_and_log_errors(self.delete(topic))
             raise
@@ -463,7 +471,7 @@ class Topics:
     def save(self, *, sync: bool = False, also: Iterable[Topic] = ()) -> None:
         """Write the topics file, once per request.
 
-        It is forced to disk soon afterwards (`Durability`).
+        The file is forced to disk soon afterwards (`Durability`).
 
         Args:
             sync: Force the file to disk immediately.
@@ -493,7 +501,7 @@ class Topics:
         return topic.line
 
     def _entry(self, topic: Topic) -> dict[str, Any]:
-        """Return a topic's entry in the file. Its placement is omitted while it is the default."""
+        """Return a topic's entry in the topics file. The placement is omitted if all partitions have the default."""
         entry: dict[str, Any] = {
             "id": uuid_text(topic.id),
             "partitions": len(topic.partitions),
@@ -529,13 +537,14 @@ class Topics:
         has_completed, first_leader_epoch = False, 0
         if state is not None:
             try:
-                # The lost generation may have reserved another block.
+                # The generation lost with a torn file may have reserved another block of producer ids.
                 lost_ids = PRODUCER_ID_BLOCK if self._file.was_torn else 0
                 self.next_producer_id = int(state["next_producer_id"]) + lost_ids
                 self.first_valid_producer_id = int(state.get("first_valid_producer_id", 0))
                 for name, entry in state["topics"].items():
                     topic_id = parse_uuid(entry["id"])
-                    # If the file could not be written after a deletion, the marker decides.
+                    # If the topics file could not be written after a deletion, it still contains the topic, but there
+                    # is a marker of the deletion.
                     has_completed |= self._complete_change(name, entry, is_deleted=topic_id in deleted)
                     if topic_id not in deleted and entry.get("seeding") != "new":
                         self._restore(name, topic_id, int(entry["partitions"]), entry["configs"], entry)
@@ -546,7 +555,7 @@ class Topics:
         adopted = self._adopt()
         if adopted:
             self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_AFTER_KAFKA)
-        # Set after the topics are restored, because they keep their own epochs.
+        # Raise the first epoch only after the topics were restored, because these keep their own epochs.
         self.cluster.first_epoch = max(self.cluster.first_epoch, first_leader_epoch)
         self._markers = list(deleted.values())
         if adopted or state is None:
@@ -614,25 +623,25 @@ class ProducerIds:
         self._block_end: int = self._next
 
     def skip_block(self) -> None:
-        """Abandon the rest of the block, because the logs of restored topics may contain such ids."""
+        """Abandon the rest of the block, because the topics were replaced, and the new logs may contain its ids."""
         self._next = self._block_end = self._topics.next_producer_id
 
     def next(self) -> int:
-        """Return a producer id that was never assigned before.
+        """Return a producer id that has never been assigned.
 
         Raises:
-            OSError: A new block cannot be reserved.
+            OSError: A new block of ids cannot be saved.
         """
         if self._next == self._block_end:
             self._topics.next_producer_id = self._block_end + PRODUCER_ID_BLOCK
-            self._topics.save(sync=True)  # This happens once per thousand ids. A duplicate id would lose records.
+            self._topics.save(sync=True)  # A sync per thousand ids is cheap, while a duplicate id would lose records.
             self._block_end += PRODUCER_ID_BLOCK
         self._next += 1
         return self._next - 1
 
 
 def resolve_topic_ids(topics: Topics, requested: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """Resolve the topic ids of a request (KIP-516) for handlers and logs, which use names.
+    """Resolve the topic ids of a request (KIP-516) to names, which handlers and logs use.
 
     Returns:
         The elements whose topics exist, with their names filled in, and the elements with unknown ids.

@@ -1,4 +1,4 @@
-"""Configuration under Kafka's own names: tables of keys, and the values of brokers, topics and groups.
+"""Configuration under Kafka's own names: tables of broker, topic and group keys, and the values read from them.
 
 `python -m minibroker.config.reference` writes `docs/configuration.md` from the tables.
 """

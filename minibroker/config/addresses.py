@@ -1,4 +1,4 @@
-"""Parsing and formatting of addresses such as HOST:PORT."""
+"""HOST:PORT addresses: how users write them, and how local programs reach them."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compar
 
 
 def parse_address(text: str, source: str) -> tuple[str, int]:
-    """Parse HOST:PORT or [IPV6]:PORT. An empty host means all interfaces.
+    """Parse HOST:PORT or [IPV6]:PORT to (host, port). An empty host means all interfaces.
 
     Raises:
         ValueError: The address is invalid. The message names `source`.
@@ -31,7 +31,7 @@ def parse_advertised(text: str, source: str) -> tuple[str, int]:
     """Parse an address that can be advertised to clients.
 
     Raises:
-        ValueError: The address is invalid or cannot be reached. The message names `source`.
+        ValueError: The address is invalid, or no client can connect to it. The message names `source`.
     """
     host, port = parse_address(text, source)
     if host in _LOOPBACKS or port == 0:
@@ -40,10 +40,10 @@ def parse_advertised(text: str, source: str) -> tuple[str, int]:
 
 
 def check_port_range(address: tuple[str, int], brokers: int, source: str) -> tuple[str, int]:
-    """Return the address of the first of several brokers, after checking the ports of the others.
+    """Return the address of the first of several brokers, after checking that enough ports follow for the others.
 
     Raises:
-        ValueError: There are too few ports after it. The message names `source`.
+        ValueError: Too few ports follow. The message names `source`.
     """
     host, port = address
     if port + brokers - 1 > LAST_PORT:
@@ -52,7 +52,7 @@ def check_port_range(address: tuple[str, int], brokers: int, source: str) -> tup
 
 
 def format_reachable(address: tuple[str, int]) -> str:
-    """Return HOST:PORT on which local programs reach a server that is bound to `address`."""
+    """Return the HOST:PORT at which programs on this machine reach a server bound to `address`."""
     host, port = address
     return format_address((_LOOPBACKS.get(host, host), port))
 
@@ -64,7 +64,7 @@ def format_address(address: tuple[str, int]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only local programs can connect to a host."""
+    """Return whether only programs on this machine can connect to a host."""
     if host == "localhost":
         return True
     try:
@@ -79,7 +79,7 @@ def parse_guarded_address(option: str, text: str, token: str | None, sources: st
     """Parse the address of a port that requires a token from remote clients.
 
     Args:
-        option: The option with the address, for messages.
+        option: The option that sets the address, for messages.
         text: The address.
         token: The token, or None.
         sources: The options that set a token, for messages.

@@ -69,7 +69,7 @@ def at_most(lower: str, upper: str) -> Rule:
 
 
 def bounded(group: str, setting: str) -> tuple[Rule, ...]:
-    """Return the rules that a default for groups lies between the minimum and maximum for groups."""
+    """Return the rules that a group's default lies between the minimum and the maximum that groups may set."""
     minimum, maximum, default = f"{group}.min.{setting}", f"{group}.max.{setting}", f"{group}.{setting}"
     return at_least(maximum, minimum), at_least(default, minimum), at_most(default, maximum)
 
@@ -155,7 +155,7 @@ _REPLICATION_FACTORS = (
 
 
 class RunTime(NamedTuple):
-    """Dynamic configurations (KIP-226) of all brokers, and of one broker, which take precedence.
+    """The dynamic configurations (KIP-226) of all brokers and of one broker. The latter takes precedence.
 
     Unknown keys are kept but have no effect.
     """
@@ -168,7 +168,7 @@ _UNALTERED = RunTime({}, {})
 
 
 class _Values(dict[str, ConfigValue]):
-    """The values of a configuration. Defaults are added when they are first needed."""
+    """The values of a configuration. The default of an unset key is added when it is first needed."""
 
     __slots__ = ("_keys",)
 
@@ -194,11 +194,11 @@ class BrokerConfig(ConfigValues):
     """The broker's configuration: static and dynamic settings, and Kafka's defaults for all other keys.
 
     Attributes:
-        given: The texts of known keys that were set.
-        unknown: The texts of other keys. Kafka logs a warning about them and ignores them.
+        given: The text of each known key that was set statically.
+        unknown: The text of each unknown key. Kafka logs a warning about such keys and ignores them.
         run_time: The dynamic configuration, which takes precedence over `given`.
         topic_defaults: The value of each topic key for topics that do not override it.
-        topic_entries: The same as entries. The list is empty until a topic first needs it.
+        topic_entries: `topic_defaults` as entries. Empty until the entries of a topic are first requested.
         release: The emulated release of Kafka, or None.
         topic_keys: The table of topic keys of the emulated release.
     """
@@ -237,7 +237,7 @@ class BrokerConfig(ConfigValues):
         unknown: dict[str, str] = {}
         keys = keys_of_release(emulated(properties), "broker", BROKER_KEYS)
         for name, text in properties.items():
-            is_of_listener = name.startswith(LISTENER)  # Keys of a listener are not in the table.
+            is_of_listener = name.startswith(LISTENER)  # Keys with a listener prefix are not in the table of keys.
             (unknown if is_of_listener or not _has_effect(keys, name) else given)[name] = text
         for name, other in (_BROKER_ID_KEYS, _BROKER_ID_KEYS[::-1]):
             if other in given:
@@ -245,7 +245,7 @@ class BrokerConfig(ConfigValues):
         return cls(given, unknown)
 
     def altered(self, run_time: RunTime, given: Mapping[str, str] | None = None) -> "BrokerConfig":
-        """Return a copy with another dynamic configuration, and optionally other static settings.
+        """Return a copy with another dynamic configuration and, optionally, with changed static settings.
 
         Raises:
             ConfigError: A value is not allowed.
@@ -253,7 +253,7 @@ class BrokerConfig(ConfigValues):
         return BrokerConfig({**self.given, **(given or {})}, self.unknown, run_time)
 
     def adopt_values_of(self, other: "BrokerConfig") -> None:
-        """Adopt the values of another configuration, for all holders of this object."""
+        """Adopt the values of another configuration. Everything that holds this object sees the new values."""
         for name in ("_values", *self.__slots__):
             setattr(self, name, getattr(other, name))
 
@@ -291,7 +291,7 @@ class BrokerConfig(ConfigValues):
     def remarks_on_replicas(self, brokers: int) -> list[str]:
         """Return warnings about replication factors greater than the number of brokers.
 
-        A single broker gives no warnings, because the configuration of a cluster should work for it.
+        For a single broker there are none, because a configuration written for a cluster should work there, too.
         """
         factors = {name: self.integer(name) for name in _REPLICATION_FACTORS if name in self.given}
         return [
@@ -301,7 +301,7 @@ class BrokerConfig(ConfigValues):
         ]
 
     def entries(self) -> list[ConfigEntry]:
-        """Return the whole configuration in the order of the table, without internal keys that are not set."""
+        """Return the whole configuration in the order of the table. Internal keys are included only if they are set."""
         return [
             self.entry(name)
             for name, key in self.keys.items()
@@ -313,7 +313,7 @@ class BrokerConfig(ConfigValues):
         return name in self.keys and self.keys[name].is_known
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """Return the settings that determine a value in order of precedence, like `ConfigHelper.configSynonyms`.
+        """Return the settings from which a value can come, in order of precedence, like `ConfigHelper.configSynonyms`.
 
         Dynamic settings come first, then static ones, then defaults. Like Kafka, this drops all settings before the
         first one of the key itself. If log.retention.hours is set and log.retention.ms is not, the latter has no
@@ -359,7 +359,7 @@ def _has_known_suffix(name: str) -> bool:
 
 
 def _hint(name: str) -> str:
-    """Return a hint about a topic key set on the broker, or about a misspelled broker key."""
+    """Return a hint about a topic key that is set on the broker, or about a misspelled broker key."""
     key = TOPIC_KEYS.get(name)
     if key is None:
         return names.suggestion(name, BROKER_KEYS)
@@ -367,10 +367,10 @@ def _hint(name: str) -> str:
 
 
 def timestamp_limits(values: Mapping[str, ConfigValue], keys: Mapping[str, ConfigKey]) -> dict[str, ConfigValue]:
-    """Return the values of `message.timestamp.before.max.ms` and `.after.max.ms` that come from the older key.
+    """Return the values of `message.timestamp.before.max.ms` and `.after.max.ms` that come from an older key.
 
-    While one of them has its default, `message.timestamp.difference.max.ms` replaces it (KIP-937). Kafka 4 no longer
-    has the older key.
+    The older key, `message.timestamp.difference.max.ms`, counts in place of a key that has its default (KIP-937).
+    Kafka 4 no longer has the older key.
     """
     if not keys["message.timestamp.difference.max.ms"].is_known:
         return {}
@@ -406,13 +406,15 @@ def _check_time(topic_name: str, name: str, given: int, value: int) -> int:
 
 
 def read_overrides(text: str) -> dict[str, int]:
-    """Parse `max.connections.per.ip.overrides`: host:limit,... split at commas and at the last colon, as in Kafka.
+    """Parse `max.connections.per.ip.overrides`, which has the form host:limit,...
+
+    As in Kafka, the text is split at commas and at the last colon.
 
     Raises:
         ConfigError: The text is invalid. The message is that of Kafka 3.9.1.
     """
     limits: dict[str, int] = {}
-    # Like Java's split, ignore empty entries at the end. Other empty entries fail below, without a colon.
+    # Like Java's split, ignore empty entries at the end. Other empty entries fail below, because they have no colon.
     entries = re.split(r"\s*,\s*", text) if text else []
     while entries and not entries[-1]:
         entries.pop()

@@ -1,4 +1,4 @@
-"""The configuration of a client metrics subscription (KIP-714, Kafka's `ClientMetricsConfigs`)."""
+"""The configuration keys of a client metrics subscription (KIP-714, Kafka's `ClientMetricsConfigs`)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -27,7 +27,7 @@ MATCHED: Final = (
 
 
 class ClientMetricsConfig(ConfigValues):
-    """A subscription to metrics of clients.
+    """One client metrics subscription.
 
     Raises:
         SubscriptionError: A key is unknown, or the interval is not allowed.
@@ -48,7 +48,7 @@ class ClientMetricsConfig(ConfigValues):
 
     @property
     def metrics(self) -> list[str]:
-        """The prefixes of the metrics' names."""
+        """The prefixes of the names of the subscribed metrics."""
         return self.items(_METRICS)
 
     @property
@@ -57,21 +57,21 @@ class ClientMetricsConfig(ConfigValues):
         return self.integer(_INTERVAL)
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Return whether the subscription matches a client, by its values of `MATCHED`. Patterns match whole values."""
+        """Return whether a client with these values of `MATCHED` is selected. Patterns match whole values."""
         try:
             return all(pattern.matches(client.get(name, "")) for name, pattern in self.patterns.items())
-        except CostError:  # A malicious value: real ones are short.
+        except CostError:  # Real values are short, so only a malicious value exceeds the cost limit.
             return False
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """Return the setting of a key, or nothing if it is not set."""
+        """Return the value that was set for a key, as a list, or an empty list if the key is not set."""
         if name not in self.overrides:
             return []
         return [ConfigEntry(name, self.value_text(name), ConfigSource.CLIENT_METRICS_CONFIG)]
 
 
 class SubscriptionError(ConfigError):
-    """An error that Kafka reports with INVALID_REQUEST instead of INVALID_CONFIG."""
+    """An invalid subscription for which Kafka returns INVALID_REQUEST instead of INVALID_CONFIG."""
 
 
 def _parse(name: str, text: str) -> ConfigValue:

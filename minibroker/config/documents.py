@@ -1,4 +1,7 @@
-"""Reading of files that users write for a broker: JSON, or YAML if PyYAML is installed."""
+"""Reading of files that users write for a broker: JSON, or YAML if PyYAML is installed.
+
+Interpreting the content is left to the callers.
+"""
 
 import json
 from importlib import import_module
@@ -13,7 +16,7 @@ MAX_JSON_DEPTH: Final = 200
 
 
 def read_text(path: str) -> str:
-    """Read a file in UTF-8.
+    """Return the text of a file in UTF-8.
 
     Raises:
         ValueError: The file is not UTF-8. The message names the file.
@@ -27,7 +30,7 @@ def read_text(path: str) -> str:
 
 
 def read_document(path: str) -> object:
-    """Read the document in a file: YAML if the name of the file ends that way, otherwise JSON.
+    """Read the document in a file: YAML if the file's extension says so, otherwise JSON.
 
     Raises:
         ValueError: The document is invalid. The message names the file.
@@ -74,7 +77,7 @@ def _yaml(text: str, path: str) -> object:
     load: Callable[[str], object] = yaml.safe_load
     try:
         return load(text)
-    except (yaml.YAMLError, ValueError) as error:  # A date such as 2026-13-01 is a ValueError.
+    except (yaml.YAMLError, ValueError) as error:  # PyYAML raises ValueError for an invalid date such as 2026-13-01.
         raise ValueError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ValueError(f"{path}: nested too deeply") from None

@@ -1,7 +1,7 @@
-"""The configuration of a group.
+"""The configuration keys of groups, and their values for one group.
 
-Kafka has had the keys of consumer groups since 4.0 (KIP-848), and those of share groups (KIP-932) and streams groups
-(KIP-1071) since 4.1 (`org.apache.kafka.coordinator.group.GroupConfig`). A group without a value for a key uses the
+Kafka has had the keys of consumer groups (KIP-848) since 4.0, and those of share groups (KIP-932) and streams groups
+(KIP-1071) since 4.1 (`org.apache.kafka.coordinator.group.GroupConfig`). A group that does not set a key uses the
 broker's `group.` key of the same name, or the default.
 """
 
@@ -63,7 +63,7 @@ _SESSIONS: Final = (
 
 
 def group_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:
-    """Return the table of group keys. If a Kafka release is emulated, it is that release's table."""
+    """Return the table of group keys of the emulated release, or of the current one if none is emulated."""
     return keys_of_release(broker.release, "group", GROUP_KEYS)
 
 
@@ -90,11 +90,11 @@ class _Values(dict[str, ConfigValue]):
 class GroupConfig(ConfigValues):
     """The configuration of one group: its overrides, and the broker's values for all other keys.
 
-    The constructor does not apply the limits of `check_limits`. They apply when a value is set, and the broker's limits
-    may have changed since then.
+    The constructor does not apply the limits of `check_limits`. These are checked when a value is set, and the
+    broker's limits may have changed since then.
 
     Raises:
-        ConfigError: A key is unknown, or a value has the wrong type.
+        ConfigError: A key is not a group key, or a value cannot be parsed.
     """
 
     __slots__ = ("broker", "overrides")
@@ -113,10 +113,10 @@ class GroupConfig(ConfigValues):
         self.broker = broker
 
     def apply_limits(self) -> "GroupConfig":
-        """Return the effective configuration after the broker's limits have changed.
+        """Return the effective configuration, given that the broker's limits may have changed since a value was set.
 
         A value outside the limits counts as the nearest allowed one (`GroupConfig.evaluate` of Kafka 4.4).
-        DescribeConfigs shows it as it was set.
+        DescribeConfigs shows the original value.
         """
         if not self.overrides:
             return self
@@ -129,15 +129,17 @@ class GroupConfig(ConfigValues):
         return self if texts == self.overrides else GroupConfig(self.broker, texts)
 
     def check_limits(self) -> None:
-        """Check that the set values are within the broker's limits.
+        """Check that the values that are set are within the broker's limits.
 
-        Order and messages are those of `GroupConfig.validateValues` of Kafka 4.4, or of the emulated release.
+        The order of the checks and the messages are those of `GroupConfig.validateValues` in Kafka 4.4, or in the
+        emulated release.
 
         Raises:
             ConfigError: A value is outside its limits.
         """
         if _RACK_TAGS in self.overrides:
-            tags = [tag.strip() for tag in self.overrides[_RACK_TAGS].split(",")]  # The value has none.
+            # The parsed list has no duplicates, so the original text is checked.
+            tags = [tag.strip() for tag in self.overrides[_RACK_TAGS].split(",")]
             if len(set(tags)) < len(tags):
                 raise ConfigError(f"{_RACK_TAGS} must not contain duplicate tag keys.")
         for name in _LIMITED_KEYS:
@@ -164,7 +166,7 @@ class GroupConfig(ConfigValues):
             raise ConfigError(f"{name} must be in the range {minimum} to {maximum} inclusive.")
 
     def _check_limit_by_key(self, name: str, value: int, minimum: int | None, maximum: int | None) -> None:
-        """Check a limit as Kafka did until 4.3, whose messages name the broker's keys instead of their values.
+        """Check a limit as Kafka did until 4.3, with messages that name the broker's keys instead of their values.
 
         Raises:
             ConfigError: The value is outside its limits.
@@ -177,7 +179,7 @@ class GroupConfig(ConfigValues):
             raise ConfigError(f"{name} must be less than or equal to {key}")
 
     def _limits(self, name: str) -> tuple[int | None, int | None]:
-        """Return the broker's minimum and maximum of a key, or None for a limit that it does not have."""
+        """Return the broker's minimum and maximum for a key. None stands for a missing limit."""
         kind, _, setting = name.partition(".")
         minimum = None if name in _WITHOUT_MINIMUM else self.broker.integer(f"group.{kind}.min.{setting}")
         maximum_key = _WITHOUT_MINIMUM.get(name, f"group.{kind}.max.{setting}")
@@ -202,7 +204,7 @@ class GroupConfig(ConfigValues):
         ]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """Return the override and the broker's settings in order of precedence. Before 4.3, return the value only."""
+        """Return the override and the broker's settings, in order of precedence. Before Kafka 4.3, only the value."""
         synonyms = self.keys[name].synonyms
         if is_before(self.broker.release, _FIRST_WITH_SYNONYMS):
             source = ConfigSource.GROUP_CONFIG if name in self.overrides else ConfigSource.DEFAULT_CONFIG

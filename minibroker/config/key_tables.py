@@ -1,6 +1,6 @@
 """The tables of configuration keys: types, defaults and limits of Kafka 3.9.1, and meanings in minibroker's own words.
 
-`keys.tsv` lists all of Kafka's keys. Keys that are new in Kafka 4 are those of 4.4.0. They were compared with
+`keys.tsv` lists all of Kafka's keys. Keys that are new in Kafka 4 are listed as in 4.4.0. The keys were compared with
 `kafka.server.KafkaConfig.configDef`, `AbstractKafkaConfig.CONFIG_DEF`, `LogConfig`, `GroupConfig`,
 `ClientMetricsConfigs` and `DynamicConfig.Broker`. Keys that begin with `minibroker.` are minibroker's own.
 
@@ -72,7 +72,7 @@ def validator_of(text: str) -> Validator | None:
 
 
 class ConfigKeys(Mapping[str, ConfigKey]):
-    """The keys of one type of resource, in the order of the file. Each line is parsed on first use."""
+    """The keys of one type of resource, in the order of the file. A line is parsed when its key is first used."""
 
     __slots__ = ("_keys",)
 

@@ -17,7 +17,7 @@ LONG_MAX = 2**63 - 1
 NO_RECORD_LIMIT = INT_MAX - 8
 """The largest array of a JVM, which is Kafka's default limit for a decompressed record."""
 
-# Java's \s matches fewer characters than Python's.
+# The characters that Java's \s matches. Python's \s matches more.
 _AROUND_COMMAS = " \t\n\v\f\r"
 _INTERNAL_VERSIONS = (
     "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV0 0.10.0-IV1 0.10.1-IV0 0.10.1-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV0 "
@@ -44,7 +44,7 @@ _DAY_MS: Final = 24 * _HOUR_MS
 
 
 class ConfigType(IntEnum):
-    """The type of a key's value, with the number of DescribeConfigs v3 (KIP-569)."""
+    """The type of a key's value. The numbers are those of DescribeConfigs v3 (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -76,13 +76,14 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigError(ValueError):
-    """A key that is unknown, or a value that is not allowed.
+    """An unknown key, or a value that is not allowed.
 
-    The message names the key, the value and what would be allowed. The broker sends it to clients with INVALID_CONFIG.
+    The message names the key and the value, and says what would be allowed. Clients get INVALID_CONFIG with this
+    message.
 
     Attributes:
         name: The key.
-        value: The refused value.
+        value: The rejected value.
     """
 
     name: str = ""
@@ -90,14 +91,14 @@ class ConfigError(ValueError):
 
 
 def refused(name: str, value: ConfigValue, reason: str) -> ConfigError:
-    """Create the error for a refused value of a key, with the message of Kafka's `ConfigException`."""
+    """Return the error for a value that is not allowed for the key, with the message of Kafka's `ConfigException`."""
     error = ConfigError(f"Invalid value {_java_text(value)} for configuration {name}: {reason}")
     error.name, error.value = name, value
     return error
 
 
 class Validator:
-    """A check of values that have the right type. Its `str()` is printed in the documentation."""
+    """A check of values that already have the right type. The documentation shows its `str()`."""
 
     __slots__ = ()
 
@@ -120,7 +121,7 @@ class Range(Validator):
         self.high = high
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse numbers outside the range. As in Java, a NaN passes."""
+        """Reject numbers outside the range. As in Java, NaN is accepted."""
         assert isinstance(value, int | float)
         if self.low is not None and value < self.low:
             raise refused(name, value, f"Value must be at least {self.low}")
@@ -134,7 +135,7 @@ class Range(Validator):
 
 
 class OneOf(Validator):
-    """One of several words, or a list of only these (`ConfigDef.ValidString`, `ConfigDef.ValidList`)."""
+    """One of several words, or a list that consists of them (`ConfigDef.ValidString`, `ConfigDef.ValidList`)."""
 
     __slots__ = ("words",)
 
@@ -142,7 +143,7 @@ class OneOf(Validator):
         self.words = words
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a value with a word that is not allowed."""
+        """Reject a value that contains a word that is not allowed. The error names the first such word."""
         for word in value if isinstance(value, list) else [value]:
             if word not in self.words:
                 raise refused(name, word, f"String must be one of: {', '.join(self.words)}")
@@ -152,7 +153,10 @@ class OneOf(Validator):
 
 
 class Distinct(OneOf):
-    """A list of certain words or of any, from which duplicates are removed (`ConfigDef.ValidList` since Kafka 4.2)."""
+    """A list of certain words, or of any words, without duplicates (`ConfigDef.ValidList` since Kafka 4.2).
+
+    Duplicates are removed.
+    """
 
     __slots__ = ("is_empty_allowed",)
 
@@ -161,7 +165,7 @@ class Distinct(OneOf):
         self.is_empty_allowed = is_empty_allowed
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a list with empty or disallowed items, or an empty list if it must have items."""
+        """Reject items that are empty or not allowed, and an empty list if an item is required."""
         assert isinstance(value, list)
         if not value and not self.is_empty_allowed:
             words = f"[{', '.join(self.words)}]" if self.words else "any non-empty value"
@@ -181,7 +185,7 @@ class OneOfAnyCase(OneOf):
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a word that is not allowed in any case."""
+        """Reject a word that is not allowed, ignoring case."""
         if str(value).upper() not in self.words:
             raise refused(name, value, f"String must be one of (case insensitive): {', '.join(self.words)}")
 
@@ -192,7 +196,7 @@ class GzipLevel(Validator):
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse 0 and levels outside the range."""
+        """Reject 0 and all levels outside the range."""
         assert isinstance(value, int)
         if value != -1 and not 1 <= value <= 9:  # noqa: PLR2004 - zlib's levels
             raise refused(name, value, "Value must be between 1 and 9 or equal to -1")
@@ -226,12 +230,12 @@ class ThrottledReplicas(Validator):
 
 
 class Voters(Validator):
-    """The voters of a KRaft quorum as id@host:port (`QuorumConfig.ControllerQuorumVotersValidator`)."""
+    """The voters of a KRaft quorum, as id@host:port (`QuorumConfig.ControllerQuorumVotersValidator`)."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a list with a voter of another form."""
+        """Reject a malformed voter, naming the first one."""
         assert isinstance(value, list)
         for voter in value:
             number, _, address = voter.partition("@")
@@ -245,12 +249,12 @@ class Voters(Validator):
 
 
 class ClusterId(Validator):
-    """A cluster id, as in `meta.properties`."""
+    """A cluster id, as found in `meta.properties`."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse characters that a line of a properties file cannot represent unchanged."""
+        """Reject characters that would not survive a line of a properties file unchanged."""
         text = str(value)
         if not text or not all("!" <= character <= "~" and character != "\\" for character in text):
             raise refused(name, value, "A cluster id is made of ASCII letters, digits and signs without blanks")
@@ -260,16 +264,16 @@ class ClusterId(Validator):
 
 
 class KafkaVersion(Validator):
-    """A version of Kafka, as in `inter.broker.protocol.version` (`MetadataVersionValidator`).
+    """A version of Kafka that `inter.broker.protocol.version` accepts (`MetadataVersionValidator`).
 
-    This is a release such as 3.9, or an internal version of one such as 3.9-IV0. Anything after a further dot is
-    ignored.
+    This is a release such as 3.9, or one of its internal versions such as 3.9-IV0. Either may be followed by a
+    further dot and any text.
     """
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a version that Kafka never had."""
+        """Reject a version that no Kafka release has had."""
         version = str(value)
         parts = version.rstrip(".").split(".")
         length = 3 if version.startswith("0.") else 2
@@ -299,12 +303,12 @@ class NotEmpty(Validator):
 
 
 class ThreadsOrDefault(Validator):
-    """A number of threads, or -1 for the number in another key (`RemoteLogManagerConfig`)."""
+    """A number of threads, or -1 for the value of another key (`RemoteLogManagerConfig`)."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse 0 and numbers less than -1."""
+        """Reject 0 and numbers less than -1."""
         assert isinstance(value, int)
         if value != -1 and value < 1:
             raise refused(name, value, "Value can be -1 or greater than 0")
@@ -319,7 +323,7 @@ class Endpoints(Validator):
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a list with an address of another form, like `QuorumConfig.parseBootstrapServers`."""
+        """Reject a malformed address, naming the first one, like `QuorumConfig.parseBootstrapServers`."""
         assert isinstance(value, list)
         for address in value:
             endpoint = re.match(_ENDPOINT, address)
@@ -342,10 +346,10 @@ class ConfigKey(NamedTuple):
 
     Attributes:
         default: The typed default. None is Kafka's null.
-        allowed: The validator of values, or None if the type allows all.
+        allowed: The validator of values, or None if every value of the type is allowed.
         honored: Whether minibroker acts on the key. Other keys are only accepted and reported.
-        synonyms: For a topic key, the broker keys that provide its default, each with the factor from its unit to the
-            topic key's. The first one that is set applies. The last one always has a value.
+        synonyms: For a topic key, the broker keys that provide its default. Each has the factor from its unit to
+            that of the topic key. The first one that is set applies. The last one always has a value.
         is_internal: Whether Kafka lists the key only if it is set.
         is_known: Whether the emulated release has the key.
         is_dynamic: Whether the key can be altered on a running broker (KIP-226).
@@ -381,7 +385,7 @@ class ConfigKey(NamedTuple):
         return value
 
     def text(self, value: ConfigValue) -> str | None:
-        """Format a value as in DescribeConfigs (`ConfigDef.convertToString`). Null and passwords become None."""
+        """Format a value as in DescribeConfigs (`ConfigDef.convertToString`). Null and passwords give None."""
         if value is None or self.type is ConfigType.PASSWORD:
             return None
         return ",".join(value) if isinstance(value, list) else _java_text(value)
@@ -416,7 +420,7 @@ def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
 
 
 def read_int(text: str) -> int | None:
-    """Parse an int like Java's `Integer.parseInt`, or return None."""
+    """Parse an int like Java's `Integer.parseInt`, or return None if the text is not an int."""
     return parse_integer(text, _BITS[ConfigType.INT])
 
 
@@ -431,7 +435,7 @@ def _java_text(value: ConfigValue) -> str:
 
 
 def _double_text(value: float) -> str:
-    """Format a number like Java's Double.toString: as 1.0E7 below a thousandth and from ten million on."""
+    """Format a number like Java's Double.toString: plain from 0.001 to below ten million, otherwise like 1.0E7."""
     text = repr(value).replace("inf", "Infinity").replace("nan", "NaN")
     if not value or text[-1] in "yN" or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - the limits just named
         return text
@@ -444,11 +448,11 @@ def _double_text(value: float) -> str:
 
 
 class OffsetReset(NamedTuple):
-    """The offset at which a share group starts reading a partition.
+    """The position at which a share group starts reading a partition.
 
     Attributes:
         kind: EARLIEST, LATEST or BY_DURATION.
-        before_ms: With BY_DURATION, the time before now, in milliseconds.
+        before_ms: With BY_DURATION, how long before the current time, in milliseconds.
     """
 
     kind: str
@@ -478,12 +482,12 @@ class OffsetReset(NamedTuple):
 
 
 class OffsetResetStrategy(Validator):
-    """The offset at which a share group starts reading (`ShareGroupAutoOffsetResetStrategy.Validator`)."""
+    """The position at which a share group starts reading (`ShareGroupAutoOffsetResetStrategy.Validator`)."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a text that is not a strategy."""
+        """Reject a text that is neither the name of a strategy nor a duration."""
         assert isinstance(value, str)
         try:
             OffsetReset.of(value)

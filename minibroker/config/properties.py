@@ -1,7 +1,7 @@
-r"""Java's .properties files, such as Kafka's server.properties, read like `java.util.Properties.load`.
+r"""Java's .properties files, such as Kafka's server.properties, as `java.util.Properties.load` reads them.
 
 A line is `key=value`, `key:value` or `key value`, and blanks around the separator are ignored. Lines that begin with
-`#` or `!` are comments. A backslash at the end of a line continues it with the next one, without that line's leading
+`#` or `!` are comments. A backslash at the end of a line joins the next line to it, without the next line's leading
 blanks. In keys and values `\t`, `\n`, `\r`, `\f` and `\uXXXX` stand for characters. A backslash before any other
 character stands for that character.
 """
@@ -16,14 +16,14 @@ _HEX_DIGITS = 4
 
 
 class PropertiesError(ValueError):
-    """The text is not a .properties file. The message begins with the line number."""
+    """The error for a text that is not a .properties file. The message begins with the line number."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Parse the text of a .properties file. The last value of a repeated key counts, as in Java.
+    r"""Parse the text of a .properties file. As in Java, the last value of a repeated key counts.
 
-    Java decodes such files as ISO-8859-1, while this function takes text and leaves decoding to the caller. Unlike in
-    Java, a file that ends with a lone backslash never has an empty property.
+    Java decodes such files as ISO-8859-1, while this function takes text and leaves decoding to the caller. In Java
+    a file that ends with a lone backslash may have an empty property. Here it has none.
 
     Raises:
         PropertiesError: A `\u` is not followed by four hexadecimal digits. The message names the line.
@@ -39,10 +39,10 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each logical line, joined over its continuations, with the number of its first line, starting at 1."""
+    """Yield each logical line, with its continuations joined, and the number of its first line, counted from 1."""
     joined = ""
     first = 0
-    # Java recognizes only these line ends, str.splitlines more.
+    # Java recognizes only these line ends, while str.splitlines recognizes more.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, natural in enumerate(lines, 1):
         line = natural.lstrip(_BLANKS)
@@ -60,7 +60,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[int, int]:
-    """Return the positions where the key ends and where the value begins."""
+    """Return the positions at which the key ends and the value begins."""
     end = 0
     while end < len(line) and line[end] not in "=: \t\f":
         end += 2 if line[end] == "\\" else 1
@@ -78,7 +78,7 @@ def _unescape(text: str) -> str:
     pieces = iter(text.split("\\"))
     out.append(next(pieces))
     for piece in pieces:
-        if not piece:  # after two backslashes in a row
+        if not piece:  # The text between two backslashes in a row is empty.
             out.append("\\" + next(pieces, ""))
         elif piece[0] == "u":
             digits = piece[1 : 1 + _HEX_DIGITS]
@@ -87,12 +87,12 @@ def _unescape(text: str) -> str:
             out.append(chr(int(digits, 16)) + piece[1 + _HEX_DIGITS :])
         else:
             out.append(_ESCAPES.get(piece[0], piece[0]) + piece[1:])
-    # Java escapes a character above U+FFFF as two surrogates, which this combines into one character.
+    # Java escapes a character above U+FFFF as two surrogates. Encoding and decoding them combines them.
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def format_properties(properties: Mapping[str, str]) -> str:
-    """Format properties for `parse_properties` and Java."""
+    """Format properties as text that `parse_properties` and Java read back unchanged."""
     return "".join(f"{_escape(key, _IN_KEYS)}={_escape(value, '')}\n" for key, value in properties.items())
 
 

@@ -109,7 +109,7 @@ def _format_both_defaults(default: tuple[str, str]) -> tuple[str, str, str]:
 
 
 def _counts_at_once(key: ConfigKey) -> bool:
-    """Return whether a change of the key has an effect. Other dynamic keys are only saved and returned."""
+    """Return whether altering the key at run time has an effect. Other keys are only saved and returned."""
     return key.honored and key.is_dynamic and not key.is_per_broker
 
 
@@ -118,7 +118,7 @@ def _synonyms(key: ConfigKey) -> str:
 
 
 def _tables(kind: str, keys: Collection[ConfigKey], last_column: str, last_cell: Callable[[ConfigKey], str]) -> str:
-    """Return a table of the keys that have an effect, and one of the others, with an additional column."""
+    """Return a table of the keys that have an effect, and one of the others. Both have the extra `last_column`."""
     head = (*_COLUMNS, last_column)
     with_effect, without = (
         _table(head, [(*_row(key), last_cell(key)) for key in keys if key.honored is honored])

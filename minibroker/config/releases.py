@@ -1,10 +1,10 @@
-"""Kafka's releases in their order, and the configuration keys of each, for `--emulate`.
+"""Kafka's releases in order, and the configuration keys of each release, for `--emulate`.
 
-`release_keys.tsv` has the facts of each release's own `ConfigDef`, starting with 0.11, which added DescribeConfigs. It
-has these columns:
+`release_keys.tsv` contains each release's keys according to its own `ConfigDef`, starting with 0.11, which added
+DescribeConfigs. The columns are:
 
 - the type of resource and the key
-- the first and the last release with these facts
+- the first and the last release in which the other columns apply
 - the type
 - the default, which begins with an equals sign, or a dash for null, or a question mark for a required key
 - the allowed values, or an equals sign for those of `keys.tsv`
@@ -41,7 +41,10 @@ _tables: dict[tuple[str, str], Mapping[str, ConfigKey]] = {}
 
 
 def release_name(text: str) -> str | None:
-    """Return the entry of `RELEASES` for "2.0", "2.0.1", "v3.9.x", "0.10" (its latest one) and the like, or None."""
+    """Return the entry of `RELEASES` that a user means, such as "2.0", "2.0.1" or "v3.9.x", or None.
+
+    "0.10" stands for its last minor release.
+    """
     numbers = text.strip().removeprefix("v").removesuffix(".x").split(".")
     for count in (3, 2):
         if ".".join(numbers[:count]) in RELEASES:
@@ -56,10 +59,10 @@ def is_before(name: str | None, release: str) -> bool:
 
 
 def keys_of_release(release: str | None, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, ConfigKey]:
-    """Return the keys of a release: the table `base` with the facts of that release.
+    """Return the keys of a release: the table `base`, with the types, defaults and limits of that release.
 
-    Keys that the release does not have stay in the table with `is_known` off, because code reads their values. Without
-    a release, or before 0.11, the result is `base`.
+    Keys that the release does not have stay in the table with `is_known` off, because code reads their values.
+    Without a release, or before 0.11, the result is `base`.
     """
     if release is None or is_before(release, _FIRST_WITH_FACTS):
         return base
@@ -70,7 +73,7 @@ def keys_of_release(release: str | None, kind: str, base: Mapping[str, ConfigKey
 
 
 def emulated(properties: Mapping[str, str]) -> str | None:
-    """Return the release that a broker's properties emulate, or None."""
+    """Return the release that is to be emulated according to a broker's properties, or None."""
     return release_name(properties.get("minibroker.emulate", ""))
 
 
@@ -93,7 +96,7 @@ def _table(at: int, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, Co
 
 
 def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str, str]) -> ConfigKey:
-    """Return one row. A key that has an effect is parsed with the type in `keys.tsv`, whatever the release reports."""
+    """Return one row. A key that has an effect is parsed according to `keys.tsv`, whatever type the release reports."""
     type_, default, allowed, flags = facts
     reported = ConfigType[type_]
     if base is None:

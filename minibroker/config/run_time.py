@@ -1,4 +1,4 @@
-"""The dynamic broker keys (KIP-226) and their validation, like `DynamicBrokerConfig` of Kafka 3.9.1."""
+"""The broker keys that can be altered at run time (KIP-226), and their checks (Kafka 3.9.1's `DynamicBrokerConfig`)."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -43,7 +43,7 @@ def key_of(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> ConfigKey 
 
 
 def is_alterable(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> bool:
-    """Return whether a key is dynamic in `keys`: those of the emulated release, or by default of any."""
+    """Return whether a key can be altered at run time, in the emulated release or, without one, in any release."""
     return name in keys and keys[name].is_dynamic
 
 
@@ -60,14 +60,14 @@ def _is_possibly_known(name: str, before: BrokerConfig) -> bool:
 def check(
     texts: Mapping[str, str], before: BrokerConfig, listeners: Collection[str], *, is_of_one_broker: bool
 ) -> None:
-    """Check dynamic settings of a broker, or of all brokers. Unknown keys can have any value.
+    """Check dynamic settings of one broker or of all brokers. Keys that are unknown to a broker can have any value.
 
     Each setting is checked by itself, not together with others.
 
     Args:
         texts: The settings.
         before: The current configuration.
-        listeners: The names of the listeners.
+        listeners: The names of the existing listeners.
         is_of_one_broker: Whether the settings are for one broker.
 
     Raises:
@@ -113,7 +113,7 @@ def _is_per_broker(name: str, keys: Mapping[str, ConfigKey]) -> bool:
 
 
 def _is_of_one_listener(name: str) -> bool:
-    """Return whether a key belongs to a listener and can be altered for one broker at a time only."""
+    """Return whether a key belongs to a listener and can only be altered for one broker at a time."""
     listener = _match_listener_key(name)
     return listener is not None and listener[2] not in _CLUSTER_LISTENER_KEYS
 
@@ -132,7 +132,7 @@ def _integer(name: str, text: str) -> int:
 
 
 def _check_threads(name: str, requested: int, current: int) -> None:
-    """Refuse more than twice or less than half the current threads (`DynamicThreadPool`)."""
+    """Reject a new number of threads above twice or below half the current one (`DynamicThreadPool`)."""
     reason = None
     if requested <= 0:
         reason = "value should be at least 1"

@@ -16,19 +16,19 @@ _UNKNOWN: Final = "Unknown topic config name: {}"
 
 
 class TopicConfig(ConfigValues):
-    """The configuration of one topic: its overrides, and the broker's values or Kafka's defaults for all other keys.
+    """The configuration of one topic: its overrides, and for other keys the broker's values, else Kafka's defaults.
 
     Args:
         broker: The configuration of the broker.
         overrides: The settings of the topic. Null is refused, as in Kafka.
-        are_old: Whether the overrides belong to an existing topic whose broker's configuration has changed. They
-            may then conflict with it.
+        are_old: Whether the overrides belong to an existing topic whose broker's configuration has changed. The
+            overrides may then conflict with that configuration.
 
     Attributes:
         overrides: The settings as they were given.
 
     Raises:
-        ConfigError: A key is unknown, or a value is not allowed by itself or together with the others.
+        ConfigError: A key is not a topic key, or a value is not allowed by itself or together with the others.
     """
 
     __slots__ = ("_reported", "broker", "overrides")
@@ -54,7 +54,7 @@ class TopicConfig(ConfigValues):
         self.broker = broker
 
     def entries(self) -> list[ConfigEntry]:
-        """Return the whole configuration in the order of the table, with internal keys last, if they are set."""
+        """Return the whole configuration in the order of the table. Internal keys that are set come last."""
         # Every response to CreateTopics contains the entries, so those that topics share are computed once.
         shared = self.broker.topic_entries
         if not shared:
@@ -64,7 +64,7 @@ class TopicConfig(ConfigValues):
         return entries + [self.entry(name) for name in self.overrides if self.keys[name].is_internal]
 
     def value_text(self, name: str) -> str | None:
-        """Format a value as in DescribeConfigs, with None for null and passwords."""
+        """Format a value as in DescribeConfigs. Return None for null and for passwords."""
         return self.keys[name].text(self._reported[name])
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
@@ -89,7 +89,7 @@ def _check_names(overrides: Mapping[str, str | None], keys: Mapping[str, ConfigK
 
 
 def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> str:
-    """Return "; did you mean retention.ms?" or similar for `TopicConfig`'s error about an unknown key, otherwise ""."""
+    """Return a hint such as "; did you mean retention.ms?" for `TopicConfig`'s error about an unknown key, or ""."""
     name = next((name for name in overrides if name not in TOPIC_KEYS), None)
     if name is None or str(error) != _UNKNOWN.format(name):
         return ""
@@ -100,7 +100,7 @@ def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> st
 
 
 def _check_together(values: Mapping[str, ConfigValue]) -> None:
-    """Refuse values that `LogConfig.validate` refuses although each is allowed by itself."""
+    """Reject combinations of values that `LogConfig.validate` rejects, although each value is allowed by itself."""
     minimum, maximum = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     assert isinstance(minimum, int)
     assert isinstance(maximum, int)

@@ -1,4 +1,4 @@
-"""Typed getters and sources of values, shared by all configurations."""
+"""Typed getters and the sources of values, common to the configurations of brokers and topics."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -8,7 +8,7 @@ from minibroker.config.keys import ConfigKey, ConfigType, ConfigValue
 
 
 class ConfigSource(IntEnum):
-    """The source of a value, with the number of DescribeConfigs v1 (KIP-226)."""
+    """The source of a value. The numbers are those of DescribeConfigs v1 (KIP-226)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -89,7 +89,7 @@ class ConfigValues:
         return None if self._values[name] is None else self.text(name)
 
     def items(self, name: str) -> list[str]:
-        """Return the items of a LIST. The list is not a copy and must not be changed."""
+        """Return the items of a LIST. Callers must not change the list, which is not a copy."""
         value = self._values[name]
         if type(value) is list:
             return value
@@ -109,14 +109,14 @@ class ConfigValues:
         return [self.entry(name) for name in self.keys]
 
     def value_text(self, name: str) -> str | None:
-        """Format a value as in DescribeConfigs, with None for null and passwords."""
+        """Format a value as in DescribeConfigs. Return None for null and for passwords."""
         return self.keys[name].text(self._values[name])
 
     def value_source(self, name: str) -> ConfigSource:
-        """Return the source of a value as in DescribeConfigs, which is that of the first synonym."""
+        """Return the source of a value as DescribeConfigs reports it: the source of the first synonym."""
         synonyms = self.value_synonyms(name)
         return synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """Return the settings that determine a value, in order of precedence (DescribeConfigs v1)."""
+        """Return the settings from which a value can come, in order of precedence (DescribeConfigs v1)."""
         raise NotImplementedError

@@ -1,3 +1,3 @@
-"""The version of minibroker, used when building the wheel."""
+"""The version of minibroker, which is also the version of the wheel."""
 
 __version__ = "1.0.0"

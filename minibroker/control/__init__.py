@@ -1,6 +1,6 @@
 """The HTTP control plane: the operations of `AsyncBroker` for test suites in any language.
 
-It runs on its own thread and event loop, and performs every operation on the broker's loop by calling methods of
+It runs on its own thread and event loop. Every operation is performed on the broker's loop, by calling methods of
 `AsyncBroker` (`remote`). Without the extra `control`, only this module can be imported.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
-    """Bind the control plane's address. The control plane is served after `start`.
+    """Bind the control plane's address, so that `start` can serve there.
 
     Raises:
         ValueError: The extra `control` is not installed.
@@ -33,7 +33,7 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
 
 
 def admin_ports(given: Sequence[str]) -> "AdminPorts":
-    """Return the ports of `serve --admin-api`, each given as KIND=HOST:PORT.
+    """Return the ports of `serve --admin-api`, each of which is given as KIND=HOST:PORT.
 
     Raises:
         ValueError: A port has another form, or the extra `control` is not installed.

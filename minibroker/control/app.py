@@ -39,16 +39,17 @@ _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def make_app(remote: Remote | None) -> FastAPI:
-    """Return the application. Without a broker, only its OpenAPI document works."""
+    """Return the application. Without a broker, it only serves the OpenAPI document."""
     app = FastAPI(
         title="minibroker",
         version=__version__,
         description=_DESCRIPTION,
-        docs_url=None,  # These pages load scripts from another host.
+        docs_url=None,  # Both pages are disabled, because they load scripts from another host.
         redoc_url=None,
-        redirect_slashes=False,  # curl does not follow redirects, so the request would have no effect.
+        # By default curl does not follow redirects, so a redirected request would have no effect.
+        redirect_slashes=False,
         responses=_PROBLEMS,
-        # This documents the token. `Guard` checks it.
+        # HTTPBearer only documents the token in the schema. `Guard` checks the token.
         dependencies=[
             Depends(HTTPBearer(auto_error=False, description="Required if the broker was started with a token.")),
             Depends(refuse_unknown_parameters),

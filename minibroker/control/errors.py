@@ -46,13 +46,14 @@ _WORDS: Final = {
 
 
 def problem(status: int, message: str, word: str | None = None, headers: dict[str, str] | None = None) -> Response:
-    """Return a response that describes an error."""
-    body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})  # Always ASCII.
+    """Return an error response that describes what is wrong."""
+    # json.dumps returns ASCII, so any message can be encoded.
+    body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})
     return Response(body, status, headers=headers, media_type="application/json")
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Register handlers that return problems for the exceptions of the broker and of `app`."""
+    """Register handlers with `app` that turn the broker's exceptions, and the app's own, into problem responses."""
     app.add_exception_handler(RequestValidationError, _respond_to_invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _internal)
@@ -63,7 +64,7 @@ def handle_errors(app: FastAPI) -> None:
         (OperationError, 400, None, "{}"),
         (FaultError, 400, None, "{}"),
         (ClusterError, 409, None, "{}"),
-        # Status 408 would make some clients repeat the request by themselves.
+        # A timeout is not reported as 408, because some clients repeat such a request automatically.
         (WaitTimeoutError, 409, "timeout", "{}"),
         (UnexpectedRecordError, 409, "unexpected", "{}"),
         (UnavailableError, 503, None, "the broker is not running"),
@@ -87,7 +88,8 @@ async def _respond_to_invalid(_: Request, error: Exception) -> Response:
 
 
 def _complaint(complaint: dict[str, Any]) -> str:
-    location = ".".join(map(str, complaint["loc"][1:]))  # The first element is "body", "query" or "path".
+    # Leave out the first element, which is "body", "query" or "path".
+    location = ".".join(map(str, complaint["loc"][1:]))
     message = complaint.get("ctx", {}).get("error", "") if complaint["type"] == "json_invalid" else complaint["msg"]
     if complaint["type"] == "json_invalid":
         return f"the body is not valid JSON: {message} at character {location}"

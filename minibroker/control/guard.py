@@ -1,7 +1,7 @@
 """Access to the control plane: the token, the accepted hosts and origins, and the size of bodies.
 
-With a token, access is limited to clients that send it. Without a token, which requires a loopback address, access is
-limited to programs: requests of web pages are refused (`web_pages`).
+With a token, only clients that send it have access. Without a token, the control plane must be on a loopback address,
+and is open to programs but not to web pages (`web_pages`).
 """
 
 import hmac
@@ -22,12 +22,12 @@ _OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 
 
 class Guard:
-    """ASGI middleware that forwards a request or answers with 401 or 403.
+    """ASGI middleware that passes a request on, or answers with 401 or 403.
 
     Args:
         app: The protected application.
         token: The required token, or None.
-        host: The host of `--control`, which clients may send as `Host`.
+        host: The host of `--control`, which clients may use in the `Host` header.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, host: str) -> None:
@@ -36,7 +36,7 @@ class Guard:
         self._host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve or refuse one request."""
+        """Serve or reject one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

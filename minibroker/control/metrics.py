@@ -102,7 +102,7 @@ _FAMILIES: Final[dict[str, tuple[_Kind, _Labels, str]]] = {
     _BYTES_IN: (CounterMetricFamily, ("topic",), "Bytes of appended batches"),
     _LAG: (GaugeMetricFamily, ("consumergroup", "topic", "partition"), "Lag of a group in offsets"),
     _IN_FLIGHT: (GaugeMetricFamily, ("group", "topic", "partition"), "Offsets in flight in a share group"),
-    # The exporter types a Count as unknown, not as a counter, if its name has no PerSec.
+    # Like the JMX exporter, type a Count as unknown, not as a counter, unless its name has PerSec.
     **{
         name: (UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily, ("group",), text)
         for name, text in _DEAD_LETTERS.items()
@@ -222,7 +222,7 @@ def _count_groups(services: Services, scrape: Scrape) -> Steps[None]:
         states[group.state.value] += 1
         kinds[group.kind] += 1
         offsets += sum(map(len, group.offsets.committed.values()))
-        with contextlib.suppress(OperationError):  # The group's coordinator has moved.
+        with contextlib.suppress(OperationError):  # The lag is unavailable if the group's coordinator has moved.
             for (topic, index), lag in (yield from group_lag(services, group.group_id)).items():
                 scrape.numbers[_LAG][group.group_id, topic, str(index)] = lag
         yield

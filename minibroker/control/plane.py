@@ -126,7 +126,7 @@ class ControlPlane:
     def _end(self, thread: threading.Thread) -> None:
         self._serving.wait()
         if self._loop is not None and thread.is_alive():
-            with contextlib.suppress(RuntimeError):  # The server's loop has already ended.
+            with contextlib.suppress(RuntimeError):  # The call fails if the server's loop has already ended.
                 self._loop.call_soon_threadsafe(self.shut_down)
         thread.join()
 

@@ -38,12 +38,12 @@ class Remote:
         if self._stopped:
             raise UnavailableError
         if not are_warnings_collected():
-            with collect_warnings():  # Uncollected warnings would point to a line in asyncio.
+            with collect_warnings():  # Collect warnings here, because otherwise they would point to a line in asyncio.
                 return await self(work)
         running = run()
         try:
             future = asyncio.run_coroutine_threadsafe(running, self._loop)
-        except RuntimeError:  # The loop is closed.
+        except RuntimeError:  # The loop is closed, so the coroutine will never run.
             running.close()
             raise UnavailableError from None
         self._pending.add(future)

@@ -29,7 +29,8 @@ def refusal_of(header: Callable[[str], str | None], own_host: str | None) -> str
     if origin is not None and origin.partition("://")[2] != host:
         return f"requests of web pages elsewhere ({origin!r}) are not served"
     site = header("sec-fetch-site") or "none"
-    if site not in _OWN_SITES and header("sec-fetch-dest") != "document":  # Links from other sites are allowed.
+    # Following a link from another site is allowed.
+    if site not in _OWN_SITES and header("sec-fetch-dest") != "document":
         return f"requests of web pages elsewhere (Sec-Fetch-Site: {site}) are not served"
     return None
 

@@ -94,7 +94,7 @@ def partition_for(key: str, partitions: int) -> int:
     """Return the partition of a coordinator key, as Kafka's `Utils.abs(key.hashCode()) % partitions` does."""
     # Clients choose keys of up to 32 KiB, so only short keys are cached.
     hashed = _cached_hash(key) if len(key) <= _MAX_CACHED_KEY_LENGTH else java_hash(key)
-    # Integer.MIN_VALUE has no absolute value. The mask turns it into 0.
+    # Integer.MIN_VALUE has no absolute value, so Kafka maps it to 0, as this mask does.
     return (min(hashed, _UINT32_RANGE - hashed) & _INT32_MASK) % partitions
 
 
@@ -192,12 +192,12 @@ class CoordinatorLog:
         topic = self.topic
         if topic is None:
             try:
-                # A test cluster may have fewer nodes than Kafka's default replication factor.
+                # Limit the replication factor, because a test cluster may have fewer nodes than Kafka's default.
                 factor = min(self._factor, len(self._core.cluster.nodes))
                 plan = plan_topic(self._core, self.name, self._partitions, factor, self._configs)
                 (topic,) = create_topics(self._core, [plan])
             except TopicError as error:
-                if not self._is_refused:  # Logged once, not for every client that retries.
+                if not self._is_refused:  # The error is logged once, not for every client that retries.
                     self._is_refused = True
                     _logger.error("%s cannot be made: %s", self.name, error)  # noqa: TRY400 - the message is enough
                 raise
@@ -277,7 +277,7 @@ class CoordinatorLog:
                 # A fenced producer must not commit offsets in a transaction (TxnOffsetCommit).
                 log.producers.check(header, from_client=False)
             offset = log.append(view, header, partition.leader_epoch, self._core.clock.now_ms())
-            # Committed immediately, because a response may depend on this record before the wake-up ends.
+            # Commit immediately, because a response may depend on this record before the wake-up ends.
             log.commit()
         except MAPPED as error:
             raise CoordinatorLogError(error_code_of(error), str(error)) from error
@@ -324,7 +324,7 @@ class CoordinatorLog:
         if partition is None:
             return
         log = partition.log
-        # No record is appended meanwhile, because requests are refused until the partition is loaded.
+        # The log cannot grow during the replay, because requests are refused until the partition is loaded.
         offset, end = max(log.log_start_offset, start), log.log_end_offset
         while offset < end:
             batches = list(iter_batches(log.read(offset, _REPLAY_STEP_BYTES).read()))

@@ -24,9 +24,9 @@ _LONG: Final = (1 << 64) - 1
 
 
 def table_size(entries: int, at_least: int = _MIN_TABLE_SIZE) -> int:
-    """Return the number of buckets of a table that has grown to hold `entries`.
+    """Return the number of buckets in a hash table that has grown to hold `entries`.
 
-    A ConcurrentHashMap grows one entry earlier.
+    A ConcurrentHashMap grows one entry earlier than a HashMap.
     """
     size = at_least
     while entries > size * 3 // 4:
@@ -63,7 +63,7 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | Non
 
 @lru_cache(maxsize=10_000)
 def string_hash(text: str) -> int:
-    """Return Java's `String.hashCode`, from a cache."""
+    """Return Java's `String.hashCode`. Results are cached."""
     return java_hash(text)
 
 
@@ -105,6 +105,7 @@ def timeline_order(named: Mapping[str, T]) -> list[T]:
         value = java_hash(name)
         return (value - 2 * (value & _INT_SIGN)) * _FIBONACCI & _LONG
 
-    # The newest entry of a slot comes first. A reversed sort keeps the order of equal keys.
+    # The newest entry of a slot must come first. `reverse=True` keeps the order of equal keys, which is reversed only
+    # below.
     ordered = sorted(named, key=lambda name: scramble_hash(name) >> shift, reverse=True)
     return [named[name] for name in reversed(ordered)]

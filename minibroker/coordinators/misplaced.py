@@ -1,9 +1,9 @@
 """Moves state that minibroker 1.0 stored in the wrong partitions of the coordinators' topics. Remove it in version 2.
 
-Version 1.0 masked the sign bit of a key's hash where Kafka uses the absolute value. If both partitions have state of
-the same key, the newer state wins, by the commit timestamp of an offset or the timestamps of other records. Kafka's
-partition wins a tie. An offset, a transactional id and a share-partition are one state each. All other records of a
-group together are one state, too.
+Version 1.0 masked the sign bit of a key's hash where Kafka uses the absolute value. If both partitions have state for
+the same key, the newer state wins. The commit timestamps of offsets are compared, and the record timestamps of
+everything else. Kafka's partition wins a tie. Each offset, transactional id and share-partition is a state of its own.
+All other records of a group together are one state.
 
 The state is on disk in Kafka's partition before tombstones without a timestamp replace it in the other partition. The
 next start therefore repeats an interrupted move, and finds nothing to do after a complete one.
@@ -99,7 +99,8 @@ class _Partition:
     """The states in one partition of a coordinator's topic, and its open transactions by producer id.
 
     Args:
-        is_wanted: Returns whether to read the states of a key, given the text whose hash chooses the partition.
+        is_wanted: Takes the text whose hash chooses a key's partition, and returns whether to read the key's
+            states.
 
     Raises:
         MAPPED: The log cannot be read.
@@ -116,7 +117,7 @@ class _Partition:
                 try:
                     self._read(batch)
                 except DecodeError:
-                    continue  # The partition's replay logs the error.
+                    continue  # The replay of the partition logs this error.
         for pending in self.pending.values():
             pending.records = [
                 (subject, logged)
@@ -178,7 +179,7 @@ class _Partition:
         return -1 if logged is None else logged.offset
 
     def _find_owner(self, key: bytes | None) -> _StateOwner | None:
-        """Return the owner of a record, or None if its state is not wanted."""
+        """Return the owner of a record, or None if the owner's state is not wanted."""
         if key is None:
             return None
         if key not in self._subjects:
@@ -188,7 +189,7 @@ class _Partition:
         return self._subjects[key]
 
     def _time(self, record: Record) -> int:
-        """Return the commit timestamp of an offset, or the timestamp of another record."""
+        """Return the commit timestamp of an offset, or the record timestamp of anything else."""
         key, value = record.key or b"", record.value
         if self._topic == CONSUMER_OFFSETS and key.startswith(_OFFSET_KEYS) and value is not None:
             with contextlib.suppress(DecodeError):
@@ -200,7 +201,7 @@ class _Move:
     """The move of one topic's states.
 
     Args:
-        searched: The offset up to which earlier starts have searched each partition. This start updates it.
+        searched: For each partition, the offset up to which earlier starts have searched. This start updates it.
     """
 
     def __init__(self, core: Core, log: CoordinatorLog, searched: dict[TopicPartition, int]) -> None:
@@ -302,7 +303,7 @@ class _Move:
     def _move_pending_offsets(self) -> None:
         """Write pending offsets to Kafka's partition, and add that partition to their transaction.
 
-        Offsets of an unknown transaction stay where they are, because no marker will ever end it.
+        Offsets of an unknown transaction stay where they are, because no marker will ever end that transaction.
         """
         if not any(pending.records for partition in self._moving.values() for pending in partition.pending.values()):
             return
@@ -370,7 +371,10 @@ def move_misplaced(core: Core) -> None:
 
 
 def _read(log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> _Partition | None:
-    """Read a partition, or return None if it is unreadable. Its loader logs that, and the next start tries again."""
+    """Read a partition, or return None if it is unreadable.
+
+    The loader of an unreadable partition logs the error, and the next start tries again.
+    """
     try:
         return _Partition(log, index, is_wanted, start)
     except MAPPED:
@@ -402,7 +406,7 @@ def _find_newest_time(state: _State) -> int:
 
 
 def _transaction(subject: _StateOwner, state: _State) -> Transaction | None:
-    """Return the transaction in a state, or None for a tombstone or an unreadable record."""
+    """Return the transaction stored in a state, or None for a tombstone or an unreadable record."""
     for logged in state.values():
         if logged.record.value is not None:
             try:
@@ -413,7 +417,7 @@ def _transaction(subject: _StateOwner, state: _State) -> Transaction | None:
 
 
 def _batches(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
-    """Split records into batches that fit any `max.message.bytes` large enough for each single record."""
+    """Split records into batches that fit every `max.message.bytes` that is large enough for the single records."""
     batch: list[NewRecord] = []
     size = 0
     for record in records:

@@ -1,4 +1,4 @@
-"""Loading of the partitions of a coordinator's topic, for the store of the coordinator.
+"""Loading of the partitions of a coordinator's topic into the coordinator's store.
 
 A partition is replayed before its coordinator serves requests for it. A small partition is replayed immediately, and a
 larger one in steps. Requests wait for these steps, or get COORDINATOR_LOAD_IN_PROGRESS if the replay would take long.
@@ -75,7 +75,7 @@ class _LoadingPartition(Generic[R]):
 
 
 class PartitionLoader(Generic[R]):
-    """The base of the coordinators' stores, which loads the partitions of a coordinator's topic.
+    """The base class of the coordinators' stores. It loads the partitions of a coordinator's topic.
 
     Attributes:
         log: The coordinator's topic.
@@ -93,7 +93,7 @@ class PartitionLoader(Generic[R]):
         self._topic: Topic | None = log.topic
         self._loaded: set[int] = set()
         self._loading: dict[int, _LoadingPartition[R]] = {}
-        self._failed: dict[int, float] = {}  # When to try again, in monotonic time.
+        self._failed: dict[int, float] = {}  # The monotonic time of the next attempt, by partition.
         self._unread: list[int] = []
         self.is_closed = False
 
@@ -119,7 +119,7 @@ class PartitionLoader(Generic[R]):
         if topic is self._topic:
             return
         previous, self._topic = self._topic, topic
-        if previous is None:  # The topic has just been created, and is empty.
+        if previous is None:  # The topic has just been created, so there is nothing to load.
             self._loaded.update(range(self.log.partition_count))
             return
         self._loaded.clear()
@@ -130,7 +130,7 @@ class PartitionLoader(Generic[R]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether any partition is being replayed or queued for it."""
+        """Whether any partition is being replayed or is waiting to be replayed."""
         self.update_topic()
         return bool(self._loading or self._unread)
 
@@ -145,15 +145,18 @@ class PartitionLoader(Generic[R]):
         return None if loading is None else loading.replay
 
     def check_readiness(self, key: str, node: Node | None = None) -> ErrorCode:
-        """Return NONE if requests for a key can be served, and start to load its partition if necessary.
+        """Return NONE if requests for a key can be served. Start to load the key's partition if necessary.
 
         Args:
-            key: A group id, a transactional id or a share-partition's coordinator key.
-            node: The node that got the request. Without a node, any coordinator will do.
+            key: A group id, a transactional id or a share-partition's coordinator key. A key in `_known_keys` needs
+                no loading.
+            node: The node that got the request, or None to accept any coordinator.
 
         Returns:
-            NONE, COORDINATOR_LOAD_IN_PROGRESS during a long replay, COORDINATOR_NOT_AVAILABLE if the partition is
-            unreadable, or NOT_COORDINATOR if `node` does not coordinate the key, or no node does.
+            - NONE: The partition is loaded.
+            - COORDINATOR_LOAD_IN_PROGRESS: The replay takes long, and is not finished.
+            - COORDINATOR_NOT_AVAILABLE: The partition is unreadable.
+            - NOT_COORDINATOR: `node` does not coordinate the key. Without `node`, no node does.
         """
         misplaced = self.log.coordinator_error(key, node)
         if misplaced:
@@ -180,8 +183,8 @@ class PartitionLoader(Generic[R]):
     def wait_until_loaded(self, key: str, node: Node | None) -> Iterator[None]:
         """Yield until the partition of a group or transactional id is loaded, for a request that can wait.
 
-        All waiting requests share the steps of one replay. Yields nothing if the partition is too large to wait for, or
-        if there is nothing to load. `check_readiness` returns which case it is.
+        All waiting requests share the steps of one replay. Nothing is yielded if the partition is too large to wait
+        for, or if there is nothing to load. Call `readiness` afterwards to tell these cases apart.
         """
         if self.log.coordinator_error(key, node):
             return
@@ -221,7 +224,7 @@ class PartitionLoader(Generic[R]):
         Loading begins in the next turn of the event loop, together with all other partitions moved by then. When a node
         goes down, many partitions move, and each would otherwise begin with its own time slice.
         """
-        # Before the reload, so that no request sees the old coordinator's state while the log is being read.
+        # Drop the state before the reload, so that no request sees the old coordinator's state while the log is read.
         self._drop_partition(partition)
         self._loaded.discard(partition)
         self._loading.pop(partition, None)
@@ -264,7 +267,7 @@ class PartitionLoader(Generic[R]):
             yield
 
     def _has_failed(self, partition: int) -> bool:
-        """Return whether reading a partition failed so recently that it is not tried again."""
+        """Return whether reading a partition failed recently, so that it is too early to try again."""
         now_ms = self._core.clock.monotonic_ms()
         return self._failed.get(partition, now_ms) > now_ms
 

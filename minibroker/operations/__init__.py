@@ -1,7 +1,8 @@
-"""Operations on a broker beyond Kafka's protocol: inspect it, fill it, advance its clock, reset it.
+"""Operations on a broker outside Kafka's protocol: inspect it, fill it, advance its clock, reset it.
 
 The functions take a `Services` and run on its event loop. Python programs use them through `Broker` and `AsyncBroker`,
-other programs through the control plane. Operations commit the write group first, so they see all produced records.
+other programs through the control plane. Operations commit the write group first, so they include all records that
+were produced before.
 """
 
 from minibroker_protocol.lazy_imports import lazy

@@ -1,4 +1,4 @@
-"""The operations of `AsyncBroker`: what a program can do with a broker that runs on its event loop.
+"""The operations of `AsyncBroker`: what a program can do with a broker that runs on the program's event loop.
 
 `blocking` derives the methods for other threads from these. The methods only call functions of the sibling modules,
 which are loaded when needed. `asynchronous_handles` has the objects with methods of their own.
@@ -53,7 +53,7 @@ class AsyncOperations:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for a client's configuration, with commas between those of several brokers."""
+        """HOST:PORT for a client's configuration. The addresses of several brokers are separated by commas."""
         raise NotImplementedError
 
     def make_topics(self) -> None:
@@ -69,7 +69,7 @@ class AsyncOperations:
         return self.patience if timeout is None else timeout
 
     async def topics(self) -> "dict[str, TopicDescription]":
-        """Return all topics by name."""
+        """Return the descriptions of all topics by name."""
         return work.topics.describe_topics(self.services)
 
     async def create_topic(
@@ -80,9 +80,10 @@ class AsyncOperations:
         replication_factor: int | None = None,
         configs: Mapping[str, str | float | bool] | None = None,
     ) -> "TopicDescription":
-        """Create a topic. By default it has the broker's default number of partitions.
+        """Create a topic. The default number of partitions is the broker's `num.partitions`.
 
-        A single broker accepts any replication factor and uses 1. A cluster accepts up to the number of its brokers.
+        A single broker accepts any replication factor and uses 1. A cluster accepts up to the number of its
+        brokers.
         """
         return work.topics.create_topic(
             self.services, name, partitions=partitions, replication_factor=replication_factor, configs=configs
@@ -110,7 +111,7 @@ class AsyncOperations:
         return work.settings.topic_config(self.services, name)
 
     async def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
-        """Change configuration keys of a topic, with immediate effect. None restores the broker's value."""
+        """Change configuration keys of a topic. Changes take effect immediately. None restores the broker's value."""
         work.settings.configure_topic(self.services, name, configs)
 
     async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
@@ -122,23 +123,25 @@ class AsyncOperations:
         return self.services.telemetry.pushes()
 
     async def set_quota(self, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
-        """Set quotas of clients: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
+        """Set client quotas: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
 
-        An entity is a `user`, a `client-id`, both, or an `ip`. The name None stands for the default entity. A limit of
-        None removes the quota.
+        An entity is a `user`, a `client-id`, both, or an `ip`. The name None stands for the default entity. A limit
+        of None removes the quota.
         """
         await work.settings.set_quota(self.services, entity, limits)
 
     async def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Allow operations such as "read" or "all" on a topic, group, transactional id or the cluster.
 
-        For example: `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer. Returns the
-        ACLs.
+        For example: `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer.
+
+        Returns:
+            The new ACLs.
         """
         return work.settings.create_acls(self.services, "ALLOW", principal, operations, resource)
 
     async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
-        """Deny operations, with the arguments of `allow`. A denial overrides every ACL that allows the operation."""
+        """Deny operations, with the arguments of `allow`. A denial overrides all ACLs that allow the same operation."""
         return work.settings.create_acls(self.services, "DENY", principal, operations, resource)
 
     async def acls(self) -> "list[AclBinding]":
@@ -197,7 +200,8 @@ class AsyncOperations:
         Args:
             topic: the name of the topic, which need not exist yet.
             count: the minimum number of records.
-            matching: a function of a record or a matcher from `record()`. Other records neither count nor are returned.
+            matching: a predicate on records, or a matcher from `record()`. Records that do not match are neither
+                counted nor returned.
             timeout: in seconds. None, here and elsewhere, means the broker's `timeout`, 10 by default.
 
         Raises:
@@ -217,11 +221,11 @@ class AsyncOperations:
         partition: int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "ConsumerRecord":
-        """Wait for a record that meets the conditions of `record()`, and return it.
+        """Wait for a record that meets the conditions, and return it; see `record()` for the conditions.
 
         Raises:
-            WaitTimeoutError: the message compares the topic's records with the expected one, the most similar record
-                first.
+            WaitTimeoutError: no such record arrived; the message compares the topic's records with the expected
+                one, the most similar record first.
         """
         matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
         return (
@@ -240,13 +244,14 @@ class AsyncOperations:
         partition: int | None = None,
         within: float = 0.0,
     ) -> None:
-        """Assert that a topic has no committed record that meets the conditions of `record()`.
+        """Assert that a topic has no committed record that meets the conditions; see `record()` for the conditions.
 
         The topic need not exist; a MinibrokerWarning is issued if its name seems misspelled. Flush your producers
-        first. By default the method looks once and does not wait. With `within` it keeps looking for that many seconds.
+        first. By default the method looks once and does not wait. With `within` it keeps looking for that many
+        seconds.
 
         Raises:
-            UnexpectedRecordError: the message shows the matching records.
+            UnexpectedRecordError: there is such a record; the message shows the matching records.
         """
         matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
         await work.expecting.expect_no_records(self.services, topic, matcher, within)
@@ -266,13 +271,13 @@ class AsyncOperations:
 
     @property
     def retention(self) -> AsyncRetention:
-        """The retention of old records, which can be run at any time."""
+        """A handle for retention. Use it to delete old records at any time."""
         return AsyncRetention(self)
 
     async def compact(self, topic: str | None = None) -> None:
-        """Compact all compacted topics, up to the records produced until now, and wait for the end.
+        """Compact all compacted topics, including the records produced until now, and wait until compaction is done.
 
-        With `topic` compact only this topic, which must have `cleanup.policy=compact`.
+        With `topic`, compact only this topic, which must have `cleanup.policy=compact`.
         """
         await work.time.compact(self.services, topic)
 
@@ -292,7 +297,7 @@ class AsyncOperations:
 
     @property
     def requests(self) -> "Journal":
-        """The newest requests of clients with their responses, oldest first.
+        """The newest client requests with their responses, oldest first.
 
         Raises RuntimeError for a broker without a journal (`Broker(journal=True)` has one).
         """
@@ -341,27 +346,29 @@ class AsyncOperations:
     async def reset(self, *, keep_topics: bool = False) -> None:
         """Remove all records, groups, transactions and faults, start all brokers, and reset the clock.
 
-        Topics are removed as well, and those given to the broker as options are created again with new ids. With
-        `keep_topics` all topics stay and their offsets continue, so a reader with a checkpoint, such as a Spark query,
-        misses nothing.
+        The clock shows the machine's time again. Topics are removed as well, and those in the broker's options are
+        created again with new ids. With `keep_topics` all topics stay and their offsets continue, so a reader with
+        a checkpoint, such as a Spark query, misses nothing.
 
-        Connections stay open. Without `keep_topics`, a consumer that keeps running commits its old offsets and can miss
-        new records. In both cases, create transactional producers again.
+        Connections stay open. Without `keep_topics`, a consumer that keeps running commits its old offsets and can
+        miss new records. In both cases, create transactional producers again.
         """
         work.reset.reset(self.services, self.make_topics, keep_topics=keep_topics)
         await self.services.core.cluster.settled()
 
     async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":
-        """Copy all topics, records, groups and transactions into a new directory, or a temporary one for None.
+        """Copy all topics, records, groups and transactions into a new directory.
 
-        The snapshot has the state at the time of the call. Clients are served during the copy.
+        If `directory` is None, a temporary directory is used. The snapshot has the state at the time of the call.
+        Clients are served during the copy.
         """
         return await work.snapshots.take_snapshot(self.services, directory)
 
     async def restore(self, snapshot: "Snapshot | str | os.PathLike[str]") -> None:
-        """Replace all topics, records, groups and transactions with those of a snapshot or its directory.
+        """Replace all topics, records, groups and transactions with those of a snapshot.
 
-        During the copy clients are served from the previous state, and their writes are lost with it.
+        `snapshot` can also be the snapshot's directory. During the copy, clients are served from the previous
+        state, and anything they write is lost with that state.
         """
         await work.snapshots.restore_snapshot(self.services, snapshot)
         await self.services.core.cluster.settled()

@@ -1,4 +1,4 @@
-"""Objects returned by `AsyncBroker`: groups, its clock, its brokers and its faults.
+"""Objects returned by `AsyncBroker` for its groups, clock, brokers and faults.
 
 `blocking` derives the objects for other threads from these. The sibling modules do the work and are loaded when needed.
 """
@@ -59,7 +59,7 @@ class AsyncConsumerGroup(_Handle):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "GroupDescription":
-        """Wait until every member has its assignment and every partition of their topics has a member.
+        """Wait until every member has its assignment and every partition of the subscribed topics has a member.
 
         Args:
             members: the number of members to wait for.
@@ -83,7 +83,8 @@ class AsyncConsumerGroup(_Handle):
         start offsets are returned.
 
         Args:
-            topic: the topic to wait for. By default, all partitions with a committed offset or an assignment count.
+            topic: the topic to wait for. By default, wait for all partitions that have a committed offset or are
+                assigned.
             timeout: in seconds. None means the broker's `timeout`.
 
         Raises:
@@ -98,7 +99,7 @@ class AsyncConsumerGroup(_Handle):
         return work.groups.committed_offsets(self._services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
-        """Return the group's lag by (topic, partition), in offsets.
+        """Return how many offsets the group lags behind in each partition, by (topic, partition).
 
         For a group that does not exist, the result is empty and a MinibrokerWarning is issued.
         """
@@ -117,7 +118,7 @@ class AsyncConsumerGroup(_Handle):
         return await work.share_groups.share_partitions(self._services, self._checked_id())
 
     def _checked_id(self) -> str:
-        """Return the group's id, with a MinibrokerWarning if the group does not exist and the id seems misspelled."""
+        """Return the group's id. Issue a MinibrokerWarning if the group does not exist and the id seems misspelled."""
         work.groups.warn_of_misspelling(self._services, self.group_id)
         return self.group_id
 
@@ -130,11 +131,11 @@ class AsyncBrokerClock(_Handle):
     """The clock of an `AsyncBroker`, which shows the machine's time unless it was advanced."""
 
     async def now_ms(self) -> int:
-        """Return the milliseconds since the epoch."""
+        """Return the broker's time in milliseconds since the epoch."""
         return self._services.core.clock.now_ms()
 
     async def advance(self, seconds: float | timedelta) -> None:
-        """Advance the clock by seconds (not milliseconds) or a `timedelta`, and run the timers on the way in order.
+        """Advance the clock by seconds (not milliseconds) or a `timedelta`, and run all timers that fall due, in order.
 
         Sessions, transactions and delayed requests time out. Periodic tasks such as retention run once, at the end.
         """
@@ -145,7 +146,7 @@ class AsyncRetention(_Handle):
     """The retention of an `AsyncBroker`, which also runs periodically (`log.retention.check.interval.ms`)."""
 
     async def run(self) -> int:
-        """Delete all segments that have passed their retention, and return their number."""
+        """Delete all segments that are past their retention now, and return the number of deleted segments."""
         return work.time.run_retention(self._services)
 
 
@@ -194,7 +195,10 @@ class AsyncBrokerNode(_Handle):
         return self._services.core.cluster.node(self._node_id).rack
 
     async def stop(self) -> None:
-        """Stop the broker: its connections close and other brokers lead its partitions. No effect if stopped."""
+        """Stop the broker. No effect if it is stopped.
+
+        Its connections close, and other brokers lead its partitions.
+        """
         self._services.core.writes.commit()
         self._services.core.cluster.stop_node(self._node_id)
         await self._services.core.cluster.settled()
@@ -206,10 +210,16 @@ class AsyncBrokerNode(_Handle):
 
 
 class AsyncFaults(_Handle):
-    """The faults of an `AsyncBroker` in the order of their addition. The first one that matches a request applies."""
+    """The faults of an `AsyncBroker`, in the order in which they were added.
+
+    If several faults match a request, the first one applies.
+    """
 
     async def add(self, /, fault: "Fault | None" = None, **fields: Any) -> "Fault":
-        """Install a fault, given as an object or by its fields, until `remove` or until it has fired `times` times."""
+        """Install a fault, given as an object or by its fields.
+
+        It stays installed until `remove` is called, or until it has fired `times` times.
+        """
         if fault is None:
             fault = faults_fault.Fault.from_json(fields)
         for reason in work.faults.reasons_never_to_match(self._services, fault):
@@ -217,7 +227,7 @@ class AsyncFaults(_Handle):
         return self._registry().add(fault)
 
     async def remove(self, fault: "Fault") -> bool:
-        """Remove a fault, and return False if it was not installed."""
+        """Remove a fault. Return False if it was not installed."""
         return self._registry().remove(fault)
 
     async def clear(self) -> None:
@@ -234,7 +244,7 @@ class AsyncFaults(_Handle):
 
 
 class AsyncFaultContext:
-    """A fault for a `with` block. A MinibrokerWarning names the line that created it if no block ever installs it."""
+    """A fault for a `with` block. If no block ever installs it, a MinibrokerWarning names the line that created it."""
 
     _entered = False
 
@@ -249,22 +259,29 @@ class AsyncFaultContext:
         return await self._faults.add(self._fault)
 
     async def __aexit__(self, *exception: object) -> None:
-        """Remove the fault. If the block ends without an error or a hit, a MinibrokerWarning names the fault's line."""
+        """Remove the fault.
+
+        If the block ends without an error although the fault never fired, a MinibrokerWarning names the line that
+        created the fault.
+        """
         await self._faults.remove(self._fault)
         if not self._fault.fired and exception[:1] in {(), (None,)}:
             warning = f"{self._fault} has hit no request in its `with` block"
             warnings.warn_explicit(warning, MinibrokerWarning, *self._line)
 
     def __enter__(self) -> NoReturn:
-        """Raise TypeError, since an AsyncBroker needs `async with`."""
+        """Raise TypeError, because faults of an `AsyncBroker` need `async with`."""
         self._entered = True
         raise TypeError("a fault of an AsyncBroker takes `async with broker.fault(...):`")
 
     def __exit__(self, *exception: object) -> None:
-        """Exist for Python, which looks it up before calling `__enter__`. Never called."""
+        """Do nothing. Python looks this method up before it calls `__enter__`, but never calls it."""
 
     def __del__(self) -> None:
-        """Warn about a fault that was never installed, because its test would pass without it."""
+        """Warn about a fault that was never installed, as asyncio does about a coroutine that was never awaited.
+
+        Otherwise the test would pass without its fault.
+        """
         if not self._entered:
             warnings.warn_explicit(
                 f"{self._fault} was made and never installed: write `with broker.fault(...):` (with an AsyncBroker "

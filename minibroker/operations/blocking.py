@@ -1,4 +1,4 @@
-"""The operations of `Broker`: coroutines of `asynchronous` run on the broker's thread while the caller waits.
+"""The operations of `Broker`. They run coroutines of `asynchronous` on the broker's thread while the caller waits.
 
 Most methods are defined in one line, such as `topics = blocking(AsyncOperations.topics)`. Type checkers, editors and
 `help` show the signature and docstring of the coroutine.
@@ -59,7 +59,8 @@ def blocking(
     def call(self: Facade[Async], /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             coroutine = method(self.asynchronous, *args, **kwargs)
-        except TypeError as error:  # For wrong arguments, Python's message names the asynchronous class.
+        # Python's message for wrong arguments names the asynchronous class, so it is replaced.
+        except TypeError as error:
             raise _argument_error(f"{type(self).__name__}.{method.__name__}", method, error) from None
         return self.wait(coroutine)
 
@@ -162,7 +163,10 @@ class BrokerNode(Handle[AsyncBrokerNode]):
 
 
 class Faults(Handle[AsyncFaults]):
-    """The faults of a `Broker` in the order in which they were added. The first one that matches a request applies."""
+    """The faults of a `Broker`, in the order in which they were added.
+
+    If several faults match a request, the first one applies.
+    """
 
     add = blocking(AsyncFaults.add)
     remove = blocking(AsyncFaults.remove)
@@ -171,7 +175,7 @@ class Faults(Handle[AsyncFaults]):
 
 
 class FaultContext(Handle[AsyncFaultContext]):
-    """A fault for a `with` block. A MinibrokerWarning names the line that created it if no block ever installs it."""
+    """A fault for a `with` block. If no block ever installs it, a MinibrokerWarning names the line that created it."""
 
     __enter__ = blocking(AsyncFaultContext.__aenter__)
     __exit__ = blocking(AsyncFaultContext.__aexit__)
@@ -185,7 +189,7 @@ class BlockingOperations(Facade[AsyncOperations]):
 
     @property
     def services(self) -> Services:
-        """The services shared by the handlers, which belong to the broker's thread."""
+        """The services shared by the handlers. Use them only on the broker's thread."""
         return self.asynchronous.services
 
     topics = blocking(AsyncOperations.topics)
@@ -219,7 +223,7 @@ class BlockingOperations(Facade[AsyncOperations]):
 
     @property
     def retention(self) -> Retention:
-        """The retention of old records, which can be run at any time."""
+        """A handle for retention. Use it to delete old records at any time."""
         return Retention(self.asynchronous.retention, self)
 
     compact = blocking(AsyncOperations.compact)
@@ -234,7 +238,7 @@ class BlockingOperations(Facade[AsyncOperations]):
 
     @property
     def requests(self) -> "Journal":
-        """The newest requests of clients with their responses, oldest first.
+        """The newest client requests with their responses, oldest first.
 
         Raises RuntimeError for a broker without a journal (`Broker(journal=True)` has one).
         """

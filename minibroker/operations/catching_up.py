@@ -36,7 +36,7 @@ class _Progress:
         """The partitions of a share group; None for other groups."""
 
     def is_settled(self) -> bool:
-        """Return whether the group exists and all of its members have their assignments."""
+        """Return whether the group exists and every member has its assignment."""
         group = find_group(self._services, self._group_id)
         if group is None:
             return False
@@ -45,7 +45,10 @@ class _Progress:
         return is_stable and not find_unassigned(self._services, group, description)
 
     def partitions(self) -> list[Partition]:
-        """Return the partitions of the topic, or those with a committed offset or an assignment."""
+        """Return the topic's partitions.
+
+        Without a topic, return all partitions that have a committed offset or are assigned.
+        """
         self._services.core.writes.commit()
         if self._topic is not None:
             topic = self._services.core.topics.get(self._topic)
@@ -60,7 +63,7 @@ class _Progress:
         return [partition for partition in partitions if partition is not None]
 
     async def has_read(self, partition: Partition) -> bool:
-        """Return whether no committed record follows the group's offset. Transaction markers do not count."""
+        """Return whether the group has read all committed records of a partition. Transaction markers do not count."""
         ahead = self._ahead.get(partition, -1)
         ranges = self._unread_ranges(partition)
         if ranges is None or any(start <= ahead < end for start, end in ranges):
@@ -68,7 +71,8 @@ class _Progress:
         for start, end in ranges:
             try:
                 first = await self._find_first_record(partition, start)
-            except NotFoundError:  # The topic was deleted, and the next call examines its successor.
+            # The topic was deleted. If it is created again, the next call examines the new topic.
+            except NotFoundError:
                 return False
             if first is not None and first < end:
                 self._ahead[partition] = first
@@ -100,7 +104,7 @@ class _Progress:
         self.committed = committed_offsets(self._services, self._group_id)
 
     def start_of(self, partition: Partition) -> int:
-        """Return the offset where the group would continue: its committed offset or the log start offset."""
+        """Return the offset at which the group would continue: its committed offset, or else the log start offset."""
         offset = self.committed.get((partition.topic.name, partition.index), 0)
         return max(offset, partition.log.log_start_offset)
 
@@ -118,7 +122,7 @@ class _Progress:
         return self.committed
 
     def logs(self) -> list[Log]:
-        """Return the logs whose appends can advance the group: its coordinator's log and those it reads.
+        """Return the logs whose appends can advance the group: the coordinator's log and the logs that the group reads.
 
         The result is empty until the group and its partitions are known.
         """
@@ -165,14 +169,14 @@ async def wait_until_caught_up(
     topic: str | None,
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> dict[TopicPartition, int]:
-    """Wait until a group has committed past the last record of its partitions, and return its committed offsets.
+    """Wait until a group has committed past the last record of every partition, and return its committed offsets.
 
     Only committed records count, as seen by `read_committed` consumers.
 
     Args:
         services: the broker.
         group_id: the group.
-        topic: the topic to wait for, or None for all partitions with a committed offset or an assignment.
+        topic: the topic to wait for, or None for all partitions that have a committed offset or are assigned.
         timeout: in seconds.
 
     Raises:

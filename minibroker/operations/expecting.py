@@ -79,7 +79,7 @@ async def wait_for_records(
     """Wait until a topic has `count` committed records that match, and return all matching records.
 
     Raises:
-        WaitTimeoutError: the message shows the records that the topic has.
+        WaitTimeoutError: the message shows the records in the topic.
     """
     check_not_negative("count", count, hint=f"; expect({topic!r}, {count!r}) waits for a record like this")
     matching_records = _MatchingRecords(services, topic, matching)
@@ -101,12 +101,12 @@ async def wait_for_records(
 
 
 async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
-    """Check that no committed record of a topic matches, now and for `within` seconds.
+    """Check that no committed record of a topic matches, now or within the next `within` seconds.
 
     The topic need not exist; a MinibrokerWarning is issued if its name seems misspelled.
 
     Raises:
-        UnexpectedRecordError: the message shows the matching records.
+        UnexpectedRecordError: a record matches; the message shows all matching records.
     """
     check_not_negative("within", within, " s")
     matching_records = _MatchingRecords(services, topic, matcher)

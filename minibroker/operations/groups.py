@@ -98,7 +98,7 @@ async def wait_for_group(services: Services, group_id: str) -> None:
 
 
 def missing_group(services: Services, group_id: str) -> str:
-    """Return a message that a group does not exist, with the existing groups."""
+    """Return the message for a group that does not exist, including a list of the existing groups."""
     return missing("group", group_id, (group.group_id for group in services.groups.store.groups()))
 
 
@@ -139,7 +139,7 @@ def describe_group(services: Services, group_id: str) -> GroupDescription:
 
 
 def _describe_assigned(services: Services, group: AnyModernGroup, assignor: str) -> GroupDescription:
-    """Describe a group with the partitions that its members read now, even those they must revoke."""
+    """Describe a group. A member's partitions are those that it reads now, including any that it must revoke."""
     members = tuple(
         MemberDescription(
             member.member_id,
@@ -195,7 +195,7 @@ def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition,
 
 
 def group_lag(services: Services, group_id: str) -> Steps[dict[TopicPartition, int]]:
-    """Return the lag of a group for each partition with a committed offset or an assignment.
+    """Return the lag of a group for each partition that has a committed offset or is assigned.
 
     Without a committed offset, the lag counts from the log start offset. Control records count, as in Kafka's own
     tools. For a share group, the lag counts the unfinished records of partitions it has begun to read (KIP-1226).
@@ -229,7 +229,7 @@ async def wait_until_stable(
     members: int | None = None,
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> GroupDescription:
-    """Wait until every member has its assignment and every partition they subscribe to has an owner.
+    """Wait until every member has its assignment and every partition of the subscribed topics has an owner.
 
     Args:
         services: the broker.
@@ -306,7 +306,7 @@ def find_group(services: Services, group_id: str) -> AnyGroup | None:
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None
     if code is ErrorCode.NOT_COORDINATOR and services.core.topics.get(CONSUMER_OFFSETS) is None:
-        return None  # No group has ever existed.
+        return None  # Without the offsets topic, no group has ever existed.
     if code:
         kind = OperationError if code is ErrorCode.INVALID_GROUP_ID else ConflictError
         raise kind(f"group {group_id!r}: {code.name}: {code.meaning}")

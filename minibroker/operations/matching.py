@@ -1,4 +1,4 @@
-"""Expectations about records, and the messages for those that are not met.
+"""Expectations about records, and the messages for unmet ones.
 
 record(value={"id": 1}, key="a", headers={"trace": ...})     # values are compared as JSON, and ... matches anything
 """
@@ -23,8 +23,9 @@ _SHOWN_BYTES: Final = 200
 class RecordMatcher:
     """An expected record, in which `...` matches anything.
 
-    The `key` and `value` are compared as bytes if given as bytes, as UTF-8 if given as text, as null for None, and
-    otherwise as JSON. A JSON object may have more members than the expected ones. `headers` has the required headers.
+    An expected `key` or `value` is compared as bytes if it is bytes, as UTF-8 if it is text, and as null if it is
+    None. Anything else is compared with the record's bytes parsed as JSON. A JSON object may have more members than
+    expected. `headers` are the required headers.
     """
 
     value: Any = ANY
@@ -72,7 +73,7 @@ def record(
 ) -> RecordMatcher:
     """Return an expectation for one record; see `RecordMatcher`.
 
-    A matcher given as `value` is returned unchanged, so `expect(topic, record(...))` works as it looks.
+    A matcher given as `value` is returned unchanged, so that `expect(topic, record(...))` works as expected.
 
     Raises:
         TypeError: a matcher is combined with other conditions.
@@ -88,7 +89,7 @@ def record(
 def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
     """Return a message that explains why none of the records is the expected one.
 
-    It shows the most similar records with their differences, then how many records differ in which part.
+    It shows the most similar records with their differences, then counts the records that differ in each part.
     """
     judged = sorted(((expected.mismatches(record), record) for record in records), key=lambda pair: len(pair[0]))
     lines = [_shorten(f"expected {expected}", 5 * _SHOWN_BYTES)]
@@ -109,7 +110,7 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
 
 
 def describe(record: ConsumerRecord) -> str:
-    """Return one line about a record."""
+    """Return a one-line description of a record."""
     headers = f", headers={_shorten(repr(dict(record.headers)))}" if record.headers else ""
     position = f"{record.topic}-{record.partition}@{record.offset}"
     return f"{position}: key={_format_bytes(record.key)}, value={_format_bytes(record.value)}{headers}"
@@ -147,7 +148,8 @@ def _compare_json(subject: str, expected: Any, actual: Any) -> list[str]:
         if len(expected_items) == len(actual_items):
             pairs = zip(expected_items, actual_items, strict=True)
             return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{subject}[{index}]", *pair)]
-    is_same_kind = isinstance(expected, bool) is isinstance(actual, bool)  # In Python, True equals 1.
+    # Compare the types, too, because True equals 1 in Python.
+    is_same_kind = isinstance(expected, bool) is isinstance(actual, bool)
     if is_same_kind and expected == actual:
         return []
     wording, is_there = f"{expected!r}", f"{actual!r}"

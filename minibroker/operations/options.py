@@ -153,9 +153,9 @@ _DEFAULT: Final = _Default()
 
 
 def accept_options_by_name(init: Callable[Concatenate[Instance, P], None]) -> Callable[Concatenate[Instance, P], None]:
-    """Return an `__init__` that accepts only `BrokerOptions`, with a signature that lists them.
+    """Return an `__init__` whose only arguments are those in `BrokerOptions`, and whose signature lists them.
 
-    It raises TypeError for an unknown option, with the one that was probably meant.
+    For an unknown option it raises TypeError, and suggests the option that was probably meant.
     """
 
     @wraps(init)
@@ -183,7 +183,7 @@ def _check_class(kind: str, name: str, value: object) -> None:
     """Check the class of an option's value.
 
     Raises:
-        TypeError: the option does not accept the class; the message has an example.
+        TypeError: the option does not accept the class; the message gives an example.
     """
     if name == "security" and value is not None:
         _check_security(kind, value)

@@ -1,4 +1,4 @@
-"""A short report of a broker's content and newest requests, for a failed test."""
+"""A short report on a broker's content and newest requests, for the report of a failed test."""
 
 from minibroker.clock import SystemClock
 from minibroker.operations.wording import format_count, format_duration
@@ -9,7 +9,7 @@ from minibroker.server.services import Services
 
 
 async def overview(services: Services, requests: int) -> str:
-    """Return the topics, groups and newest requests of a running broker, one per line."""
+    """Return a line for each topic, for each group, and for each of the newest requests of a running broker."""
     services.core.writes.commit()
     lines = ["topics:"]
     for topic in sorted(services.core.topics, key=lambda topic: topic.name):
@@ -41,5 +41,5 @@ async def overview(services: Services, requests: int) -> str:
 
 
 def _age(journal: Journal, entry: Entry) -> str:
-    """Return a note for a client connected since before the last reset, such as one left open by a failed test."""
+    """Return a note about a client that connected before the last reset, such as one that a failed test left open."""
     return "; connected before the reset" if entry.opened_after < journal.cleared_after else ""

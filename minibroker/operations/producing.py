@@ -2,8 +2,8 @@
 
 In JSON, a string stands for its UTF-8 bytes, null for null, `{"base64": ...}` for arbitrary bytes, and any other value
 for its own JSON text. `{"json": ...}` marks a value as JSON where it would have another meaning. When records are
-shown, the form "text" shows UTF-8 bytes as a string and others in base 64. The form "json" shows the value that the
-bytes encode, or falls back to "text" if they are not JSON.
+shown, the form "text" shows bytes as a string if they are UTF-8, and as base64 if not. The form "json" shows the value
+that the bytes encode, or falls back to "text" if they are not JSON.
 """
 
 import base64
@@ -98,8 +98,8 @@ def produce(
 ) -> list[RecordMetadata]:
     """Append messages in order, and return the partition and offset of each.
 
-    The topic is created if it does not exist, as for a client. Records are stored in `message_format` regardless of the
-    topic's configuration, v0 and v1 in the way of their time's brokers.
+    The topic is created if it does not exist, as for a client. Records are stored in `message_format` regardless of
+    the topic's configuration. Formats v0 and v1 are stored the way the brokers of that time stored them.
 
     Raises:
         OperationError: a message is invalid or refused.
@@ -248,7 +248,7 @@ def payload_of(value: Any, subject: str) -> Payload:
     """Return the payload represented by a JSON value.
 
     Raises:
-        OperationError: the base 64 text is invalid.
+        OperationError: the base64 text is invalid.
     """
     if isinstance(value, str):
         return value.encode()
@@ -270,13 +270,13 @@ def headers_of(headers: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> list[t
 
 
 def convert_to_json(data: bytes | None, form: Form) -> Any:
-    """Return bytes of a record as a JSON value."""
+    """Return bytes of a record as a JSON value, in the form "text" or "json"."""
     if data is None:
         return None
     if form == "json":
         try:
             content = parse_json(data, "")
-            # Python also parses JSON that other parsers reject.
+            # Encode the value again, because Python also parses NaN and lone surrogates, which other parsers reject.
             json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
         except ValueError:
             pass

@@ -1,6 +1,6 @@
 """Reads and decodes the records of a topic.
 
-Decoding a large topic takes long, so it is split into slices, and the event loop serves clients between them.
+Decoding a large topic takes long, so it is split into slices. The event loop serves clients between slices.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class ConsumerRecord:
 
 
 def missing_topic(services: Services, name: str) -> str:
-    """Return a message that a topic does not exist, with the existing topics."""
+    """Return the message for a topic that does not exist, including a list of the existing topics."""
     return missing("topic", name, (topic.name for topic in services.core.topics))
 
 
@@ -109,7 +109,7 @@ def topic_of(services: Services, name: str) -> Topic:
 
 
 def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
-    """Return one partition, or all partitions for None.
+    """Return one partition of a topic, or all of them if `partition` is None.
 
     Raises:
         NotFoundError: the partition does not exist.
@@ -130,7 +130,7 @@ async def read_records(
     start: int = 0,
     isolation: Isolation = "read_committed",
 ) -> list[ConsumerRecord]:
-    """Return a topic's records that consumers can read now, from offset `start` on, partition by partition.
+    """Return the records of a topic that consumers can read now, from offset `start` on, partition by partition.
 
     Raises:
         OperationError: the topic or partition does not exist, or was deleted in the meantime.
@@ -166,9 +166,10 @@ async def read_page(
     limit: int,
     max_bytes: int,
 ) -> RecordPage:
-    """Return the first records of `read_records`, at most `limit` with about `max_bytes` of keys and values.
+    """Return the first records that `read_records` finds, limited by their number and size.
 
-    The result has at least one record if there is any. The errors are those of `read_records`.
+    The page has at most `limit` records with about `max_bytes` of keys and values, but at least one record if there
+    is any. The errors are those of `read_records`.
     """
     committed = isolation == _COMMITTED
     records: list[ConsumerRecord] = []
@@ -230,7 +231,7 @@ async def record_slices(
 
 
 def end_offsets(services: Services, name: str) -> dict[int, int]:
-    """Return the last stable offset of each partition, the end for read_committed consumers.
+    """Return the last stable offset of each partition, which is the end of the log for read_committed consumers.
 
     Raises:
         NotFoundError: the topic does not exist.

@@ -1,4 +1,4 @@
-"""Resets a broker to the state after its start, as tests need it."""
+"""Resets a broker to the state after its start, as needed between tests."""
 
 import contextlib
 import os
@@ -17,13 +17,13 @@ from minibroker_storage.files import fsync_directory
 
 
 def reset(services: Services, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:
-    """Remove all records, groups, transactions, faults and the journal, start all nodes, and reset the clock.
+    """Remove all records, groups, transactions, faults and journal entries.
 
-    Run-time changes (configurations, ACLs, credentials, quotas) are reverted to the state at the start. Producer ids
-    continue.
+    All nodes are started, and the clock is set to the machine's time. Changes made at run time (configurations,
+    ACLs, credentials, quotas) are reverted to the state at the start. Producer ids continue.
 
-    Topics are removed as well, and `make_topics` creates the initial ones with new ids. With `keep_topics` they stay,
-    and their offsets continue, so readers with a checkpoint miss nothing.
+    Topics are removed as well, and `make_topics` creates the initial ones with new ids. With `keep_topics` they
+    stay, and their offsets continue, so readers with a checkpoint miss nothing.
 
     Raises:
         OSError: nothing has changed. A kill leaves either the old state or the new one.
@@ -79,7 +79,7 @@ def _end_offsets(topic: Topic) -> list[int]:
 def _truncate_topic(topic: Topic, offsets: list[int], now_ms: int) -> None:
     for partition, offset in zip(topic.partitions, offsets, strict=True):
         log = partition.opened_log
-        # DeleteRecords would keep producers and their open transactions.
+        # The log is truncated fully, because DeleteRecords would keep producers and their open transactions.
         if log is not None and (log.log_start_offset < offset or log.producers.active):
             log.truncate_fully_and_start_at(offset, now_ms)
 
@@ -108,7 +108,9 @@ def create_staging_directory(core: Core) -> Generator[str]:
 
 
 def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
-    """Install a new state, removing topics and all files that are not partitions, then load the metadata.
+    """Install a new state, and load its metadata.
+
+    The given topics are removed, as are all files that are not partitions.
 
     Raises:
         ConflictError: a directory is in the way; nothing has changed.
@@ -141,12 +143,12 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
             raise
         core.topics.replaced(gone, f"{data_dir}/{UNFINISHED}")
     core.metadata.load()
-    # The directory holds everything that was set aside. Removing it is slow, so it happens in the background.
+    # Removing the directory with all replaced files is slow, so it happens in the background.
     core.background(partial(purge_and_log_errors, leftovers))
 
 
 def sync_tree(directory: str) -> None:
-    """Sync a directory with all files and subdirectories.
+    """Sync a directory to disk, with all files and subdirectories.
 
     Raises:
         OSError: the sync failed.

@@ -1,4 +1,4 @@
-"""Configurations, ACLs and quotas of a running broker, changed without a client."""
+"""Changes the configurations, ACLs and quotas of a running broker without a client."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -57,9 +57,9 @@ def configure_topic(services: Services, name: str, configs: Mapping[str, Setting
 
 
 def configure(services: Services, configs: Mapping[str, Setting]) -> None:
-    """Change configuration keys of all brokers. None restores the value at the start.
+    """Change configuration keys of all brokers. None restores the value that a key had at the start.
 
-    A MinibrokerWarning is issued for an unknown name. As in Kafka, it is stored and has no effect.
+    A MinibrokerWarning is issued for an unknown key. As in Kafka, such a key is stored and has no effect.
 
     Raises:
         OperationError: a value is invalid.
@@ -88,10 +88,10 @@ def _to_text(value: Setting) -> str:
 
 
 class Resource(TypedDict, total=False):
-    """The resource of an ACL, which is one topic, group, transactional id or the cluster, and the host it applies to.
+    """The resource of an ACL: one topic, group, transactional id or the cluster.
 
-    With `prefixed`, the ACL applies to all names that begin with the given one. The name `*` stands for all resources
-    of a type. `host` is an address.
+    With `prefixed`, the ACL applies to all names that begin with the given one. The name `*` stands for all
+    resources of a type. `host` is the address of the client to which the ACL applies.
     """
 
     topic: str
@@ -194,7 +194,7 @@ _LOOK_UP_TIMEOUT_MS: Final = 20_000
 
 
 async def set_quota(services: Services, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
-    """Set quotas of an entity, and remove those that are None.
+    """Set quotas of an entity. Quotas whose value is None are removed.
 
     Raises:
         OperationError: the entity or a quota is invalid.

@@ -25,10 +25,10 @@ class InFlightRecords:
     """Adjacent offsets of a share-partition in the same state.
 
     Attributes:
-        last_offset: Included.
+        last_offset: The last offset, included.
         state: Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
-        delivery_count: How often each of them was delivered.
-        member_id: The member that has acquired them.
+        delivery_count: How often each record was delivered.
+        member_id: The member that has acquired the records.
     """
 
     first_offset: Int64
@@ -48,8 +48,8 @@ class SharePartitionDescription:
     """The state of a partition in a share group (KIP-932).
 
     Attributes:
-        start_offset: The first offset that is not finished; None before the first read.
-        lag: The number of unfinished offsets from there on; None before the first read.
+        start_offset: The first unfinished offset; None before the first read.
+        lag: The number of unfinished offsets from `start_offset` on; None before the first read.
     """
 
     start_offset: Int64 | None
@@ -84,7 +84,7 @@ class SharePartitionDescription:
 
 
 async def share_partitions(services: Services, group_id: str) -> dict[TopicPartition, SharePartitionDescription]:
-    """Return the share-partitions of a group by (topic, partition), or none for an unknown group.
+    """Return the share-partitions of a group by (topic, partition). The result is empty for an unknown group.
 
     Raises:
         ConflictError: the group is of another type.
@@ -143,7 +143,7 @@ def _state_keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPart
 def _describe(services: Services, pair: TopicPartition, key: SharePartitionKey) -> SharePartitionDescription | None:
     """Describe a share-partition from its leader's state or, without a leader, from the stored state.
 
-    Returns None if the partition no longer exists.
+    Return None if the partition no longer exists.
     """
     topic = services.core.topics.get(pair[0])
     partition = None if topic is None else topic.partition(pair[1])

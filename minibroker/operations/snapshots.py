@@ -1,9 +1,9 @@
 """Snapshots: copies a broker's state into a directory, and restores it.
 
-A snapshot is marked by `minibroker-snapshot.json`, which is its first and its last file to be written. It contains
+A snapshot is marked by `minibroker-snapshot.json`, which is written first and again at the end. It contains
 `{"version": 1, "files": null}` during the copy, and afterwards the size and checksum of each file by path. A directory
-without it is not a snapshot of this version, but may be one of 1.0.0 or the data directory of a stopped broker. A
-broker that starts on a snapshot removes the mark.
+without this file is not a snapshot of this version, but may be one of 1.0.0 or the data directory of a stopped broker.
+A broker that starts on a snapshot removes the mark.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ Mark = dict[str, list[int]]
 class Snapshot:
     """All topics, records, groups and transactions of a broker at one moment.
 
-    It is a normal data directory: `minibroker serve --data-dir` runs on a copy of it. A temporary snapshot is removed
-    by `delete`, at the end of a `with` block, or with this object.
+    A snapshot is a normal data directory: `minibroker serve --data-dir` runs on a copy of it. A temporary snapshot
+    is removed by `delete`, at the end of a `with` block, or when this object is garbage-collected.
     """
 
     def __init__(self, directory: str, *, is_temporary: bool) -> None:
@@ -86,15 +86,15 @@ class Snapshot:
 async def take_snapshot(
     services: Services, directory: str | os.PathLike[str] | None = None, aside: Aside = asyncio.to_thread
 ) -> Snapshot:
-    """Copy the current state into a new directory, or a temporary one for None.
+    """Copy the current state into a new directory.
 
     Args:
         services: the broker.
-        directory: the directory to create.
+        directory: the directory to create, or None for a temporary one.
         aside: runs slow functions while the event loop serves clients.
 
     Raises:
-        ConflictError: the directory is inside the broker's own, or exists and is not an incomplete snapshot.
+        ConflictError: the directory is inside the broker's own, or has other content than an incomplete snapshot.
         OSError: the copy failed, and no snapshot exists.
     """
     core = services.core
@@ -128,7 +128,7 @@ def _link_files(core: Core, links: str) -> dict[str, int]:
         os.path.basename(partition.directory): partition for topic in core.topics for partition in topic.partitions
     }
     os.mkdir(links)
-    # No log is closed for this. The copy is opened like the directory of a killed broker.
+    # Logs stay open while they are copied. A broker opens the copy like the directory of a killed broker.
     for name in _list_files(data_dir, (*_FILES, META_PROPERTIES)):
         directory, slash, _ = name.rpartition("/")
         if slash and directory not in partitions:
@@ -137,10 +137,11 @@ def _link_files(core: Core, links: str) -> dict[str, int]:
             os.mkdir(f"{links}/{directory}")
         try:
             os.link(f"{data_dir}/{name}", f"{links}/{name}")
-        except OSError:  # The file system has no hard links.
+        except OSError:  # Copy the file, because the file system has no hard links.
             copy_file(f"{data_dir}/{name}", f"{links}/{name}")
         sizes[name] = os.stat(f"{links}/{name}").st_size
-    # The whole copy is on disk and has checksums, so a broker that opens it need not read all of it.
+    # Set the recovery points to the ends of the logs. The copy is on disk and has checksums, so a broker that opens the
+    # copy need not recover its logs.
     points = read_offset_checkpoint(f"{links}/{RECOVERY_POINTS}")
     points |= {
         partition.key: partition.opened_log.log_end_offset
@@ -217,7 +218,7 @@ def _create_directory(target: str) -> None:
     try:
         os.makedirs(begun)
         write_mark(begun, None, sync=True)
-        rename_if_exists(target, old)  # This is an incomplete snapshot.
+        rename_if_exists(target, old)  # An existing target is an incomplete snapshot, which is removed below.
         os.rename(begun, target)
     finally:
         for path in (old, begun):
@@ -281,7 +282,7 @@ def _copy_snapshot(source: str, new: str, mark: Mark | None, *, sync: bool) -> N
     """
     names = _list_files(source, (*_FILES, *_BACKUPS)) if mark is None else mark
     for name in names:
-        if name == META_PROPERTIES:  # The broker keeps its own.
+        if name == META_PROPERTIES:  # The broker keeps its own meta.properties.
             continue
         try:
             copied = copy_file(f"{source}/{name}", f"{new}/{name}")
@@ -305,7 +306,7 @@ def _prepare_metadata(core: Core, new: str) -> None:
     metadata = ClusterMetadata(new)
     DynamicConfigs(core.config, metadata, core.cluster.first.id)
     Features(metadata, core.features.supported)
-    metadata.write_first(new)  # This completes a torn file.
+    metadata.write_first(new)  # If a file was torn, this replaces it with a complete one.
     core.features.raise_epoch(metadata)
     core.cluster.raise_first_epoch()
     cluster = Cluster(core.cluster.first.id, len(core.cluster.nodes), core.config)
@@ -351,7 +352,7 @@ class IncompleteSnapshotError(OperationError):
 
 
 def write_mark(directory: str, files: Mark | None, *, sync: bool) -> None:
-    """Mark a directory as a snapshot with these files, or as an incomplete one for None.
+    """Mark a directory as a snapshot with the given files. If `files` is None, mark it as an incomplete snapshot.
 
     Raises:
         OSError: the mark cannot be written.
@@ -408,7 +409,7 @@ def is_incomplete(directory: str) -> bool:
 
 
 def copy_file(source: str, target: str, size: int | None = None) -> list[int]:
-    """Copy a file without filling its holes, and create its directory if needed.
+    """Copy a file without filling its holes. Create the target's directory if needed.
 
     Holes matter because the indexes of an active log are 10 MB of mostly zeros.
 
@@ -458,10 +459,11 @@ def _read_chunks(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
     while position < size:
         try:
             position = max(position, os.lseek(fd, position, os.SEEK_DATA) // _CHUNK_BYTES * _CHUNK_BYTES)
-        except OSError:  # Only a hole remains.
+        except OSError:  # lseek fails if only a hole remains.
             return
         length = min(_CHUNK_BYTES, size - position)
-        data = os.pread(fd, length, position).ljust(length, b"\0")  # An index may have been trimmed in the meantime.
+        # An index may have been trimmed in the meantime, so the data is padded with zeros.
+        data = os.pread(fd, length, position).ljust(length, b"\0")
         if data != _ZEROS[: len(data)]:
             yield position, data
         position += _CHUNK_BYTES

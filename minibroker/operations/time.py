@@ -1,4 +1,4 @@
-"""Operations on a broker's clock, and the tasks that depend on time."""
+"""Operations on a broker's clock and on the tasks that depend on it."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ def advance_clock(services: Services, by: float | timedelta) -> None:
     seconds = cast("object", by.total_seconds() if isinstance(by, timedelta) else by)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         raise OperationError(f"advance: {seconds!r} is neither a number of seconds nor a timedelta")
-    if not seconds <= timedelta.max.total_seconds():  # This also rejects NaN.
+    if not seconds <= timedelta.max.total_seconds():  # The condition is negated, so that it also rejects NaN.
         raise OperationError(f"advance: {seconds} s: no broker lives that long")
     if seconds < 0:
         raise OperationError(f"advance: {seconds} s: time does not go back")
@@ -55,19 +55,19 @@ def _warn_of_retention(services: Services, line: tuple[str, int] | None, partiti
     )
     is_first = services.core.advice.advise(MOVED_CLOCK, topic, text)
     if is_first and line is not None:
-        # If warnings are errors, this one must not end a background task of the broker's thread unnoticed.
+        # If warnings are errors, this exception would silently end a background task of the broker's thread.
         with contextlib.suppress(MinibrokerWarning):
             warnings.warn_explicit(text, MinibrokerWarning, *line)
 
 
 def run_retention(services: Services) -> int:
-    """Delete all segments that have passed their retention, and return their number."""
+    """Delete all segments that are past their retention now, and return the number of deleted segments."""
     services.core.writes.commit()
     return services.core.logs.apply_retention()
 
 
 async def compact(services: Services, topic: str | None = None) -> None:
-    """Compact all compacted topics, or only `topic`, and wait for the end.
+    """Compact all compacted topics, or only `topic`, and wait until compaction is done.
 
     Each log begins a new segment first, so that all existing records are compacted.
 

@@ -35,12 +35,12 @@ class TopicDescription:
 
 
 def describe_topics(services: Services) -> dict[str, TopicDescription]:
-    """Return all topics by name."""
+    """Return the descriptions of all topics by name, sorted by name."""
     return {topic.name: _describe(topic) for topic in sorted(services.core.topics, key=lambda topic: topic.name)}
 
 
 def describe_topic(services: Services, name: str) -> TopicDescription:
-    """Return one topic.
+    """Return the description of a topic.
 
     Raises:
         NotFoundError: the topic does not exist.
@@ -49,7 +49,10 @@ def describe_topic(services: Services, name: str) -> TopicDescription:
 
 
 def topics_page(services: Services, after: str, limit: int) -> tuple[list[TopicDescription], str | None]:
-    """Return up to `limit` topics after the name `after`, and the next page's `after`, or None on the last page."""
+    """Return a page of at most `limit` topics with names after `after`, and the `after` of the next page.
+
+    On the last page, the next `after` is None.
+    """
     topics = services.core.topics
     names, next_after = page_of((topic.name for topic in topics), after, limit)
     return [_describe(topic) for name in names if (topic := topics.get(name)) is not None], next_after
@@ -126,9 +129,9 @@ def _describe(topic: Topic) -> TopicDescription:
 
 
 def page_of(names: Iterable[str], after: str, limit: int) -> tuple[list[str], str | None]:
-    """Return up to `limit` sorted names after `after`, and the `after` of the next page, or None on the last page.
+    """Return a page of at most `limit` sorted names after `after`, and the `after` of the next page.
 
-    Names added or removed between two pages do not shift the others.
+    On the last page, the next `after` is None. Names added or removed between two pages do not shift the others.
     """
     following = sorted(name for name in names if name > after) if after else sorted(names)
     page = following[:limit]

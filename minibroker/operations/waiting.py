@@ -1,4 +1,4 @@
-"""Waits on the event loop: for a condition or a timeout, and for long computations that run in slices."""
+"""Waits on the event loop, for a condition with a timeout, and for long computations that run in slices."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") 
     """Check that a value is a number of at least 0.
 
     Raises:
-        OperationError: it is not; the message ends with `hint` if the value is not a number.
+        OperationError: the value is negative or not a number. If it is not a number, the message ends with `hint`.
     """
     try:
         is_negative = value < 0
@@ -64,7 +64,7 @@ def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") 
 
 
 async def until(look: Callable[[], T | None], describe: Callable[[], str], timeout: float) -> T:  # noqa: ASYNC109 - part of what is asked
-    """Like eventually(), for a function that is not a coroutine."""
+    """Wait like `eventually`, for a `look` that is not a coroutine function."""
 
     async def look_once() -> T | None:
         return look()
@@ -81,11 +81,11 @@ async def eventually(
     """Call `look` repeatedly until its result is not None, and return that result.
 
     Args:
-        look: first called again after half a millisecond, then with growing pauses of up to 10 ms.
+        look: called again after half a millisecond at first, and after growing pauses of up to 10 ms later.
         describe: returns the message of the error.
         timeout: in seconds of the machine's time, not of the broker's clock.
-        logs: returns the logs whose appends can change the result. It is called after each `look`. With logs, `look` is
-            called only after an append, and every quarter of a second.
+        logs: returns the logs whose appends can change the result; it is called after each `look`. If there are
+            any, the next `look` also waits for an append, but at most a quarter of a second.
 
     Raises:
         WaitTimeoutError: the result was None until the timeout.
@@ -102,7 +102,7 @@ async def eventually(
                 raise WaitTimeoutError(describe())
             watched = tuple(logs())
             if appends.watch(watched):
-                continue  # An append may have happened since `look` began.
+                continue  # Look again, because an append may have happened since `look` began.
             await asyncio.sleep(min(pause, seconds_left))
             pause = min(pause * 2, _MAX_PAUSE_S)
             if watched:

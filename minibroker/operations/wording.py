@@ -8,7 +8,10 @@ from minibroker.config.names import suggestion
 
 
 class Format(NamedTuple):
-    """A number format in JSON schemas, which generators of clients need for unsigned and large integers."""
+    """A number format for JSON schemas.
+
+    Client generators need it for unsigned integers and for those beyond an int32.
+    """
 
     name: str
 
@@ -27,7 +30,7 @@ _MAX_SPAN_S = timedelta.max.days * 86_400
 
 
 def format_count(number: int, noun: str, nouns: str = "") -> str:
-    """Format a number of things, such as `1 record` or `2 records`. `nouns` is an irregular plural."""
+    """Format a count with its noun, such as `1 record` or `2 records`. `nouns` is an irregular plural."""
     return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
 
 

@@ -1,8 +1,8 @@
 """Delegation tokens (KIP-48, KIP-373): user names and passwords that the broker creates on a client's request.
 
 They are stored in the section "tokens" of the cluster's metadata. The password of a token is the HMAC of its id, with
-`delegation.token.secret.key` as the key. A client uses it to log in with SCRAM as the token's owner. The rules are
-those of `DelegationTokenControlManager`. Expired tokens are removed whenever a token is changed.
+`delegation.token.secret.key` as the key. With id and password, a client logs in by SCRAM as the token's owner. The
+rules are those of `DelegationTokenControlManager`. Whenever a token is changed, all expired tokens are removed.
 """
 
 import base64
@@ -25,9 +25,9 @@ class DelegationToken(NamedTuple):
     """A delegation token. Times are in milliseconds since the epoch.
 
     Attributes:
-        owner: the user that logs in with the token.
-        requester: the user that requested it, which can be another user.
-        renewers: other users that are allowed to renew and expire it.
+        owner: the user as whom clients log in with the token.
+        requester: the user that requested the token, possibly for another owner.
+        renewers: other users that are allowed to renew and expire the token.
         expires_ms: the expiry time, which renewals can extend up to `max_ms`.
     """
 
@@ -47,7 +47,7 @@ class DelegationToken(NamedTuple):
         return cls(value["id"], owner, requester, renewers, value["issued_ms"], value["expires_ms"], value["max_ms"])
 
     def may_be_renewed_by(self, principal: Principal) -> bool:
-        """Return whether the principal is the owner or a renewer."""
+        """Return whether the principal may renew the token, as its owner or a renewer."""
         return principal == self.owner or principal in self.renewers
 
     def is_expired(self, now_ms: int) -> bool:
@@ -56,7 +56,7 @@ class DelegationToken(NamedTuple):
 
 
 class DelegationTokens:
-    """The delegation tokens of a cluster. They are disabled (`is_enabled`) without a secret key."""
+    """The delegation tokens of a cluster. Without a secret key, tokens are disabled (`is_enabled` is False)."""
 
     def __init__(self, core: "Core") -> None:
         self._metadata = core.metadata
@@ -110,13 +110,13 @@ class DelegationTokens:
         return hmac.digest(self._secret, token.id.encode(), "sha512")
 
     def with_hmac(self, proof: bytes) -> DelegationToken | None:
-        """Return the token with this HMAC, even if it has expired but is still stored."""
+        """Return the token with this HMAC. It may have expired, if it is still stored."""
         tokens = self._load_tokens()
         id_ = self._by_hmac.get(proof)
         return None if id_ is None else tokens[id_]
 
     def renew(self, token: DelegationToken, period_ms: int) -> DelegationToken:
-        """Extend a token's lifetime by a period, or by the default period if it is 0 or less.
+        """Extend a token's lifetime by a period. If the period is 0 or less, the default period is used.
 
         Raises:
             OSError: the metadata cannot be written.
@@ -125,7 +125,7 @@ class DelegationTokens:
         return self._set_expiry(token, self._clock.now_ms() + period_ms)
 
     def expire(self, token: DelegationToken, period_ms: int) -> DelegationToken | None:
-        """Let a token expire after a period, or remove it and return None if the period is negative.
+        """Set a token to expire after a period. If the period is negative, remove the token and return None.
 
         Raises:
             OSError: the metadata cannot be written.
@@ -140,7 +140,7 @@ class DelegationTokens:
         return token.is_expired(self._clock.now_ms())
 
     def account(self, mechanism: str, name: str) -> ScramAccount | None:
-        """Return the account for a SCRAM login with a token, whose password is its HMAC in Base64."""
+        """Return the account for a SCRAM login with a token. The password is the token's HMAC in base64."""
         token = self._load_tokens().get(name)
         if token is None or not self.is_enabled or self.is_expired(token):
             return None

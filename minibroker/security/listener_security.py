@@ -1,7 +1,7 @@
-"""Security of a listener, configured when the broker starts.
+"""The security of a listener, read from the configuration when the broker starts.
 
-It has a TLS context, and the users of each SASL mechanism. A plaintext listener has neither and does not import this
-module.
+A secure listener has a TLS context, the users of each SASL mechanism, or both. A plaintext listener has neither, and
+does not import this module.
 """
 
 import logging
@@ -50,18 +50,18 @@ StartExchange = Callable[[], SaslServer]
 
 
 class SecurityConfigError(ValueError):
-    """The configuration of a listener is invalid. The message names the key."""
+    """An invalid configuration of a listener. The message names the key."""
 
 
 class ListenerSecurity:
-    """TLS and SASL settings of one listener, for all its connections.
+    """The TLS and SASL settings of one listener, for all its connections.
 
     Attributes:
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
         tls: returns the context of the next connection; None without TLS.
         mechanisms: the enabled SASL mechanisms, as sent to clients; empty without SASL.
-        failure_delay_ms: the delay of the response to a failed login.
-        max_receive_size: maximum size in bytes of a request before the client has authenticated.
+        failure_delay_ms: the delay of the response to a failed login, in milliseconds.
+        max_receive_size: the maximum size in bytes of a request from a client that has not authenticated yet.
 
     Raises:
         SecurityConfigError: the configuration is invalid. Some errors are other ValueErrors.
@@ -110,11 +110,11 @@ class ListenerSecurity:
         if settings.stores() != self._stores:
             try:
                 self._context, self._stores = self._context_of(settings), settings.stores()
-            except (ValueError, OSError) as error:  # A restore can bring settings of missing files.
+            except (ValueError, OSError) as error:  # A restored snapshot can contain the paths of missing files.
                 _logger.error("The listener %s keeps its key store: %s", self.name, error)  # noqa: TRY400 - all is said
 
     def start(self, mechanism: str) -> SaslServer:
-        """Start an exchange.
+        """Start an exchange with a SASL mechanism.
 
         Raises:
             KeyError: the mechanism is not in `mechanisms`.
@@ -122,14 +122,14 @@ class ListenerSecurity:
         return self._exchanges[mechanism]()
 
     def max_reauth_ms(self, mechanism: str) -> int:
-        """Return the maximum lifetime of a session with this mechanism in milliseconds; 0 is unlimited."""
+        """Return the maximum lifetime in milliseconds of a session that began with this mechanism; 0 is unlimited."""
         return self._settings.integer("connections.max.reauth.ms", mechanism)
 
     def principal_of(self, tls: ssl.SSLObject | None) -> Principal:
         """Return the principal of a client that has not authenticated with SASL.
 
         Raises:
-            NoMappingError: no rule maps the name in its certificate.
+            NoMappingError: no rule maps the name in the client's certificate.
         """
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
         if certificate is None or self.protocol != "SSL":
@@ -178,7 +178,11 @@ class ListenerSecurity:
             raise SecurityConfigError(f"{key}: {error}") from None
 
     def _scram(self, mechanism: str) -> StartExchange:
-        """Find accounts by stored credentials, then users of the login module (our own addition), then tokens."""
+        """Find an account for a SCRAM login.
+
+        Stored credentials are searched first, then the users of the login module (our own addition), then
+        delegation tokens.
+        """
         passwords = plain_passwords(self._login(mechanism, needed=False).options)
         configured = {user: derive_credential(mechanism, password) for user, password in passwords.items()}
         stored, tokens = self._store().scram, self._store().tokens

@@ -1,4 +1,4 @@
-"""Principals (`org.apache.kafka.common.security.auth.KafkaPrincipal`), and escaping of clients' text for logs."""
+"""Principals (`org.apache.kafka.common.security.auth.KafkaPrincipal`), and escaping of text from clients for logs."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ USER: Final = "User"
 
 
 class Principal(NamedTuple):
-    """A type, which is `User` unless a token says otherwise, and a name. `str` returns "User:alice"."""
+    """A type and a name. The type is `User` unless a token says otherwise. `str` returns "User:alice"."""
 
     type: str
     name: str
@@ -16,12 +16,12 @@ class Principal(NamedTuple):
 
 
 class Client:
-    """A client, for authorization and quotas (`minibroker.server.requests.session.Session`).
+    """A client, as authorization and quotas see it (`minibroker.server.requests.session.Session`).
 
     Attributes:
         principal: the authenticated principal.
-        client_host: its address in Kafka's form.
-        muted_ms: how long nothing is read from its connection.
+        client_host: the client's address in Kafka's format.
+        muted_ms: for how many milliseconds nothing is to be read from the client.
     """
 
     __slots__ = ("client_host", "muted_ms", "principal")

@@ -15,10 +15,10 @@ from minibroker.config.run_time import STORE_KEYS
 
 
 class ListenerSettings:
-    """The settings of a listener, whose `name` is as in `listeners`.
+    """The settings of a listener. `name` is the listener's name in `listeners`.
 
     Raises:
-        ConfigError: a value is invalid; raised when it is read.
+        ConfigError: a value is invalid. It is raised when the value is read.
     """
 
     def __init__(self, config: BrokerConfig, name: str) -> None:
@@ -44,11 +44,14 @@ class ListenerSettings:
         return settings
 
     def own(self, key: str, mechanism: str) -> str | None:
-        """Return the listener's setting for one mechanism only."""
+        """Return the setting that this listener has for one mechanism, ignoring other settings."""
         return self._texts.get(f"{mechanism.lower()}.{key}")
 
     def value(self, key: str, mechanism: str = "") -> ConfigValue:
-        """Return the value of one of Kafka's keys for the mechanism, the listener or the broker, in this order."""
+        """Return the value of one of Kafka's keys.
+
+        The mechanism's value takes precedence over the listener's, and the listener's over the broker's.
+        """
         names = [f"{mechanism.lower()}.{key}", key] if mechanism else [key]
         for name in names:
             if name in self._texts:
@@ -60,14 +63,14 @@ class ListenerSettings:
         return BROKER_KEYS[key].default if text is None else BROKER_KEYS[key].parse(text)
 
     def text(self, key: str, mechanism: str = "") -> str | None:
-        """Return a string, or None if it is missing or empty."""
+        """Return a setting as a string, or None if it is missing or empty."""
         value = self.value(key, mechanism)
         return None if value is None or value == "" else str(value)
 
     def integer(self, key: str, mechanism: str = "") -> int:
-        """Return a number."""
+        """Return a setting as an integer."""
         return cast("int", self.value(key, mechanism))
 
     def items(self, key: str, mechanism: str = "") -> list[str]:
-        """Return a list, which is empty by default."""
+        """Return a setting as a list, which is empty if the key is not set."""
         return [item for item in cast("list[str] | None", self.value(key, mechanism)) or [] if item]

@@ -1,4 +1,7 @@
-"""TLS and passwords for a test broker in one line: certificates, and configurations of the broker and its clients."""
+"""TLS and passwords for a test broker in one line.
+
+This includes the certificates, the broker's configuration, and the configurations of its clients.
+"""
 
 import os
 import shutil
@@ -35,14 +38,14 @@ class Security:
         users: passwords by user name, for all mechanisms that use passwords.
         mechanisms: the SASL mechanisms. Client configurations use the first one.
         client_auth: whether clients must present a certificate: none, requested or required (`ssl.client.auth`).
-        hosts: additional names and addresses of the broker in its certificate, which always has those of the loopback
+        hosts: names and addresses of the broker to include in its certificate, in addition to those of the loopback
             interface.
-        certificates: a directory written by `minibroker certificates`. By default, new certificates are created in a
-            temporary directory that is removed with this object.
+        certificates: a directory written by `minibroker certificates`. By default, new certificates are created in
+            a temporary directory that is removed with this object.
 
     Raises:
         ValueError: a setting is invalid.
-        MissingExtraError: TLS without the extra `security` (a ValueError).
+        MissingExtraError: TLS is used without the extra `security`. This error is a ValueError, too.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Security:
         return self.protocol.startswith("SASL")
 
     def settings(self) -> dict[str, str]:
-        """Return the broker's configuration, for a listener named after its protocol."""
+        """Return the broker's configuration. Its listener has the name of its protocol."""
         prefix = f"listener.name.{self.protocol.lower()}."
         settings: dict[str, str] = {}
         if self.certificates is not None:

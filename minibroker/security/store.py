@@ -1,7 +1,7 @@
 """Credentials shared by all listeners of a cluster: SCRAM credentials and delegation tokens.
 
-SCRAM credentials are stored by AlterUserScramCredentials, without passwords (KIP-554). They are in the section "scram"
-of the cluster's metadata: mechanism -> user -> salt, keys and iterations.
+AlterUserScramCredentials stores SCRAM credentials, never passwords (KIP-554). They are in the section "scram" of the
+cluster's metadata: mechanism -> user -> salt, keys and iterations.
 """
 
 import base64
@@ -21,7 +21,7 @@ _SECTION: Final = "scram"
 
 
 class ScramCredentials:
-    """The SCRAM credentials in `metadata`. They are read on each call, so a reset needs no notification."""
+    """The SCRAM credentials in `metadata`. Each call reads the current metadata, so a reset needs no notification."""
 
     def __init__(self, metadata: "ClusterMetadata") -> None:
         self._metadata = metadata
@@ -40,7 +40,7 @@ class ScramCredentials:
         return sorted({user for users in self._stored().values() for user in users})
 
     def alter(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
-        """Store or remove (None) credentials by (mechanism, user), in one atomic change.
+        """Store or remove credentials by (mechanism, user), all in one atomic change. None removes a credential.
 
         Raises:
             OSError: the metadata cannot be written.

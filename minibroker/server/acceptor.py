@@ -1,8 +1,8 @@
-"""Acceptors, which accept the connections of one listener while there is room for them (Kafka's `Acceptor`).
+"""Acceptors, each of which accepts the connections of one listener while there is room (Kafka's `Acceptor`).
 
 asyncio's own server accepts every connection, up to a whole backlog in one turn. Here a connection is accepted only if
 the broker's quotas allow it. Otherwise one accepted connection waits, and later ones stay in the kernel's backlog, as
-with Kafka's acceptors. While descriptors are short, all of them stay there.
+with Kafka's acceptors. While file descriptors are short, all new connections stay in the backlog.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ class Acceptor:
         listener: The name of the listener.
         make: Creates the connection for a permit.
         quotas: The connection quotas of the node.
-        clock: The clock of the delays.
-        backlog: The size of the kernel's backlog.
+        clock: The clock that times delays.
+        backlog: The maximum number of connections waiting in the kernel.
 
     Attributes:
         sockets: The open sockets.
@@ -77,7 +77,7 @@ class Acceptor:
             self.loop.remove_reader(listening)
 
     def close(self) -> None:
-        """Stop accepting and close the sockets. Accepted connections are still set up, see `wait_closed`."""
+        """Stop accepting and close the sockets. Connections accepted before are still set up; see `wait_closed`."""
         self.stop()
         for listening in self.sockets:
             listening.close()
@@ -159,7 +159,7 @@ class Acceptor:
     def _admit(self, accepted: socket.socket) -> None:
         try:
             address = str(accepted.getpeername()[0])
-        except OSError:  # The client has disconnected.
+        except OSError:  # The client has disconnected before its connection was accepted.
             accepted.close()
             return
         permit = self._quotas.enter(self._listener, address)
@@ -173,7 +173,7 @@ class Acceptor:
             self._refuse(accepted, permit)
 
     def _refuse(self, accepted: socket.socket, refused: Refused) -> None:
-        """Close a refused connection after its delay. Without a delay, a client would try again immediately."""
+        """Close a refused connection after a delay. A client that fails immediately would try again immediately."""
         if refused.wait_ms:
             self._refused[accepted] = self._clock.call_later(refused.wait_ms, lambda: self._close(accepted))
         else:
@@ -194,7 +194,7 @@ class Acceptor:
                 permit.release()
 
     async def open(self, accepted: socket.socket, connection: Connection) -> None:
-        """Connect a connection to its socket."""
+        """Open a connection on its socket."""
         await self.loop.connect_accepted_socket(lambda: connection, accepted)
 
     def _finish_entering(self, accepted: socket.socket, permit: ConnectionPermit, task: asyncio.Task[None]) -> None:

@@ -3,9 +3,9 @@
 Like Kafka's `Processor` and `KafkaChannel`.
 
 Everything that arrives in one wake-up of the event loop is served together: all complete requests are handled, their
-appends are written, and their responses are sent in one piece. A delayed request delays the requests after it, as in
-Kafka, and a waiting fetch is answered early in that case. If a client does not read its responses, the broker stops
-reading its requests. This limits the bytes that a connection can hold.
+appends are written, and their responses are sent in one piece. As in Kafka, a delayed request blocks the requests after
+it. If the delayed request is a fetch, it is answered early when another request follows. If a client does not read its
+responses, the broker stops reading its requests. This limits the memory that a connection can occupy.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ with lazy:
     from minibroker.server.requests import authentication, meter
 
 if TYPE_CHECKING:
-    # Most brokers have no logins.
+    # Imported for type checking only, because most brokers have no logins.
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker.server.requests.authentication import Authentication
 
@@ -85,7 +85,7 @@ class State(Enum):
     CLOSING = "closing"
 
 
-_READY: Final = State.READY  # Looking up an enum's member takes time.
+_READY: Final = State.READY  # A module constant is faster than looking up an enum's member for each request.
 _PARKED: Final = State.PARKED
 
 
@@ -107,10 +107,10 @@ class Connection(asyncio.BufferedProtocol):
         services: The services of the broker.
         pool: Buffers, shared by all connections of the event loop.
         connections: The set of open connections, to which this one adds itself while it is open.
-        node: The node whose listener has accepted the connection. Without an advertised address, the client gets the
-            address that it has connected to.
+        node: The node whose listener has accepted the connection. Without an advertised address, the client gets
+            the address that it has connected to.
         listener: The name of that listener.
-        permit: The connection's permit from that node.
+        permit: The connection's permit under the quotas of that node.
         security: The TLS and SASL of the listener, or None for plaintext.
     """
 
@@ -153,8 +153,9 @@ class Connection(asyncio.BufferedProtocol):
         self._connections = connections
         self._reader = FrameReader(pool, services.core.config.integer("socket.request.max.bytes"))
         self._state = _READY
-        self._parked: Waiting | None = None  # the delayed request, or the delay of a quota
-        self._stopped = False  # whether reading is paused
+        # The delayed request, or the delay of a quota, for which later requests wait.
+        self._parked: Waiting | None = None
+        self._stopped = False  # Whether reading is paused.
         self._listener = listener
         self._security = security
         self._permit = permit
@@ -229,8 +230,8 @@ class Connection(asyncio.BufferedProtocol):
             session.authentication = self._authentication = authentication.Authentication(
                 security, session, self, self._on_authenticated
             )
-            # Before the login, memory grows with the received bytes only, or strangers could exhaust it with large
-            # lengths.
+            # Before authentication, memory grows only with the received bytes. Otherwise a client without a login could
+            # exhaust the memory by announcing large requests.
             self._reader.max_size = min(self._reader.max_size, security.max_receive_size)
             self._reader.grant = 0
 
@@ -246,15 +247,16 @@ class Connection(asyncio.BufferedProtocol):
         if self._parked is not None:
             self._parked.delayed.cancel()
             self._parked = None
-        self._session.calls.clear()  # The calls reference the session.
+        self._session.calls.clear()  # The calls reference the session, so this breaks a reference cycle.
         if self._chain_version != _NOT_COMPOSED:
-            del self._take  # The interceptors reference this connection.
+            del self._take  # The interceptors reference this connection, so this breaks a reference cycle.
             self._chain_version = _NOT_COMPOSED
         self._authentication = None
-        del self._session.keep  # The method references the reader.
+        del self._session.keep  # The method references the reader, which must not outlive the connection.
         if self._session.authentication is not None:
             self._session.authentication.close()
-            self._session.authentication = None  # The session may outlive the connection.
+            # The session may outlive the connection, but must not keep the authentication alive.
+            self._session.authentication = None
         self._session.close()
         self._outbox.close()
         self._reader.close()
@@ -266,7 +268,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Serve the requests in newly arrived bytes."""
+        """Serve the requests in the bytes that have just arrived."""
         self._permit.active_ms = self._now_ms()
         self._reader.received(nbytes)
         self._serve()
@@ -280,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.resume()
 
     def close(self) -> None:
-        """Close the connection, after sending responses that the client still reads."""
+        """Close the connection from the broker's side. Pending responses are still sent if the client reads them."""
         self._transport.close()
 
     def abort(self) -> None:
@@ -293,7 +295,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport.get_extra_info("sockname"), self._transport.get_extra_info("peername")
 
     def swallow(self) -> None:
-        """Continue reading, but ignore everything."""
+        """Continue reading, but discard everything that arrives."""
         self._stopped = False
         self._transport.set_protocol(delayed_by_fault.BlackHole(self))
         self._transport.resume_reading()
@@ -303,22 +305,24 @@ class Connection(asyncio.BufferedProtocol):
         answers: list[Answer] = []
         fault: Exception | None = None
         reader, services, session = self._reader, self._services, self._session
-        # A fault, a quota or a journal was added or removed. This comparison once per wake-up is cheaper than looking
-        # for them in every request.
+        # A fault, a quota or a journal may have been added or removed. Comparing versions once per wake-up is cheaper
+        # than looking for all of them with every request.
         if services.chain_version != self._chain_version:
             self._compose()
         take = self._take
         until = 0.0
         try:
             while self._state is _READY and (frame := reader.next_frame()) is not None:
-                until = until or (perf_counter() + _TURN_S if reader.pending else 0.0)  # one request needs no clock
-                # A large request is served in slices. Earlier responses must not wait for its end.
+                # A single request has no time limit, so the clock is not read.
+                until = until or (perf_counter() + _TURN_S if reader.pending else 0.0)
+                # A large request is served in slices. Earlier responses must not wait until it has ended.
                 if answers and must_send_earlier_first(frame):
                     if not self._send(answers):
                         return
                     answers = []
                 outcome = take(frame, session)
-                # Kafka mutes the channel: a connection has one request at a time, which keeps responses in order.
+                # Like Kafka, which mutes the channel, serve one request of a connection at a time, so that responses
+                # stay in order.
                 if type(outcome) is Answer:
                     answers.append(outcome)
                 elif outcome is not None:
@@ -342,13 +346,14 @@ class Connection(asyncio.BufferedProtocol):
         self._take = compose(self._services, self._authentication, self)
 
     def _end_turn(self, answers: Sequence[Answer], fault: Exception | None) -> None:
-        """Send the responses of a wake-up, then continue reading, or close after a failure."""
+        """Send the responses of a wake-up. Then continue reading, or close the connection after a failure."""
         if not self._send(answers):
             return
         if fault is not None:
             self.fail(fault)
             return
-        # Handlers no longer use their views, so the buffer can move its bytes or return to the pool.
+        # Handlers no longer use their views of the buffer, so its bytes can be moved, or the buffer can return to the
+        # pool.
         reader, parked = self._reader, self._parked
         reader.settle(paused=parked is not None and not reader.awaits_small_frame)
         if parked is not None and reader.pending:
@@ -380,7 +385,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - as above
             self.fail(error)
             return
-        # The last slice can result in a wait, for instance of a large Fetch that finds too few records.
+        # After its last slice, a request may still have to wait, for example a large Fetch that finds too few records.
         if isinstance(outcome, Waiting):
             self._park(outcome)
             hasten(outcome, self._reader, self._session)
@@ -388,14 +393,15 @@ class Connection(asyncio.BufferedProtocol):
         self._conclude([] if outcome is None else [outcome])
 
     def fail(self, error: Exception) -> None:
-        """Close the connection after bytes that are not a request, or a request that could not be served."""
+        """Close the connection because the received bytes are not a request, or a request could not be served."""
         level = logging.INFO
         if isinstance(error, DecodeError | UnservedRequestError):
             if self._advise(error):  # Such a client reconnects again and again, and one line of advice is enough.
                 level = logging.DEBUG
         elif isinstance(error, EncodeError | UnencodableAnswerError):
             _logger.error("An answer cannot be encoded, so its connection closes: %s", error)
-        elif is_shortage(error):  # An API's modules load with its first request, which takes descriptors.
+        # The first request of an API loads modules, which fails if file descriptors are short.
+        elif is_shortage(error):
             _logger.error("A request could not be served, so its connection closes: %s", error)
         else:
             _logger.error("A request could not be served", exc_info=error)
@@ -403,7 +409,10 @@ class Connection(asyncio.BufferedProtocol):
         self.end()
 
     def _advise(self, error: Exception) -> bool:
-        """Log advice about bytes that are not a request, or a request before the login. Return whether there is any."""
+        """Log advice about bytes that are not a request, or about a request before the login.
+
+        Return False if there is no advice about them.
+        """
         session = self._session
         advice = explain_first_bytes(self._reader.peek(4), session.listener)
         if advice is None and session.authentication is not None and session.authentication.is_early(error):
@@ -416,29 +425,31 @@ class Connection(asyncio.BufferedProtocol):
         """Serve no more requests, and close the connection after sending all responses."""
         self._reader.close()
         self._state = State.CLOSING
-        # `_on_drained` closes it after sending everything. If the client does not read, the idle timeout closes it.
+        # `_on_drained` closes the connection after everything is sent. If the client does not read, the idle timeout
+        # closes the connection.
         if self._outbox.is_blocked:
             self._pause_or_resume_reading()
         else:
             self.close()
 
     def _send(self, answers: Sequence[Answer]) -> bool:
-        """Write pending appends, then send the responses. Return False if one of them ended the connection."""
+        """Write pending appends, then send the responses. Return False if a response ended the connection."""
         writes = self._services.core.writes
-        # Appends of this wake-up can complete fetches of other clients, immediately if nothing here is delayed.
+        # Appends of this wake-up can complete fetches of other clients. These are answered immediately unless a request
+        # of this connection is delayed.
         if self._parked is None:
             writes.commit_and_wake()
-        else:  # A completed fetch can be this connection's own, and its response must follow these.
+        else:  # A completed fetch may belong to this connection. Its response must come after these responses.
             writes.commit()
         return not answers or self._answer(answers)
 
     def _answer(self, answers: Sequence[Answer]) -> bool:
-        """Send responses. If one cannot be encoded, send those before it, close the connection and return False."""
+        """Send responses. If one cannot be encoded, send the earlier ones, close the connection and return False."""
         try:
             data, splices = encode_answers(answers)
         except UnencodableAnswerError as error:
             if error.data:
-                # Responses before the broken one are complete, and the client waits for them.
+                # Send the responses before the broken one, because they are complete and the client waits for them.
                 self._outbox.send(error.data, error.splices)
             self.fail(error)
             return False
@@ -464,7 +475,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._session.muted_ms:
             self._mute()
         elif self._reader.pending:
-            self._yield_turn()  # The last slice may have been long.
+            self._yield_turn()  # The last slice may have taken long, so other connections run first.
             return
         self._pause_or_resume_reading()
 
@@ -475,7 +486,7 @@ class Connection(asyncio.BufferedProtocol):
         self._state, self._parked = State.MUTED, Waiting(muted, NO_ANSWER)
 
     def release(self) -> None:
-        """Serve the requests that have arrived during a delay, or continue reading."""
+        """Serve the requests that have arrived while requests had to wait, or continue reading."""
         if self._state is not State.CLOSING:
             self._state, self._parked = _READY, None
             if self._reader.pending:
@@ -493,9 +504,12 @@ class Connection(asyncio.BufferedProtocol):
             self._pause_or_resume_reading()
 
     def _pause_or_resume_reading(self) -> None:
-        """Pause reading if requests wait for a delayed one, or responses wait for the client. Otherwise read."""
-        # A delayed request without bytes after it does not stop reading, which is how a closed connection is noticed.
-        # An incomplete request is read to its end, because it may end the delay.
+        """Pause or resume reading.
+
+        Reading is paused while requests wait for a delayed one, or responses wait for the client to read them.
+        """
+        # Keep reading while no other request has arrived after a delayed one, because a closed connection is noticed
+        # only by reading. An incomplete request is read to its end, because it may end the delay.
         reader = self._reader
         waits = self._state is not _READY and reader.pending > 0 and not reader.awaits_small_frame
         stop = waits or self._outbox.is_blocked

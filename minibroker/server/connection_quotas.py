@@ -1,11 +1,11 @@
-"""Connection quotas, which count each accepted connection (Kafka's `ConnectionQuotas`).
+"""Connection quotas, which count each connection from the moment it is accepted (Kafka's `ConnectionQuotas`).
 
 An acceptor checks them for every connection. It delays the connection while the broker or its listener is full, or
-while connections arrive too fast (KIP-402, KIP-612). If an IP address has too many connections, another one is refused.
-Idle connections are closed after `connections.max.idle.ms` (Kafka's `IdleExpiryManager`).
+while connections arrive too fast (KIP-402, KIP-612). A connection from an IP address with too many connections is
+refused. Idle connections are closed after `connections.max.idle.ms` (Kafka's `IdleExpiryManager`).
 
-The prefix `listener.name.<listener>.` sets a key for one listener. Without it, the broker's value applies
-(`AbstractConfig.valuesWithPrefixOverride`).
+The prefix `listener.name.<listener>.` sets a key for one listener. Without it, the broker's value also applies to the
+listener (`AbstractConfig.valuesWithPrefixOverride`).
 """
 
 import logging
@@ -50,15 +50,15 @@ class ConnectionLimits:
     Args:
         config: The configuration of the broker.
         listeners: The names of the listeners.
-        host_names: Returns the resolver for the hosts of overrides.
+        host_names: Returns the resolver for host names in overrides, and is called only if there are any.
 
     Attributes:
-        most: The maximum of open connections of all listeners.
-        most_of: The maximum of open connections by listener.
-        rate: The maximum of new connections per second, of all listeners.
-        rate_of: The maximum of new connections per second, by listener.
-        protected: The listener for traffic between brokers, which is exempt from `most` and `rate`. None if it is the
-            only one.
+        most: The maximum number of open connections of all listeners.
+        most_of: The maximum number of open connections of each listener, by name.
+        rate: The maximum number of new connections per second of all listeners.
+        rate_of: The maximum number of new connections per second of each listener, by name.
+        protected: The inter-broker listener, which is exempt from `most` and `rate`, or None if it is the only
+            listener.
 
     Raises:
         ConfigError: A listener's value is invalid.
@@ -84,7 +84,7 @@ class ConnectionLimits:
         self._overrides.update(dict.fromkeys(addresses, limit))
 
     def max_connections_of(self, address: str) -> int:
-        """Return the maximum of open connections from an IP address."""
+        """Return the maximum number of open connections from an IP address."""
         return self._overrides.get(address, self._of_address)
 
 
@@ -108,13 +108,13 @@ _MIN_CHECK_INTERVAL_MS: Final = 300
 
 
 class IdleExpiry:
-    """One timer for all connections, set to the time when the longest idle one may expire.
+    """One timer for all connections, set to the time when the connection that is idle the longest may expire.
 
-    Waiting for a response counts as idle, as in Kafka.
+    A connection that waits for a response counts as idle, as in Kafka.
 
     Args:
         clock: The clock of the timer.
-        longest_ms: How long a connection can be idle, in milliseconds. A negative number disables the timer.
+        longest_ms: How long a connection can be idle, in milliseconds. A negative number means forever.
         permits: The permits of the open connections.
     """
 
@@ -125,7 +125,7 @@ class IdleExpiry:
         self._timer: Timer | None = None
 
     def watch(self) -> None:
-        """Start the timer for a new connection."""
+        """Start the timer if necessary, because there is a new connection."""
         if self._timer is None and self._longest_ms >= 0:
             self._check_after(self._longest_ms)
 
@@ -170,8 +170,8 @@ class ConnectionPermit:
     Attributes:
         listener: The name of the listener.
         address: The IP address of the client.
-        active_ms: The monotonic time of the last read or write, in milliseconds. Each wake-up writes only this
-            attribute, and the timer of `IdleExpiry` checks it.
+        active_ms: The monotonic time of the last read or write, in milliseconds. It is the only attribute written
+            in each wake-up. The timer of `IdleExpiry` checks it.
         abort: Closes the connection immediately.
         unsent: Returns the number of bytes that the client has not read yet.
         seen_unsent: The result of `unsent` in the last check.
@@ -213,7 +213,7 @@ class ConnectionQuotas:
 
     Attributes:
         taken: The number of connections accepted since the start.
-        left: The number of these that are closed.
+        left: The number of accepted connections that are closed by now.
 
     Raises:
         ConfigError: A limit is invalid.
@@ -254,7 +254,7 @@ class ConnectionQuotas:
         """Apply a changed configuration."""
         try:
             self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
-        except ConfigError as error:  # Changes were validated, but files can be edited by hand.
+        except ConfigError as error:  # The stored limits may be invalid if a file was edited by hand.
             _logger.error("Limits of connections stay as they were: %s", error)  # noqa: TRY400 - it says it all
         self._close_excess()
         self._wake()
@@ -265,10 +265,13 @@ class ConnectionQuotas:
         is_altered = bool(configs.all_of(ConfigResourceType.BROKER))
         return configs.of_node(self._node_id) if is_altered else self._services.core.config
 
-    # The checks of an acceptor, in their order
+    # The following methods are the checks of an acceptor, in the order of their calls.
 
     def pace_ms(self, listener: str) -> int:
-        """Count a new connection, and return how long it must wait because of the rate of new ones, in milliseconds."""
+        """Count a new connection, and return how many milliseconds it must wait because of the connection rate.
+
+        0 means that it need not wait.
+        """
         now_ms = self._clock.monotonic_ms()
         limits, waits = self._limits, [0]
         for rate, limit in self._limited_rates(listener):
@@ -283,7 +286,7 @@ class ConnectionQuotas:
         return wait_ms
 
     def has_descriptors(self, descriptor: int) -> bool:
-        """Return whether the process has descriptors for another connection. May close log files.
+        """Return whether the process has file descriptors for another connection. May close log files.
 
         Args:
             descriptor: Any open descriptor.
@@ -291,11 +294,11 @@ class ConnectionQuotas:
         return self._services.core.files.make_room_for_connection(descriptor)
 
     def has_room(self, listener: str) -> bool:
-        """Return whether another connection can enter. If not, it waits until others close."""
+        """Return whether there is room for another connection. If not, it must wait until others close."""
         limits = self._limits
         if self._of_listener[listener] >= limits.most_of[listener]:
             full, limit = f"The listener {listener}", limits.most_of[listener]
-        # KIP-402: the inter-broker listener can exceed the limit. A connection of another listener is then closed.
+        # The inter-broker listener can exceed the limit (KIP-402). A connection of another listener is then closed.
         elif listener != limits.protected and len(self._permits) >= limits.most:
             full, limit = "The broker", limits.most
         else:
@@ -305,7 +308,7 @@ class ConnectionQuotas:
         return False
 
     def enter(self, listener: str, address: str) -> ConnectionPermit | Refused:
-        """Return the permit for a connection, or a refusal if its address has too many."""
+        """Return the permit for a connection, or a refusal if its IP address has too many connections."""
         wait_ms = self._address_delay_ms(listener, address)
         if wait_ms:
             return Refused(wait_ms)
@@ -332,7 +335,7 @@ class ConnectionQuotas:
         if count:
             self._of_address[permit.address] = count
         else:
-            # Delete counts of zero: clients come from any number of addresses.
+            # Delete a count of zero, because the number of client addresses is unlimited.
             del self._of_address[permit.address]
         self.left += 1
         if self._waiting:
@@ -366,7 +369,10 @@ class ConnectionQuotas:
         return wait_ms
 
     def _close_excess(self) -> None:
-        """Close the longest idle connections over the limit, except those of the protected listener."""
+        """Close as many connections as exceed the limit, the longest idle ones first.
+
+        Connections of the protected listener are not closed.
+        """
         excess = len(self._permits) - self._limits.most
         if excess <= 0:
             return

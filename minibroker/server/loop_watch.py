@@ -1,7 +1,8 @@
 """A watchdog for an event loop shared with the caller's code: warns if the loop is blocked while clients wait.
 
-`async with Broker()` runs the broker on the caller's loop. If a client blocks that loop, it waits for the broker, and
-the broker waits for the loop. The client hangs until its own timeout, or loses its messages without an error.
+`async with Broker()` runs the broker on the caller's loop. If a client blocks that loop, the client waits for
+the broker, and the broker waits for the client. The client hangs until its own timeout, or loses its messages
+without an error.
 """
 
 import asyncio
@@ -53,9 +54,9 @@ class LoopWatch:
             self._turned.clear()
             try:
                 self._loop.call_soon_threadsafe(self._turned.set)
-            except RuntimeError:  # the loop is closed
+            except RuntimeError:  # The loop is closed, so there is nothing left to watch.
                 return
-            if self._ended.is_set():  # `stop` was called before `clear`.
+            if self._ended.is_set():  # If `stop` was called before `clear`, its signal is lost.
                 return
             if not self._turned.wait(_BLOCKED_AFTER_S) and self._has_warned():
                 return
@@ -63,7 +64,7 @@ class LoopWatch:
     def _has_warned(self) -> bool:
         """Warn as soon as a client waits. Return False if the loop runs again before that."""
         while True:
-            # The one way to see what another thread is at.
+            # This is the only way to see what another thread is executing.
             frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as said
             is_blocked = frame is not None and not _is_in_broker(frame) and self._has_waiting_clients()
             if self._turned.is_set():
@@ -79,7 +80,7 @@ def _warn(line: tuple[str, int]) -> None:
     advice = explain_blocked_loop()
     try:
         warnings.warn_explicit(advice, MinibrokerWarning, *line)
-    except MinibrokerWarning:  # Where warnings are errors, nobody would see this one on this thread.
+    except MinibrokerWarning:  # If warnings are errors, the exception would be lost on this thread, so it is logged.
         _logger.warning("%s:%d: %s", *line, advice)
     else:
         _logger.info("%s", advice)
@@ -95,9 +96,9 @@ def _is_in_broker(frame: FrameType | None) -> bool:
 
 
 def _blocking_line(frame: FrameType | None) -> tuple[str, int]:
-    """Return file and line of the blocking call in the innermost coroutine that the loop itself runs.
+    """Return file and line of the blocking call, in the innermost coroutine that the loop itself runs.
 
-    A client can have further coroutines and loops inside it, so the search starts with the outermost frame.
+    A client can run coroutines and loops of its own further inside, so the search starts with the outermost frame.
     """
     frames: list[FrameType] = []
     while frame is not None:

@@ -26,8 +26,9 @@ _BACKLOG: Final = 1024
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> OSError:
-    """Return an error that explains why an address cannot be bound."""
-    # asyncio's errors contain the address as a tuple. For an unknown host, the errno is negative.
+    """Return an error that explains in minibroker's own words why an address cannot be bound."""
+    # The text of asyncio's errors contains the address as a tuple, so the text of the errno is used. For an unknown
+    # host, the errno is negative.
     reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
     hint = ""
     if error.errno == errno.EADDRINUSE:
@@ -36,7 +37,7 @@ def cannot_listen(host: str, port: int, error: OSError) -> OSError:
 
 
 def check_free(host: str, port: int) -> None:
-    """Check that an address is free, before the data directory is changed. A later `listen` can still fail.
+    """Check that an address is free. This is done before the data directory is changed. `listen` can still fail later.
 
     Raises:
         OSError: The address is in use or not permitted.
@@ -49,7 +50,8 @@ def check_free(host: str, port: int) -> None:
         for family, kind, protocol, _, address in addresses:
             _bound_socket(family, kind, protocol, address).close()
     except OSError as error:
-        if error.errno in {errno.EADDRINUSE, errno.EACCES}:  # asyncio skips addresses of families that fail otherwise.
+        # asyncio skips an address that fails with another error, such as an unsupported family.
+        if error.errno in {errno.EADDRINUSE, errno.EACCES}:
             raise cannot_listen(host, port, error) from None
 
 
@@ -63,13 +65,13 @@ class Kind(NamedTuple):
 class NodeListener:
     """The listeners of a node.
 
-    A stopped node keeps its ports: they stay bound without listening, so clients are refused and no other program gets
-    the ports.
+    A stopped node keeps its ports: they stay bound without listening, so clients are refused and no other program
+    gets the ports.
 
     Args:
-        make: Creates a connection for a set of connections, a listener's name and a permit.
+        make: Creates a connection, given the set of connections, the listener's name and a permit.
         quotas: The connection quotas of the node.
-        clock: The clock of the delays.
+        clock: The clock that times delays.
         advised: The advice already given (`Core.advice`).
 
     Attributes:
@@ -100,7 +102,7 @@ class NodeListener:
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """(host, port) by listener. A listener with several sockets has the address of the first one."""
+        """The (host, port) of each listener by name. Of a listener with several sockets, the first one counts."""
         addresses: dict[str, tuple[str, int]] = {}
         listening = [(kind, bound) for kind, acceptor in self._acceptors for bound in acceptor.sockets]
         for kind, bound in listening or self._held:
@@ -115,7 +117,7 @@ class NodeListener:
         return [source for source in listening + connected if source >= 0]
 
     async def listen(self, kind: Kind, host: str, port: int) -> int:
-        """Add a listener at an address, and return its port. Port 0 picks a free one.
+        """Listen at one more address, and return the port. Port 0 picks a free one.
 
         Raises:
             OSError: The address cannot be bound.
@@ -159,7 +161,7 @@ class NodeListener:
         return bound
 
     async def end(self) -> None:
-        """Close everything. All accepted connections are closed when this returns."""
+        """Close everything. All accepted connections have been set up and closed when this returns."""
         await self.settled()
         await self._accept_no_more()
         self._release()
@@ -171,17 +173,17 @@ class NodeListener:
         self.quotas.reconfigure()
 
     def close(self) -> None:
-        """Stop accepting and abort all connections. `settled` waits for the end."""
+        """Stop accepting connections, and abort the open ones. `settled` waits until this is complete."""
         self._stop_accepting()
         self._abort()
         self._schedule(self._close)
 
     def open(self) -> None:
-        """Listen at the same addresses again. `settled` waits for the end."""
+        """Listen at the same addresses again. `settled` waits until this is complete."""
         self._schedule(self._open)
 
     async def settled(self) -> None:
-        """Wait until all calls of `close` and `open` have taken effect."""
+        """Wait until all earlier calls of `close` and `open` are complete."""
         while self._changes is not None and not self._changes.done():
             await asyncio.wait([self._changes])
 
@@ -203,7 +205,7 @@ class NodeListener:
             for listening in acceptor.sockets
         ]
         await self._accept_no_more()
-        self._abort()  # connections accepted before, which have opened since
+        self._abort()  # Abort connections that were accepted before, and have been opened in the meantime.
         for kind, family, address in addresses:
             try:
                 bound = _bound_socket(family, socket.SOCK_STREAM, 0, address)
@@ -218,7 +220,7 @@ class NodeListener:
             self._acceptors.append((kind, await self._serve(kind, bound_before=bound)))
 
     async def _accept_no_more(self) -> None:
-        """Close the listening sockets, and wait until accepted connections are set up."""
+        """Close the listening sockets, and wait until the connections accepted so far are set up."""
         for _, acceptor in self._acceptors:
             acceptor.close()
         for _, acceptor in self._acceptors:

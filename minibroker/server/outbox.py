@@ -1,8 +1,8 @@
-"""The outgoing half of a connection: responses in memory, and file ranges, of which only small ones are copied.
+"""The sending half of a connection. It sends responses from memory, and file ranges, mostly without copying them.
 
-asyncio's transport sends bytes in memory. `os.sendfile` sends a file range on a second descriptor of the same socket,
-while the transport has nothing of its own to send. If `os.sendfile` is missing or fails, or no descriptor is free, the
-range is read and sent like other bytes.
+asyncio's transport sends bytes in memory. File ranges are sent with `os.sendfile` on a second descriptor of the
+same socket, while the transport has nothing of its own to send. If `os.sendfile` is missing or fails, or no
+descriptor is free, the range is read and sent like other bytes. Small ranges are also read.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ _MORE: Final = getattr(socket, "MSG_MORE", 0)
 class Outbox:
     """The unsent bytes of one connection.
 
-    `on_moved` is called when the client has accepted more of the queued bytes. `on_drained` is called when everything
-    was sent after `is_blocked` was true.
+    `on_moved` is called when the client has accepted more of the queued bytes. `on_drained` is called when
+    everything has been sent after `is_blocked` was true.
 
     Attributes:
         is_blocked: Whether bytes are queued.
-        sendfile: Whether file ranges are sent without a copy.
+        sendfile: Whether file ranges are sent from the file to the socket without a copy.
     """
 
     __slots__ = (
@@ -66,22 +66,22 @@ class Outbox:
         self._on_drained = on_drained
         self._queue: deque[memoryview | LogSlice] = deque()
         self.is_blocked = False
-        self._paused = False  # The transport has buffered bytes.
+        self._paused = False  # Whether the transport still has buffered bytes.
         self._resuming = False  # The transport's buffer is empty, and `_resume_source` is scheduled.
-        self._waiting = False  # The socket is full, and a file range waits.
+        self._waiting = False  # Whether a file range waits until the socket is writable.
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
-        # TLS is encrypted in this process, so the file's bytes must pass through it.
+        # With TLS, this process encrypts the bytes, so `sendfile` cannot be used.
         self.sendfile = HAS_SENDFILE and transport.get_extra_info("sslcontext") is None
         if _NOTSENT_LOWAT is not None:
-            with contextlib.suppress(OSError, AttributeError):  # Not a TCP socket.
+            with contextlib.suppress(OSError, AttributeError):  # This fails if the socket is not a TCP socket.
                 transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _MAX_UNSENT_BYTES)
 
     def send(self, data: bytearray, splices: Splices) -> None:
         """Send `data`, with each splice inserted at its position."""
         if self._transport.is_closing():
             return
-        # The queue is empty, so the bytes can go directly to the transport. Otherwise they would overtake the queue.
+        # If the queue is empty, the bytes can go directly to the transport. Otherwise they would overtake queued bytes.
         if not self._queue and (splices or len(data) <= _MAX_WHOLE_BYTES):
             if not splices:
                 self._transport.write(data)
@@ -111,7 +111,7 @@ class Outbox:
         self._send_queued()
 
     def _send_joined(self, data: bytearray, splices: Splices) -> None:
-        """Send `data` with copies of the file ranges inserted."""
+        """Send `data` with copies of the file ranges inserted at their positions."""
         view = memoryview(data)
         parts: list[memoryview | bytes] = []
         sent = 0
@@ -120,7 +120,8 @@ class Outbox:
                 part = cast("LogSlice", splice)
                 piece = part.read()
                 if len(piece) < part.size:
-                    # The file was truncated after the response's length was encoded.
+                    # The file was truncated after the response's length was encoded, so the response cannot be
+                    # completed.
                     self._transport.abort()
                     return
                 parts += (view[sent:position], piece)
@@ -132,13 +133,14 @@ class Outbox:
         self._transport.write(b"".join(parts))
 
     def pause(self) -> None:
-        """Stop sending: the transport's buffer has filled."""
+        """Stop sending because the transport's buffer is full."""
         self.is_blocked = self._paused = True
         self._resuming = False
 
     def resume(self) -> None:
-        """Continue sending: the transport's buffer is empty."""
-        # Not immediately: asyncio reports a lost connection twice if a write fails within `resume_writing`.
+        """Continue sending because the transport's buffer is empty."""
+        # Continue in the next turn, because asyncio reports a lost connection twice if a write fails within
+        # `resume_writing`.
         self._resuming = True
         self._loop.call_soon(self._resume_source)
 
@@ -152,7 +154,7 @@ class Outbox:
             self._on_drained()
 
     def close(self) -> None:
-        """Drop the queue and release its files."""
+        """Drop the queued bytes and release their files. Nothing more will be sent."""
         self._resuming = False
         self._stop_waiting()
         for item in self._queue:
@@ -185,7 +187,7 @@ class Outbox:
         self.is_blocked = self._paused or bool(queue)
 
     def _send_ahead(self, item: memoryview) -> memoryview:
-        """Send bytes before a file range, if possible in one packet with it.
+        """Send bytes that precede a file range, if possible in one packet with it.
 
         Returns:
             The bytes that the socket did not accept.
@@ -198,7 +200,7 @@ class Outbox:
         except (BlockingIOError, InterruptedError):
             return item
         except OSError:
-            return item  # The transport runs into the same error and reports it.
+            return item  # The next write of the transport fails with the same error, and reports it.
 
     def _send_range(self, item: LogSlice) -> LogSlice | None:
         """Send as much of a range as the socket accepts, and return the remainder, or None."""
@@ -207,11 +209,12 @@ class Outbox:
             return self._send_copy(item)
         handle, position, size = item
         try:
-            with handle as fd:  # pinned before, so the descriptor is valid even if the file was deleted
+            with handle as fd:  # The file was pinned before, so the descriptor is valid even if the file was deleted.
                 while size:
                     sent = os.sendfile(direct.fileno(), fd, position, size)
                     if sent == 0:
-                        # The file was truncated after the response's length was sent.
+                        # The file was truncated after the response's length was sent, so the response cannot be
+                        # completed.
                         self._transport.abort()
                         return None
                     position += sent
@@ -223,7 +226,7 @@ class Outbox:
             self._transport.abort()
             return None
         except OSError:
-            # The file system does not support it. The remainder is copied.
+            # The file system does not support `sendfile`, so the remainder is copied.
             self.sendfile = False
             return item._replace(position=position, size=size)
         return None
@@ -245,7 +248,7 @@ class Outbox:
     def _socket(self) -> socket.socket | None:
         """Return the second descriptor of the socket, or None while descriptors are short."""
         if self._direct is None:
-            # asyncio does not let others watch the transport's own descriptor.
+            # Duplicate the descriptor, because asyncio does not allow others to watch the transport's own.
             try:
                 direct: socket.socket = self._transport.get_extra_info("socket").dup()
             except OSError:
@@ -259,7 +262,7 @@ class Outbox:
 
     def _wait(self, direct: socket.socket) -> None:
         if not self._waiting:
-            # asyncio watches its own descriptor of the socket, and the loop would refuse a second writer for it.
+            # Watch the duplicate, because the loop refuses a writer for the transport's own descriptor.
             self._waiting = True
             self._loop.add_writer(direct.fileno(), self._on_writable)
 

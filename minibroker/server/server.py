@@ -29,7 +29,7 @@ with lazy:
     from minibroker.security import listener_security
 
 if TYPE_CHECKING:
-    # Most brokers compact nothing and have no logins.
+    # Imported for type checking only, because most brokers compact nothing and have no logins.
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker_storage.cleaner import CleaningPlan, CleaningResult
 
@@ -46,14 +46,15 @@ class Server:
     Args:
         config: The configuration of the brokers.
         data_dir: The data directory.
-        given: The listeners of the first broker. The other brokers use the following ports, also where they are
-            advertised. Port 0 picks a free port for each.
+        given: The listeners of the first broker. The other brokers use the ports after it, for listening and in
+            advertised addresses. Port 0 picks a free port for each broker.
         clock: The clock of the brokers.
         brokers: The number of brokers.
         racks: The rack of each broker, see `Core`.
 
     Raises:
-        OSError: A port is in use, before anything is written, or a listener's file cannot be read.
+        OSError: A port is in use, which is checked before anything is written, or a file of a listener cannot be
+            read.
         ValueError: A listener's TLS, SASL or limits are invalid.
     """
 
@@ -101,16 +102,16 @@ class Server:
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port) of the first broker."""
+        """The (host, port) that the first broker listens on."""
         return self._listeners[0].address
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """(host, port) of each broker, including stopped ones."""
+        """The (host, port) of each broker, including stopped ones."""
         return [listener.address for listener in self._listeners]
 
     def addresses_of(self, listener: str) -> list[tuple[str, int]]:
-        """Return (host, port) of a listener on each broker.
+        """Return the (host, port) of each broker for the listener with this name.
 
         Raises:
             KeyError: There is no such listener.
@@ -138,7 +139,7 @@ class Server:
             advertise(self.services.core, node)
 
     def has_waiting_clients(self) -> bool:
-        """Return whether a connection waits to be accepted or a request to be read.
+        """Return whether a connection is waiting to be accepted, or a request to be read.
 
         Other threads call this while the event loop is blocked.
         """
@@ -171,7 +172,8 @@ class Server:
         with closing(self.services.core.close_logs(keep=keep)) as steps:
             until = time.perf_counter() + _SLICE_S
             for _ in steps:
-                if time.perf_counter() > until:  # The loop may belong to an application that continues.
+                # Yield regularly, because the loop may belong to an application that continues to run.
+                if time.perf_counter() > until:
                     await asyncio.sleep(0)
                     until = time.perf_counter() + _SLICE_S
 
@@ -198,7 +200,7 @@ class Server:
             try:
                 work()
             finally:
-                with suppress(RuntimeError):  # the loop is closed
+                with suppress(RuntimeError):  # call_soon_threadsafe() raises RuntimeError after the loop was closed.
                     if then is not None:
                         self._loop.call_soon_threadsafe(then)
 
@@ -207,7 +209,7 @@ class Server:
     def _on_a_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
         try:
             return self._loop.run_in_executor(None, work)
-        except OSError:  # No descriptor is free to load the executor.
+        except OSError:  # Without a free descriptor, the executor cannot be loaded, so run the work here.
             done: asyncio.Future[None] = self._loop.create_future()
             try:
                 work()
@@ -220,7 +222,7 @@ class Server:
     def _run_cleaning(
         self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"
     ) -> Callable[[], object]:
-        """Run a cleaning plan in another process, see `RunCleaning`."""
+        """Run a cleaning plan in a separate process, see `RunCleaning`."""
         task = log_cleaner.start_cleaning(plan, done)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
@@ -228,13 +230,13 @@ class Server:
 
 
 def _log_file_limit() -> int:
-    """Return the maximum of open log files: half of the process's descriptors. Connections use the other half."""
+    """Return how many log files may be open at once: half of the process's descriptors. The rest is for connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft < limit:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             soft = limit
-        except (OSError, ValueError):  # macOS has a lower limit of its own.
+        except (OSError, ValueError):  # macOS rejects this limit if it exceeds the kernel's own maximum.
             pass
     return max(_MIN_LOG_FILES, min(soft, _MAX_FILES) // 2)

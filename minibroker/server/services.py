@@ -61,7 +61,7 @@ class Services:
     """The services of one broker, most of which are created by the first request for them.
 
     Args:
-        core: The core of the broker, which stays open if an exception is raised.
+        core: The core of the broker. It stays open if ConfigError is raised.
         release: The release of Kafka that the broker emulates.
         aside: Like `Core.background`, but for work that may never end. Stopping the broker does not wait for it.
 
@@ -73,9 +73,10 @@ class Services:
         quotas: The quotas of clients, or None if there are none.
         recording: The recording of requests (`minibroker.server.inspection.recording`), or None while it is off.
         faults: The installed faults (`minibroker.server.faults.registry`), or None before the first one.
-        chain_version: The number of changes of `quotas`, `recording` or `faults`. Connections compose their chain again
-            when it changes.
-        misspelt_topics: The topic that a client probably meant, by the name of the topic that its request created.
+        chain_version: Counts the changes of `quotas`, `recording` and `faults`. Connections compose their
+            interceptors again after a change.
+        misspelt_topics: For each topic created by a client's request with a likely misspelling, the topic that was
+            probably meant.
         copying: A lock held while a snapshot is created or restored, which takes a while.
         started_ms: The monotonic time of the start, in milliseconds.
         validated_records, prefers_racks, works_around_clients, fetch_max_bytes, max_elements: Settings used in hot
@@ -104,7 +105,7 @@ class Services:
         self.works_around_clients = config.boolean("minibroker.client.workarounds.enable")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.max_elements = config.integer("minibroker.request.elements.max")
-        self._forgotten_groups: set[str] = set()  # consumer groups whose members must join again
+        self._forgotten_groups: set[str] = set()  # The consumer groups whose members must join again.
         self._closed = False
         self._has_moved_misplaced = False
         core.metadata.subscribe("quotas", self._load_quotas)
@@ -115,12 +116,12 @@ class Services:
         core.call_soon(self.resume_coordinators)
 
     def is_before(self, release: str) -> bool:
-        """Return whether the broker emulates a release before this one of `RELEASES`."""
+        """Return whether the broker emulates an earlier release than this one of `RELEASES`."""
         return self.release is not None and not self.release.is_at_least(release)
 
     @property
     def checks_messages(self) -> bool:
-        """Whether rights or quotas inspect whole messages, which rules out the plain shape."""
+        """Whether authorization or quotas inspect whole messages, so that requests cannot take the plain fast path."""
         return self.authorizer is not None or self.quotas is not None
 
     @property
@@ -130,7 +131,7 @@ class Services:
         return groups is not None and groups.store.is_loading
 
     def forget_visits(self) -> None:
-        """Forget the telemetry and the logger levels that clients have set."""
+        """Forget everything that clients have set: their telemetry and logger levels."""
         if "telemetry" in self.__dict__:
             self.telemetry.forget()
         self._restore_loggers()
@@ -154,7 +155,7 @@ class Services:
                 self.__dict__[name].close()
 
     def resume_coordinators(self) -> None:
-        """Load the coordinators' state of earlier runs, so that members can expire and transactions end."""
+        """Load the coordinators' state from earlier runs, so that members expire and transactions time out."""
         if self._closed:
             return
         for topic, name in _COORDINATOR_OF.items():
@@ -162,7 +163,7 @@ class Services:
                 getattr(self, name).store.load_all()
 
     def create_topic(self, name: str) -> Topic:
-        """Create a topic with the broker's defaults, or with those of its coordinator.
+        """Create a topic with the broker's defaults, or with the settings of a coordinator's own topic.
 
         Raises:
             TopicError: The topic cannot be created.
@@ -175,7 +176,7 @@ class Services:
 
     @cached_property
     def quota_table(self) -> "QuotaTable":
-        """All quotas, loaded at startup if any are stored, and otherwise on first use."""
+        """All quotas, loaded on startup if any are stored, otherwise on first use."""
         table = entities.QuotaTable(self.core.metadata, lambda: self._update_quotas(table))
         self._update_quotas(table)
         return table
@@ -192,7 +193,7 @@ class Services:
         self._has_moved_misplaced = True
         if any(self.core.topics.get(name) is not None for name in INTERNAL_TOPICS):
             misplaced.move_misplaced(self.core)
-        # Only now, because the move writes markers, which must not create a coordinator yet.
+        # Subscribe only after the move, because the markers that it writes must not create a coordinator yet.
         self.core.hooks.marker_written.subscribe(self._on_marker_written)
 
     @cached_property
@@ -255,7 +256,7 @@ class Services:
         self.core.close(keep=keep)
 
     def stop(self) -> None:
-        """Stop all work for clients. `core` stays open."""
+        """Stop all work for clients, but leave `core` open."""
         self._closed = True
         self.core.slices.stop()
         self._restore_loggers()
@@ -292,7 +293,7 @@ class Services:
             self.groups.store.complete_transaction(index, producer_id, commit=commit)
 
     def _on_topics_deleted(self, names: Collection[str]) -> None:
-        """Forget the committed offsets of topics. This can take long and nothing waits for it, as in Kafka."""
+        """Forget the committed offsets of topics. As in Kafka, this can take long and nothing waits for it."""
         if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
             self.core.slices.run(self.groups.store.forget_deleted_topics(names), lambda _: None, _log_failure)
         if self.made_share_partitions is not None:
@@ -329,7 +330,7 @@ def open_services(
 
 
 def _release_of(config: BrokerConfig) -> "Release | None":
-    """Return the release that `minibroker.emulate` names, or None.
+    """Return the release that `minibroker.emulate` names, or None if it is not set.
 
     Raises:
         ReleaseError: There is no such release.

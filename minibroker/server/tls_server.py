@@ -1,8 +1,9 @@
 """TLS listeners, whose connections begin after the TLS handshake.
 
-asyncio's own server does not report failed handshakes or those in progress, so no advice could be given, and the broker
-could not end them when it stops. Both are possible here, and a handshake has a timeout. asyncio allocates some 0.3 MB
-per handshake, but not before the client has sent its first message.
+asyncio's own server reports neither why a handshake failed nor that one is in progress. No advice could be
+given then, and a stopping broker could not end handshakes. Here both are possible, and a handshake has a
+timeout. asyncio needs some 0.3 MB for a handshake. It is not allocated until the client has sent its first
+message.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ class TlsAcceptor(Acceptor):
     Args:
         tls: Returns the context for the next connection.
         advised: The advice already given.
-        others: The arguments of `Acceptor`.
+        others: The other arguments, which are those of `Acceptor`.
     """
 
     def __init__(self, tls: Callable[[], ssl.SSLContext], advised: AdviceLog, *others: Any) -> None:
@@ -47,13 +48,13 @@ class TlsAcceptor(Acceptor):
         super().__init__(*others)
 
     def close(self) -> None:
-        """Stop accepting, and cancel handshakes in progress."""
+        """Stop accepting connections, and cancel the handshakes in progress."""
         super().close()
         for task in self.entering:
             task.cancel()
 
     async def open(self, accepted: socket.socket, connection: Connection) -> None:
-        """Perform the handshake."""
+        """Perform the TLS handshake of a connection."""
         try:
             begin = self.loop.time()
             try:
@@ -64,7 +65,7 @@ class TlsAcceptor(Acceptor):
                 raise
             remaining_s = max(_MIN_TIMEOUT_S, HANDSHAKE_SECONDS - (self.loop.time() - begin))
             await self._shake_hands(accepted, connection, remaining_s)
-        except OSError as error:  # TLS errors are OSErrors.
+        except OSError as error:  # This includes TLS errors, because ssl.SSLError is a subclass of OSError.
             reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error) or type(error).__name__
             _logger.info("A client did not get through the TLS handshake: %s", reason)
             advice = explain_tls_failure(reason)
@@ -86,7 +87,7 @@ class TlsAcceptor(Acceptor):
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     async def _peek(self, accepted: socket.socket, size: int) -> bytes:
-        """Return the first bytes from the client, after `size` bytes or the end of the stream have arrived."""
+        """Return the first bytes that the client sent, once there are `size` of them or the stream has ended."""
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
         readable = self.loop.create_future()
         self.loop.add_reader(accepted, _complete, readable)
@@ -102,7 +103,7 @@ class TlsAcceptor(Acceptor):
     async def _shake_hands(self, accepted: socket.socket, connection: Connection, seconds: float) -> None:
         try:
             handshake = _Handshake(self._tls(), accepted.dup())
-        except OSError as error:  # No descriptor is free.
+        except OSError as error:  # dup() fails if no descriptor is free.
             accepted.close()
             _logger.warning("A connection could not be taken: %s", error.strerror)
             return
@@ -142,8 +143,8 @@ class _WatchedObject(ssl.SSLObject):
 class _Handshake:
     """The TLS context of one connection, in the form that asyncio expects.
 
-    It sends the alert of a failed handshake, which asyncio does not send. Without the alert a client sees a closed
-    connection and tries again.
+    It sends the alert of a failed handshake, which asyncio would discard. Without the alert a client only sees a
+    closed connection and tries again.
     """
 
     def __init__(self, context: ssl.SSLContext, line: socket.socket) -> None:

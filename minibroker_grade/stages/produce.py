@@ -176,7 +176,8 @@ def the_log_start_offset_is_told(b: Subject) -> None:
 def _served_versions(b: Subject, first: int, last: int) -> list[int]:
     served = b.versions.get(ApiKey.PRODUCE, (0, -1))
     if b.versions.get(ApiKey.FETCH, (0, 0))[0] >= 4:  # noqa: PLR2004 - KIP-896
-        served = (max(served[0], 3), served[1])  # Kafka 4 lists Produce 0 to 2 for librdkafka (KAFKA-18659).
+        # Kafka 4 lists Produce versions 0 to 2 only for librdkafka, and does not serve them (KAFKA-18659).
+        served = (max(served[0], 3), served[1])
     versions = list(range(max(first, served[0]), min(last, served[1]) + 1))
     if not versions:
         raise SkippedError(f"the broker serves Produce {served[0]} to {served[1]}")

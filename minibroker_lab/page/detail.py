@@ -51,7 +51,8 @@ def _part_json(exchange: Exchange, name: str, version: int, data: bytes | bytear
     if exchange.kind is Kind.TOKEN or exchange.api_key in _HIDDEN_APIS:
         return facts | {"hidden": True}
     if has_secrets(exchange.api_key):
-        if any(node.type in _UNREAD for node in tree.all_nodes()):  # A secret can be anywhere in an undecoded part.
+        # Hide everything, because an undecoded part can contain a secret anywhere.
+        if any(node.type in _UNREAD for node in tree.all_nodes()):
             return facts | {"hidden": True}
         facts["masked"] = mask_secrets(tree, frame)
     return facts | {"hex": frame.hex(), **_tree_json(tree)}

@@ -78,7 +78,8 @@ class FetchSavings:
 
     async def catch_up(self) -> None:
         """Read the exchanges recorded since the last call."""
-        await self._reader.read_new(self._sessions.clear)  # A dropped exchange may belong to any session.
+        # If exchanges were dropped, forget all sessions, because the exchanges may belong to any of them.
+        await self._reader.read_new(self._sessions.clear)
 
     def of(self, node: int, session_id: int) -> Savings | None:
         """Return the savings of a broker's session, or None if the start of the session is no longer recorded."""
@@ -98,12 +99,14 @@ class FetchSavings:
             if request.session_epoch == _OPENING_EPOCH and response is not None and response.session_id:
                 partitions = dict.fromkeys(_partition_keys(request.topics))
                 self._sessions[node, response.session_id] = _Session(1, partitions)
-                if len(self._sessions) > _MAX_SESSIONS:  # Clients that disappear leave their sessions open.
+                # Clients that disappear never close their sessions, so drop the oldest session.
+                if len(self._sessions) > _MAX_SESSIONS:
                     del self._sessions[next(iter(self._sessions))]
             return
         if session is None:
             return
-        if session.epoch != request.session_epoch or exchange.loss is not None:  # A fetch of this session is missing.
+        # A fetch of this session was not recorded, so the session's partitions are no longer known.
+        if session.epoch != request.session_epoch or exchange.loss is not None:
             del self._sessions[node, request.session_id]
             return
         if response is not None and response.error_code:
@@ -128,7 +131,8 @@ class FetchSavings:
         savings.fetches += 1
         savings.full_bytes += sum(session.full)
         savings.saved_bytes += session.full[0] - _size(request, version)
-        if response is not None:  # A response too large to be recorded counts as a full one.
+        # A response that was too large to be recorded counts as a response with all partitions.
+        if response is not None:
             answered = [
                 (topic.topic, bytes(topic.topic_id), part.partition_index)
                 for topic in response.responses

@@ -71,7 +71,8 @@ class PageGuard:
         tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")
         if tokens is None or not hmac.compare_digest(tokens[0].encode(), self._token.encode()):
             return None
-        response = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)  # Never redirect to another host.
+        # Strip leading slashes and backslashes, because `//host` would redirect to another host.
+        response = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
         return response
 

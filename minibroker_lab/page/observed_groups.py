@@ -132,7 +132,7 @@ class ObservedGroups:
         if key in HEARTBEATS:
             group.type = HEARTBEATS[key]
             member_id, generation = response.member_id or request.member_id, response.member_epoch
-            if request.member_epoch < 0:  # A negative member epoch leaves the group.
+            if request.member_epoch < 0:  # A member leaves the group by sending a negative member epoch.
                 group.members.pop(member_id, None)
                 return
             group.generation = max(generation, group.generation or 0)

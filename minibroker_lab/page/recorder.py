@@ -125,7 +125,8 @@ class Recorder:
             rows.forget(number)
             if (exchange := self.known(number)) is not None:
                 self._save_topic_ids(exchange)
-        first = self.first  # The broker's thread can move it while this function runs.
+        # Read `first` only once, because the broker's thread can advance it while this function runs.
+        first = self.first
         for number in range(self._forgotten, first):
             rows.forget(number)
         self._forgotten = first

@@ -149,7 +149,8 @@ class Rows:
         outcome, state = _outcome(exchange, reading)
         if exchange.loss is not None and (fault := self.fault_of(exchange)) is not None:
             effect = {name: value for name, value in fault.items() if name in _EFFECTS}
-            outcome = f"{fault_text(effect)} of a fault: {outcome}"  # The fault comes first for narrow lists.
+            # Put the fault first, because narrow lists cut off the end of the text.
+            outcome = f"{fault_text(effect)} of a fault: {outcome}"
         return Row(
             exchange.number,
             exchange.time_ms,

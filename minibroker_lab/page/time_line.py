@@ -103,7 +103,8 @@ class TimeLine:
             buckets[(exchange.number - first) // size][family] += 1
             times.append(exchange.time_ms)
         await self._reader.read_new()
-        start = last - len(times) + 1  # The ring may have dropped exchanges in the meantime.
+        # Count back from the last exchange, because the ring may have dropped the first ones in the meantime.
+        start = last - len(times) + 1
         marks = [mark for mark in self._marks if mark.request >= first]
         marks += [
             _Mark(start - 1 + bisect_right(times, event.time_ms), event.time_ms, event.kind, event.text)

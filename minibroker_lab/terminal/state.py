@@ -52,7 +52,8 @@ class StateView(View):
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the selected group."""
-        opened: DataTable[Any] = cast("Any", event).data_table  # Textual's type is incomplete.
+        # The cast is needed because Textual's type is incomplete.
+        opened: DataTable[Any] = cast("Any", event).data_table
         if opened.id == "groups" and event.row_key.value is not None:
             self.open(GroupView(self.client, event.row_key.value))
 

@@ -135,7 +135,8 @@ class View(Screen[None]):
                 problem.update(str(error))
         except NoMatches:
             if self.display:
-                raise  # Otherwise the view was closed, and its widgets are being removed.
+                # A view that is not displayed was closed, and its widgets are being removed, which is not an error.
+                raise
 
     def action_back(self) -> None:
         """Return to the previous view."""
@@ -148,7 +149,7 @@ class View(Screen[None]):
 
     def replace_with(self, view: View) -> None:
         """Show another view in place of this one."""
-        cast("Any", self._lab).switch_screen(view)  # Textual's type is incomplete.
+        cast("Any", self._lab).switch_screen(view)  # The cast is needed because Textual's type is incomplete.
 
     def table(self, query: str) -> DataTable[Text]:
         """Return a table of this view."""
@@ -156,7 +157,7 @@ class View(Screen[None]):
 
     @property
     def _lab(self) -> App[None]:
-        lab: App[None] = cast("Any", self).app  # Textual's type is incomplete.
+        lab: App[None] = cast("Any", self).app  # The cast is needed because Textual's type is incomplete.
         return lab
 
 

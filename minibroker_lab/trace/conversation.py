@@ -93,7 +93,7 @@ class Conversation:
         self._sink = sink
         self._translate = translate
         self._pending: deque[Exchange] = deque()
-        self._may_be_tokens: bool | None = None  # Unknown before the first request.
+        self._may_be_tokens: bool | None = None  # None until the first request arrives.
         self._known_acks = _UNKNOWN_ACKS
 
     @property
@@ -159,7 +159,7 @@ class Conversation:
         if exchange is None:
             exchange = Exchange(Kind.UNASKED, self._origin)
             self._sink.begin(exchange, b"")
-        elif pending[0] is exchange:  # Responses nearly always arrive in order.
+        elif pending[0] is exchange:  # This is the common case, because responses nearly always arrive in order.
             pending.popleft()
         else:
             while pending[0] is not exchange and pending[0].kind is Kind.TOKEN:
@@ -258,7 +258,7 @@ class RequestStream:
         self._conversation = conversation
         self._most_kept = most_kept
         self._kept = bytearray()
-        self._size = 0  # The size of the frame with its length, or 0 while it is unknown.
+        self._size = 0  # The size of the frame including its length field, or 0 while the size is unknown.
         self._seen = 0
         self.is_opaque = False
 

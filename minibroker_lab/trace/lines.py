@@ -224,7 +224,8 @@ class LineWriter:
             exchange.response_frame = self._limit_frame(frame_without_secrets(exchange, frame, is_request=False))
             if self._ring is not None:
                 self._ring.grow(exchange, len(exchange.response_frame))
-            exchange.bytes_out = size  # Set last: a page's thread treats an answered exchange as complete.
+            # Set the size last, because the page's thread treats an exchange with a response size as complete.
+            exchange.bytes_out = size
         elif exchange.failure is None:
             exchange.expects_response = False
         if self._output is None:

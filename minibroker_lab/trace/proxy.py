@@ -127,7 +127,7 @@ class Proxy:
         our_port = self._ports.get(broker)
         if our_port is None:
             if port in self._ports.values() and host in {our_host, self._listen[0]}:
-                return None  # The broker advertises the proxy.
+                return None  # The broker already advertises the proxy, so the address needs no replacement.
             our_port = self._listen_for(broker)
         return None if our_port is None else (our_host, our_port)
 

@@ -91,7 +91,7 @@ class KnownTopics:
 
     def __init__(self) -> None:
         self._by_id: dict[bytes, _Topic] = {}
-        self.topics = self  # The attribute that `targets_by_name` uses.
+        self.topics = self  # `targets_by_name` expects this attribute, as `Core` has it.
 
     def with_id(self, topic_id: bytes) -> _Topic | None:
         """Return the topic with this id, or None if no response has contained its name."""
@@ -165,7 +165,8 @@ def error_name(code: int) -> str:
 
 
 def _endpoint(api_key: int) -> Endpoint | None:
-    if api_key == ApiKey.ENVELOPE:  # An envelope contains another request, with its secrets.
+    # An envelope contains another request, which may contain secrets, so it is not decoded.
+    if api_key == ApiKey.ENVELOPE:
         return None
     try:
         return endpoint(api_key)
@@ -204,7 +205,8 @@ def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
     try:
         if exchange.api_key == ApiKey.API_VERSIONS:
             if bytes(view[_ERROR_CODE]) == _UNSUPPORTED_VERSION:
-                version = 0  # Every client can decode this version (KIP-511).
+                # Brokers answer an unsupported version in version 0, which every client can decode (KIP-511).
+                version = 0
         elif version in schema_of(served.response).flexible:
             position = skip_tagged_fields(view, position)
         return version, decode(served.response, view, version, position, MAX_ELEMENTS)[0]

@@ -23,7 +23,7 @@ def describe_configs(
     """Return the configuration of each resource.
 
     Raises:
-        ApiError: A resource cannot be described.
+        ApiError: A resource cannot be described. Only the first error is raised.
     """
     configs: dict[Resource, list[ConfigEntry]] = {}
     for node, group in _group_by_node(resources):
@@ -41,10 +41,10 @@ def describe_configs(
 
 
 def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
-    """Set or delete keys of resources. A key with the value None is deleted.
+    """Set configuration keys of resources. A value of None deletes its key.
 
     Raises:
-        ApiError: The change of a resource was rejected. The first such error is raised.
+        ApiError: The change of a resource was refused. Only the first error is raised.
     """
     for node, group in _group_by_node(list(changes)):
         request = api.IncrementalAlterConfigsRequest(
@@ -86,10 +86,7 @@ def is_default(entry: ConfigEntry) -> bool:
 
 
 def node_of(resource: Resource) -> int | None:
-    """Return the id of the broker that must handle a resource, or None if any broker can.
-
-    A broker and its loggers are handled by that broker itself.
-    """
+    """Return the id of the broker that must handle a broker or logger resource, or None if any broker can."""
     kind, name = resource
     return int(name) if kind in {BROKER, LOGGER} and name.isdecimal() else None
 

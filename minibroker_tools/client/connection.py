@@ -42,7 +42,7 @@ class Connection:
         Args:
             address: The broker's host and port.
             settings: The client's properties.
-            deadline: The time at which the attempt fails, in seconds of `time.monotonic`.
+            deadline: The time at which the attempt fails, in seconds on the clock of `time.monotonic`.
 
         Raises:
             OSError: The connection failed.
@@ -77,14 +77,14 @@ class Connection:
         self._socket.close()
 
     def extend(self, deadline: float) -> None:
-        """Give the next requests time until `deadline`."""
+        """Set the deadline of the following requests."""
         self._deadline = deadline
 
     def version_for(self, request: object) -> int:
-        """Return the version in which a request is sent.
+        """Return the version to use for a request.
 
         Raises:
-            ApiError: UNSUPPORTED_VERSION, because the client and the broker share no version.
+            ApiError: UNSUPPORTED_VERSION if the client and the broker share no version.
         """
         key = key_of(type(request))
         supported = schema_of(type(request)).versions
@@ -105,14 +105,17 @@ class Connection:
 
         Raises:
             UnreachableError: The connection broke.
-            ApiError: The client and the broker share no version.
+            ApiError: UNSUPPORTED_VERSION if the broker does not support a suitable version.
         """
         version = self.version_for(request) if version is None else version
         self.send(request, version, wait=wait)
         return self.receive(request, version)
 
     def send(self, request: object, version: int, *, wait: float = 0.0) -> None:
-        """Send a request without waiting for its response. With acks=0 there is no response."""
+        """Send a request without waiting for its response.
+
+        With acks=0 there is none; otherwise `receive` returns it.
+        """
         self._correlation_id += 1
         client = self._settings.client_id.encode()
         frame = bytearray(4)
@@ -129,7 +132,7 @@ class Connection:
             raise self._connection_error(error) from None
 
     def receive(self, request: object, version: int) -> Any:
-        """Return the response to the last request that was sent."""
+        """Return the response to the last request sent."""
         data = self._receive_frame()
         position = 4
         if version in schema_of(type(request)).flexible and not isinstance(request, ApiVersionsRequest):
@@ -166,7 +169,8 @@ class Connection:
         except OSError as error:
             raise self._connection_error(error) from None
         if (correlation_id := int.from_bytes(data[:4], "big")) != self._correlation_id:
-            if 0 < correlation_id < self._correlation_id:  # A signal interrupted the wait for this response.
+            # Skip the response to an earlier request, for which a signal interrupted the wait.
+            if 0 < correlation_id < self._correlation_id:
                 return self._receive_frame()
             raise UnreachableError(f"{self} answered another request than the one that was sent")
         return data

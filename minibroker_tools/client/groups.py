@@ -1,4 +1,4 @@
-"""Groups: listed at every broker, and described and deleted at the coordinator of each group."""
+"""Lists groups at all brokers with ListGroups. Describes and deletes each group at its coordinator."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -28,7 +28,7 @@ DEAD: Final = "Dead"
 
 
 class Listing(NamedTuple):
-    """A group listed by ListGroups. State and type are empty if the broker is too old to return them."""
+    """A group as returned by ListGroups. The state and the type are empty if the broker is too old to return them."""
 
     group: str
     protocol_type: str
@@ -37,7 +37,7 @@ class Listing(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a group: its id, instance id, address and assigned partitions."""
+    """A group member: its id, instance id, address and assigned partitions."""
 
     member_id: str
     instance_id: str | None
@@ -60,7 +60,8 @@ def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence
     """Return the groups of all brokers.
 
     Raises:
-        ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for an unsupported filter.
+        ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that the broker does not
+            support.
     """
     request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     listings: list[Listing] = []
@@ -82,11 +83,11 @@ def is_consumer_group(listing: Listing) -> bool:
 
 
 def describe_group(cluster: Cluster, group: str) -> Description:
-    """Return a group with its members. A group that does not exist gets the state Dead.
+    """Return a group with its members. A group that does not exist is returned with the state Dead.
 
     Raises:
         ApiError: The coordinator returned an error.
-        ToolError: The group belongs to programs other than consumers.
+        ToolError: The group is not a consumer group.
     """
     cluster.restart_timeout()  # The timeout applies to each group, as in Kafka's admin client.
     coordinator = cluster.coordinator_node(group)
@@ -197,7 +198,7 @@ def delete_offsets(
 
 
 def attempt(work: Callable[[], T]) -> T | ApiError:
-    """Return the result of `work`, or the `ApiError` that it raised."""
+    """Return the result of `work`, or the error that a broker returned to it."""
     try:
         return work()
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""Consumers, which read given partitions or are members of a classic-protocol group."""
+"""Consumers that read given partitions, or join a group of the classic protocol."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,7 +68,7 @@ class Membership:
         self.partitions: list[TopicPartition] = []
 
     def join(self) -> None:
-        """Join or rejoin the group and store the new assignment in `partitions`.
+        """Join or rejoin the group, and store the assignment from the group leader in `partitions`.
 
         Raises:
             ApiError: The coordinator refused the member.
@@ -103,7 +103,7 @@ class Membership:
             return
 
     def must_rejoin(self) -> bool:
-        """Send a heartbeat if one is due. Return True if the group is rebalancing or has removed this member."""
+        """Send a heartbeat if one is due. Return True if the group is rebalancing or this member is no longer in it."""
         if time.monotonic() < self._next_heartbeat:
             return False
         self._next_heartbeat = time.monotonic() + _HEARTBEAT_INTERVAL_S
@@ -121,7 +121,7 @@ class Membership:
         return False
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets as this member. During a rebalance, the group rejects the commit and keeps its old offsets."""
+        """Commit offsets as this member. If the group is rebalancing, its committed offsets stay unchanged."""
         if not offsets:
             return
         member = (self._generation, self._member_id, self._instance)
@@ -139,7 +139,7 @@ class Membership:
         self._ask(request)
 
     def _join(self) -> api.JoinGroupResponse | None:
-        """Send one JoinGroup request. Return None if it must be repeated."""
+        """Send one JoinGroup request. Return None if the request must be repeated."""
         subscription = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), _PROTOCOL_VERSION)
         request = api.JoinGroupRequest(
             group_id=self._group,
@@ -206,20 +206,21 @@ class Membership:
 
 
 class Consumer:
-    """A consumer of all topics with matching names, with or without a group.
+    """A consumer of the topics with matching names, with or without a group.
 
-    Without a group, the consumer reads all partitions and commits no offsets, so it does not look for a coordinator.
+    Without a group, the consumer reads all partitions and commits no offsets, so it needs no coordinator.
     """
 
     def __init__(
         self, cluster: Cluster, topic: str | None, matches: Callable[[str], bool], properties: Mapping[str, str]
     ) -> None:
-        """Prepare the consumer without contacting the cluster.
+        """Create the consumer without contacting the cluster.
 
         Args:
             cluster: The cluster to read from.
-            topic: The only topic, which the broker may create automatically, or None to select topics by `matches`.
-            matches: Returns whether to read the topic with this name.
+            topic: The only topic to read, which the broker may auto-create, or None to select topics with
+                `matches`.
+            matches: A predicate that selects topics by name.
             properties: Kafka's consumer properties.
         """
         self._cluster = cluster

@@ -1,6 +1,6 @@
 """Offsets of partitions (ListOffsets) and committed offsets of groups (OffsetFetch and OffsetCommit).
 
-ListOffsets requests go to the leaders of the partitions. The other requests go to the coordinator of the group.
+ListOffsets requests go to the leaders of the partitions, and the other requests to the coordinator of the group.
 """
 
 from collections.abc import Iterable, Mapping
@@ -153,7 +153,7 @@ def commit_offsets(
         cluster: The cluster of the group.
         group: The group id.
         offsets: The offset to commit for each partition.
-        member: The member that commits. Without one, the offsets are committed from outside the group.
+        member: The member that commits, or None to commit without being a member of the group.
     """
     generation, member_id, instance = member
     request = commits.OffsetCommitRequest(

@@ -76,7 +76,7 @@ class Producer:
         self._leaders: dict[int, int] = {}
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Send records and wait for the broker's acknowledgements.
+        """Send records and wait for the brokers' acknowledgements.
 
         Raises:
             UnreachableError: A broker cannot be reached.
@@ -151,7 +151,7 @@ class Producer:
         return answer.error_code, answer.error_message, answer.base_offset
 
     def _find_leaders(self) -> dict[int, int]:
-        """Return the leaders of the topic's partitions. If the broker has to create the topic first, wait for it."""
+        """Return the leader of each partition of the topic. If the broker must create the topic first, wait for it."""
         return self._cluster.retry(lambda: find_topic_leaders(self._cluster, self._topic))
 
 

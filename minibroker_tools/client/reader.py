@@ -1,4 +1,4 @@
-"""A reader of records, which fetches each partition from its leader."""
+"""Reads the records of partitions from their leaders."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ class Received(NamedTuple):
 
 
 class Reader:
-    """Fetches records from partitions. `positions` holds the next offset to fetch from each partition."""
+    """A reader of records. `positions` holds the next offset to fetch from each partition."""
 
     def __init__(self, cluster: Cluster, *, reset: str = "latest", read_committed: bool = False) -> None:
         """Create a reader without partitions.
@@ -59,7 +59,7 @@ class Reader:
         self.positions: dict[TopicPartition, int] = {}
 
     def assign(self, places: Mapping[TopicPartition, int]) -> None:
-        """Replace the partitions to read. Each starts at the given offset; -1 is its end and -2 its start."""
+        """Replace the partitions to read. Reading starts at the given offsets, where -1 is the end and -2 the start."""
         self.positions = {partition: offset for partition, offset in places.items() if offset >= 0}
         for special_offset in sorted({offset for offset in places.values() if offset < 0}):
             partitions = [partition for partition, offset in places.items() if offset == special_offset]

@@ -1,7 +1,4 @@
-"""Moves replicas between brokers, or between the log directories of one broker.
-
-The controller moves replicas between brokers.
-"""
+"""Moves replicas between brokers, through the controller, or between the log directories of one broker."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -22,7 +19,7 @@ _KEEP_FACTOR_UNSUPPORTED: Final = (
 
 
 class Reassignment(NamedTuple):
-    """An ongoing reassignment: node ids of all replicas, of those being added and of those being removed."""
+    """An ongoing reassignment of a partition: the node ids of all replicas, the added replicas and the removed ones."""
 
     replicas: list[int]
     adding: list[int]
@@ -65,12 +62,12 @@ def list_reassignments(
 def alter_reassignments(
     cluster: Cluster, targets: Mapping[TopicPartition, list[int] | None], *, keep_factor: bool = False
 ) -> dict[TopicPartition, ApiError]:
-    """Start reassignments, cancel those whose target is None, and return the errors by partition.
+    """Start or cancel reassignments, and return the errors by partition.
 
     Args:
         cluster: The cluster of the partitions.
         targets: The new replicas of each partition, or None to cancel its reassignment.
-        keep_factor: Whether the controller must refuse a different replication factor (KIP-860).
+        keep_factor: Whether the controller must refuse a change of the replication factor (KIP-860).
 
     Raises:
         ApiError: The controller refused the whole request.
@@ -99,7 +96,7 @@ def alter_reassignments(
 
 
 def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[Replica, tuple[str | None, str | None]]:
-    """Return the current and the future log directory of each replica.
+    """Return the current log directory of each replica, and the one to which it is being moved.
 
     Raises:
         ApiError: A broker returned an error.
@@ -122,7 +119,7 @@ def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[R
 
 
 def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[Replica, ApiError | None]:
-    """Start moving replicas to other log directories of their brokers, and return the error of each replica."""
+    """Start moving replicas to other log directories on the same brokers. Return the error of each replica."""
     results: dict[Replica, ApiError | None] = {}
     for node, group in _group_by_node(targets).items():
         paths: dict[str, list[TopicPartition]] = {}

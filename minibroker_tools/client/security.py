@@ -48,7 +48,7 @@ def log_in(connection: "Connection", settings: Settings) -> None:
 
     Raises:
         LoginError: The broker refused the login.
-        ToolError: The configuration is invalid.
+        ToolError: The configuration is invalid. This is raised before anything is sent.
     """
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism != "PLAIN" and mechanism not in HASHES:

@@ -20,7 +20,7 @@ _DEFAULTS_MS: Final = {
 
 
 def load_properties(path: str | None) -> dict[str, str]:
-    """Load a properties file. Without a path the properties are empty.
+    """Load a properties file. Return no properties if there is no path.
 
     Raises:
         ToolError: The file cannot be read or parsed. The message names the file.
@@ -36,7 +36,7 @@ def load_properties(path: str | None) -> dict[str, str]:
 
 
 class Settings:
-    """Client properties and the addresses of the bootstrap servers."""
+    """Client properties, including the addresses of the bootstrap servers."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str] | None = None) -> None:
         self.properties = {key: _expand_variable(value) for key, value in (properties or {}).items()}
@@ -53,7 +53,7 @@ class Settings:
         return self.properties.get(key, default)
 
     def milliseconds(self, key: str) -> float:
-        """Return a property given in milliseconds, converted to seconds.
+        """Return the value, in seconds, of a property given in milliseconds.
 
         Raises:
             ToolError: The value is not a number.

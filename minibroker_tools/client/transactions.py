@@ -1,4 +1,4 @@
-"""Transactions and producers as described by brokers, and the transactions of a producer (KIP-98)."""
+"""Descriptions of transactions and their producers by brokers, and a transactional producer (KIP-98)."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -32,9 +32,10 @@ class Listing(NamedTuple):
 
 
 class Description(NamedTuple):
-    """The transaction of a transactional id. Times are in milliseconds. `started` is -1 if no transaction is open.
+    """The transaction of a transactional id.
 
-    `partitions` are the partitions still without a marker.
+    Times are in milliseconds. `started` is -1 if no transaction is open. `partitions` are the partitions that are
+    still waiting for a marker.
     """
 
     coordinator: int
@@ -70,12 +71,13 @@ def list_transactions(
 
     Args:
         cluster: The cluster to query.
-        duration: Include only transactions that have been open longer than this, in milliseconds (KIP-994).
+        duration: Include only transactions that have been open for longer than this, in milliseconds (KIP-994).
         pattern: Include only ids that match this regular expression (KIP-1152).
-        producer_ids: Include only these producer ids, if there are any.
+        producer_ids: Include only these producer ids. If empty, include all.
 
     Raises:
-        ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that it does not support.
+        ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that the broker does not
+            support.
     """
     request = api.ListTransactionsRequest(
         state_filters=[],
@@ -219,7 +221,7 @@ class BatchFields(TypedDict):
 
 
 class Transactions:
-    """Consecutive transactions with one transactional id. Each transaction begins with its first batch."""
+    """The consecutive transactions of one transactional id. Each transaction begins with its first batch."""
 
     last_produce_version: Final = 11
     """The last Produce version for which a client adds the partitions itself (KIP-890)."""
@@ -230,7 +232,7 @@ class Transactions:
         Args:
             cluster: The cluster to send to.
             transactional_id: The transactional id.
-            timeout_ms: The time after which the coordinator aborts an open transaction.
+            timeout_ms: The time in milliseconds after which the coordinator aborts an open transaction.
 
         Raises:
             ApiError: The coordinator returned an error.
@@ -245,7 +247,7 @@ class Transactions:
         self._id, self._epoch = answer.producer_id, answer.producer_epoch
 
     def add(self, topic: str, partition: int, records: int) -> BatchFields:
-        """Add a batch with this many records to the transaction and return its header fields.
+        """Add a batch with this number of records to the transaction. Return the producer fields of the batch header.
 
         Raises:
             ApiError: The coordinator refused the partition.
@@ -275,11 +277,11 @@ class Transactions:
 
     @property
     def seconds(self) -> float:
-        """The age of the transaction in seconds, 0 before its first batch."""
+        """The age of the transaction in seconds, or 0 before its first batch."""
         return time.monotonic() - self._began if self._added else 0.0
 
     def end(self, *, committed: bool) -> None:
-        """Commit or abort the transaction. Do nothing if it has no batch.
+        """Commit or abort the transaction. Do nothing if no batch was added.
 
         Raises:
             ApiError: The coordinator returned an error.

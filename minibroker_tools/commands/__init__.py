@@ -1,1 +1,4 @@
-"""One module per tool, with `declare_options(tool)` and `run(options, arguments)`, which returns the exit status."""
+"""One module per tool.
+
+`declare_options(tool)` declares the tool's options, and `run(options, arguments)` returns its exit status.
+"""

@@ -115,7 +115,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def _zookeeper(values: Values) -> str | None:
-    """Return the value of zookeeper.connect from the authorizer properties, or None without it."""
+    """Return the value of zookeeper.connect in the authorizer properties, or None if it is not set."""
     return key_values(values.all("authorizer-properties")).get("zookeeper.connect")
 
 

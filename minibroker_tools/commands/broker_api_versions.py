@@ -35,7 +35,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def print_apis(cluster: Cluster) -> None:
-    """Print the APIs of each broker, or the error if it cannot be reached."""
+    """Print the APIs of each broker, or an error for a broker that cannot be reached."""
     for broker in cluster.brokers():
         name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'})"
         try:

@@ -1,4 +1,4 @@
-"""kafka-client-metrics: the metrics that clients push (`org.apache.kafka.tools.ClientMetricsCommand`, KIP-1000)."""
+"""kafka-client-metrics: selects the metrics clients push (`org.apache.kafka.tools.ClientMetricsCommand`, KIP-1000)."""
 
 import uuid
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""kafka-cluster: shows a cluster's id and endpoints, unregisters nodes (`org.apache.kafka.tools.ClusterTool`)."""
+"""kafka-cluster: shows the cluster id and endpoints, and unregisters nodes (`org.apache.kafka.tools.ClusterTool`)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -87,10 +87,10 @@ def _unregister_controller(cluster: Cluster, controller_id: int) -> None:
 
 
 def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> None:
-    """Print the addresses of the brokers or the controllers.
+    """Print the addresses of the brokers or of the controllers.
 
     Raises:
-        ToolError: Fenced brokers are requested from a controller, or the request failed.
+        ToolError: The controllers were asked for fenced brokers, or the request failed.
     """
     if controllers and fenced:
         raise ToolError(f"The option --{_FENCED_OPTION} is only supported with --bootstrap-server option")

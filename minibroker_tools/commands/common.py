@@ -1,4 +1,4 @@
-"""Code shared by several tools: connecting to the cluster, topic filters, and JSON files with partitions."""
+"""Code shared by several tools: the cluster on the command line, topic filters, and JSON files with partitions."""
 
 import contextlib
 import json
@@ -37,11 +37,11 @@ def add_connection(options: Options, *, controller: bool = False) -> None:
 
 
 def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
-    """Return the cluster given with --bootstrap-server, --bootstrap-controller or --zookeeper.
+    """Return the cluster given by --bootstrap-server, --bootstrap-controller or --zookeeper.
 
     Args:
         values: The options on the command line.
-        timeout: A timeout in seconds, instead of `default.api.timeout.ms`.
+        timeout: A timeout in seconds that replaces `default.api.timeout.ms`.
     """
     servers = next(
         (
@@ -58,7 +58,10 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
 
 
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings of a broker that replaces a ZooKeeper, preferably on this machine, and print a warning."""
+    """Return the settings of the broker to use instead of ZooKeeper, and print a warning that names it.
+
+    A broker on this machine is preferred.
+    """
     broker = os.environ.get(LOCAL_BROKER) or _find_local_broker(zookeeper, properties)
     write_error_line(
         f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER})."
@@ -94,7 +97,10 @@ def _is_open(address: str) -> bool:
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:
-    """Return a predicate for topic names that match Kafka's `IncludeList`: regular expressions separated by commas."""
+    """Return a predicate for topic names.
+
+    The pattern is Kafka's `IncludeList`: regular expressions separated by commas.
+    """
     if pattern is None:
         return lambda _: True
     text = pattern.strip().replace(",", "|").replace(" ", "").strip("\"'")
@@ -106,7 +112,7 @@ def topic_filter(pattern: str | None) -> Callable[[str], bool]:
 
 
 def java_error(error: ToolError) -> str:
-    """Return the text of a failure in the form Java prints the cause of an exception."""
+    """Return the text of a failure as Java prints it in the message of the exception that wraps it."""
     return error.described if isinstance(error, ApiError) else error.message
 
 
@@ -163,12 +169,12 @@ def partition_name(partition: TopicPartition) -> str:
 
 
 def java_text(value: str | None) -> str:
-    """Return a string as Java prints it: None becomes `null`."""
+    """Return a string as Java prints it, with `null` for None."""
     return "null" if value is None else value
 
 
 class StoppedError(Exception):
-    """The process received SIGTERM or SIGINT."""
+    """The error raised when SIGTERM or SIGINT arrives."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -51,7 +51,7 @@ _DYNAMIC_DEFAULT: Final = 3
 
 
 class Entity(NamedTuple):
-    """The entity to configure. An empty name is the default for the type, None all entities of the type."""
+    """The entity to configure. An empty name is the type's default entity, None all entities of the type."""
 
     kind: str
     name: str | None
@@ -219,7 +219,7 @@ def _parse_deleted(values: Values) -> list[str]:
 
 
 def describe(cluster: Cluster, entities: Sequence["Entity"], resources: Mapping[str, int], *, everything: bool) -> None:
-    """Print the configurations of entities, with default values if `everything` is set."""
+    """Print the configurations of entities. If `everything` is set, include default values."""
     kind, name = entities[0]
     if kind not in resources:
         describe_quotas(cluster, entities)

@@ -1,4 +1,4 @@
-"""cub, ub and dub: programs of Confluent's images that wait until something is ready."""
+"""cub, ub and dub: the programs in Confluent's images that wait until something is ready."""
 
 import os
 import re

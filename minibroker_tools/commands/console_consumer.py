@@ -68,7 +68,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Print records until the message limit, the timeout or a signal."""
+    """Print records until the message limit is reached, the timeout expires or a signal arrives."""
     values = options.parse(arguments)
     _check_options(values)
     properties = _consumer_properties(values)
@@ -104,7 +104,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 class _Printer:
-    """Writes records until the message limit, or until no record has arrived for the timeout."""
+    """Writes records until the message limit is reached, or until no record has arrived within the timeout."""
 
     def __init__(self, formatter: Formatter, most: int, timeout: float, *, skips: bool) -> None:
         self._format = formatter
@@ -201,10 +201,10 @@ def _start_offset(values: Values) -> int:
 
 
 def formatter_of(values: Values) -> Formatter:
-    """Return the formatter given on the command line, with its properties.
+    """Return the formatter given on the command line, configured with its properties.
 
     Raises:
-        UsageError: The class is unknown.
+        UsageError: The formatter class is unknown.
     """
     properties = {**load_properties(values.text("formatter-config"))}
     for part in ("key", "value"):
@@ -230,7 +230,7 @@ def formatter_of(values: Values) -> Formatter:
 
 
 class DefaultFormatter:
-    """Writes the value, key, timestamp, partition, offset and headers selected by the properties."""
+    """Writes those of a record's value, key, timestamp, partition, offset and headers that the properties select."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def flag(name: str, *, default: bool = False) -> bool:

@@ -84,7 +84,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 class LineReader(NamedTuple):
-    """Converts lines to records, like Kafka's LineMessageReader with the same properties."""
+    """Converts lines to records. This is Kafka's LineMessageReader with its properties."""
 
     parse_key: bool = False
     key_separator: str = "\t"
@@ -207,7 +207,8 @@ def _read_lines() -> Iterator[list[str]]:
             sys.stdout.flush()
         data = source.read1(_CHUNK_BYTES)
         text = (incomplete + data).replace(b"\r\n", b"\n")
-        held_back = b"\r" if text.endswith(b"\r") and data else b""  # Its \n may be in the next chunk.
+        # Hold back a final \r, because the \n that belongs to it may be in the next chunk.
+        held_back = b"\r" if text.endswith(b"\r") and data else b""
         lines = text[: len(text) - len(held_back)].replace(b"\r", b"\n").split(b"\n")
         incomplete = lines.pop() + held_back
         if not data and incomplete:

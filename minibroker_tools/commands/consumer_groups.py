@@ -115,7 +115,10 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action given on the command line. As in Kafka's tool, the status is 0 even if a broker refuses it."""
+    """Run the action given on the command line.
+
+    As in Kafka's tool, the exit status is 0 even if a broker refuses the action.
+    """
     values = options.parse(arguments)
     _check(values)
     if values.has("validate-regex"):
@@ -221,7 +224,7 @@ def _parse_choices(text: str, choices: Sequence[str], refusal: str) -> list[str]
 def _all_groups(cluster: Cluster) -> list[str]:
     with reword_failures(
         lambda error: EXECUTION_PREFIX + error.described, ApiError
-    ):  # Kafka's tool wraps the error twice.
+    ):  # Add the prefix that Kafka's tool prints, because it wraps the error twice.
         return sorted(listing.group for listing in list_groups(cluster) if is_consumer_group(listing))
 
 
@@ -328,7 +331,7 @@ class _OffsetRow(NamedTuple):
 
 
 def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
-    """Print the committed offset, end offset, lag and member of each partition.
+    """Print each partition's committed offset, end offset and lag, and the member that reads it.
 
     Raises:
         ToolError: A broker returned an error, or the state of a group is unknown.
@@ -344,7 +347,7 @@ def _offset_rows(cluster: Cluster, description: Description) -> list[_OffsetRow]
     read = {*committed, *(topic_partition for member in description.members for topic_partition in member.partitions)}
     with reword_failures(
         lambda error: EXECUTION_PREFIX + error.described, ApiError
-    ):  # Kafka's tool wraps the error twice.
+    ):  # Add the prefix that Kafka's tool prints, because it wraps the error twice.
         ends = list_offsets_at(cluster, read, LATEST)
     busy = sorted(description.members, key=lambda member: -len(member.partitions))
     rows = [
@@ -377,7 +380,7 @@ def _print_rows(group: str, rows: Sequence[_OffsetRow]) -> None:
 
 
 def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> None:
-    """Print the members of groups with their number of partitions, or with the partitions if `verbose` is set."""
+    """Print the members of groups and how many partitions each has. If `verbose` is set, list the partitions."""
     for description in _describe_groups(cluster, groups):
         members = description.members
         _print_state(description, len(members))
@@ -412,7 +415,7 @@ def _format_assignment(partitions: Sequence[TopicPartition]) -> str:
 
 
 def print_states(cluster: Cluster, groups: Sequence[str]) -> None:
-    """Print the coordinator, assignment strategy, state and number of members of groups."""
+    """Print each group's coordinator, assignment strategy, state and number of members."""
     for description in _describe_groups(cluster, groups):
         if not _print_state(description, 1):
             continue

@@ -41,7 +41,7 @@ Offsets = dict[TopicPartition, int]
 
 
 def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
-    """Print the new offsets of the groups, and commit them with `--execute`.
+    """Print the new offsets of the groups. With `--execute`, commit them too.
 
     Raises:
         ToolError: The plan is invalid, or a broker refused a request.
@@ -187,7 +187,8 @@ def parse_datetime_ms(text: str) -> int:
     full = f"{before}T{clock}"
     match = _DATE.fullmatch(full)
     if match is not None:
-        fraction = int(re.split(r"[Z+-]", clock)[0].rpartition(".")[2])  # SimpleDateFormat reads milliseconds.
+        # Java's SimpleDateFormat reads the fraction as a whole number of milliseconds.
+        fraction = int(re.split(r"[Z+-]", clock)[0].rpartition(".")[2])
         zone = "+0000" if match[1] == "Z" else match[1].replace(":", "").ljust(5, "0")
         whole = clock.partition(".")[0]
         try:

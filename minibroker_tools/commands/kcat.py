@@ -120,7 +120,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(_known: Options, arguments: Sequence[str]) -> int:
-    """Run the mode given on the command line. Without a mode, produce if standard input is piped, otherwise consume."""
+    """Run the selected mode. Without a mode, produce if standard input is piped, or else consume."""
     if not arguments or "--help" in arguments:
         raise UsageError("kcat needs -b BROKERS and one of -L, -P, -C, -G and -Q")
     try:
@@ -317,7 +317,7 @@ topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.tim
 
 
 def kafka_properties(path: str | None, pairs: Sequence[str]) -> dict[str, str]:
-    """Return the properties of `-F` and `-X` under the names used by Kafka's clients.
+    """Return the properties from `-F` and `-X`, under the names used by Kafka's clients.
 
     Raises:
         ToolError: A property is malformed or unknown, or a file cannot be read.

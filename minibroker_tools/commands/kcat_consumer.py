@@ -32,9 +32,9 @@ Format = Callable[[Received], bytes]
 
 
 def consume(cluster: Cluster, options: KcatOptions) -> int:
-    """Print records until the count is reached, the end with -e, or a signal.
+    """Print records until the count is reached, the end of the partitions is reached (with -e), or a signal arrives.
 
-    SIGTERM leaves the group in the same way as Ctrl-C.
+    After any signal the consumer leaves its group, as it does after Ctrl-C.
     """
     with suppress(KeyboardInterrupt), raise_interrupt_on_sigterm():
         return _consume_group(cluster, options) if options.has("G") else _consume_partitions(cluster, options)
@@ -59,7 +59,8 @@ def _consume_group(cluster: Cluster, options: KcatOptions) -> int:
                     break
             sys.stdout.flush()
             if not received and count != limit:
-                reached.intersection_update(consumer.reader.positions)  # The group may have assigned other partitions.
+                # Drop partitions that the group has reassigned in the meantime.
+                reached.intersection_update(consumer.reader.positions)
                 _report_ends(cluster, consumer.reader, reached, options, {})
                 if options.has("e") and reached and len(reached) == len(consumer.reader.positions):
                     break
@@ -149,7 +150,7 @@ def _find_offsets(
             offsets = _offsets_by_time(cluster, partitions, _leading_number(text[2:]))
             starts, stops = (offsets, stops) if text.startswith("s") else (starts, offsets)
         elif text == "stored":
-            # Stored offsets require a group (-G GROUP TOPIC). The message is kcat's.
+            # Stored offsets require a group (-G GROUP TOPIC). Without one, kcat prints this message.
             topic, partition = partitions[0]
             reason = "Local: Invalid argument or configuration"
             raise ToolError(f"% ERROR: Failed to start consuming topic {topic} [{partition}]: {reason}")
@@ -165,7 +166,7 @@ def _find_offsets(
 
 
 def _leading_number(text: str) -> int:
-    """Return the number at the start of a text, or 0 without one. kcat parses offsets like this with `strtoll`."""
+    """Return the number at the start of a text, or 0 if there is none, as kcat parses offsets with `strtoll`."""
     match = re.match(r"\s*([+-]?\d+)", text)
     return int(match[1]) if match else 0
 
@@ -244,7 +245,7 @@ def _format_token(letter: str, received: Received, null: bytes) -> bytes:
 
 
 def record_json(received: Received, broker: int) -> str:
-    """Return a record and its position as one line of JSON. Bytes that are not UTF-8 are replaced."""
+    """Return a record, with its position, as one line of JSON. Bytes that are not UTF-8 are replaced."""
     record = received.record
     kinds = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
     kind = kinds.get(record.timestamp_type)
@@ -269,5 +270,5 @@ def _text_of(data: bytes | None) -> str | None:
 
 
 def json_line(content: Any) -> str:
-    """Return JSON in kcat's format."""
+    """Return a value as JSON in kcat's format."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False)

@@ -66,7 +66,7 @@ def _split_records(file: BinaryIO, options: KcatOptions) -> Iterator[list[bytes]
     incomplete = b""
     while data := getattr(file, "read1", file.read)(_CHUNK_BYTES):
         *payloads, incomplete = (incomplete + cast("bytes", data)).split(delimiter)
-        yield [payload for payload in payloads if payload]  # kcat also skips empty lines.
+        yield [payload for payload in payloads if payload]  # Like kcat, skip empty lines.
     if incomplete:
         yield [incomplete]
 

@@ -36,7 +36,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Elect leaders. The exit status is 1 if an election fails."""
+    """Elect leaders. The exit status is 1 if the election fails for any partition."""
     values = options.parse(arguments)
     _check(values)
     partitions = _parse_partitions(values)

@@ -170,7 +170,7 @@ def _print_replication(quorum: api.PartitionState, *, is_readable: bool) -> None
 
 
 def add_voter(cluster: Cluster, values: Values) -> None:
-    """Make the controller described by a configuration file a voter.
+    """Add the controller described by a configuration file to the voters.
 
     Raises:
         ToolError: The configuration is invalid, or the request failed.

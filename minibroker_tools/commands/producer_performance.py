@@ -114,7 +114,7 @@ def _check(values: Values) -> None:
 
 
 def _check_keys(values: Values) -> None:
-    """Check that the key range and the key distribution are valid together.
+    """Check the key distribution and the key range. Each requires the other.
 
     Raises:
         UsageError: The combination is invalid.
@@ -167,7 +167,7 @@ def _load_payloads(values: Values) -> list[bytes]:
         raise ToolError("File does not exist or empty file provided.")
     delimiter = (values.text("payload-delimiter") or "\\n").replace("\\n", "\n").encode()
     payloads = content.split(delimiter)
-    while payloads and not payloads[-1]:  # Java's split also drops trailing empty values.
+    while payloads and not payloads[-1]:  # Like Java's split(), drop trailing empty values.
         payloads.pop()
     write_line(f"Number of messages read: {len(payloads)}")
     return payloads
@@ -227,11 +227,11 @@ class _Statistics:
 
 
 class _Report:
-    """The statistics to print: for all records, for those after the warmup, and for each interval.
+    """The statistics to print: those of all records, of the records after the warmup, and of each interval.
 
     Attributes:
         total: The statistics of all records.
-        steady: The statistics of the records after the warmup. None during the warmup, and if there is none.
+        steady: The statistics of the records after the warmup. None until the first of them, and without a warmup.
     """
 
     def __init__(self, warmup: int, interval_s: float) -> None:
@@ -266,7 +266,7 @@ class _Report:
         self._window = _Statistics()
 
     def print_totals(self) -> None:
-        """Print the summary lines."""
+        """Print the statistics of the whole run."""
         write_line(self.total.summary_line())
         if self.steady is not None:
             write_line(self.steady.summary_line("steady state records"))

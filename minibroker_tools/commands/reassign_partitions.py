@@ -295,7 +295,7 @@ def _existing_replicas(cluster: Cluster, partitions: Sequence[TopicPartition]) -
 
 
 def _verify_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> bool:
-    """Print the state of moves between log directories, and return whether any is in progress."""
+    """Print the state of each move between log directories. Return whether any move is still in progress."""
     are_moving = False
     states: list[str] = []
     for replica, (current, future) in sorted(replica_directories(cluster, targets).items()):

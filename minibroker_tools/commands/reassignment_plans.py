@@ -1,4 +1,4 @@
-"""Plans of kafka-reassign-partitions: their JSON format, the replicas proposed by `--generate`, and throttles."""
+"""Plans of kafka-reassign-partitions: their JSON format, the proposals of `--generate`, and the throttles."""
 
 import json
 import secrets
@@ -28,7 +28,7 @@ _FOLLOWERS: Final = "follower.replication.throttled.replicas"
 
 
 class Plan(NamedTuple):
-    """A reassignment plan: the new replicas of partitions, in file order, and the log directories of some replicas."""
+    """A reassignment plan: the new replicas of each partition, in file order, and log directories of some replicas."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
     directories: dict[Replica, str]
@@ -75,7 +75,7 @@ def parse_plan(content: Any) -> Plan:
 
 
 def check_executable(plan: Plan) -> None:
-    """Check that a plan has partitions and replicas, and no duplicates.
+    """Check that a plan has partitions, that each partition has replicas, and that nothing is listed twice.
 
     Raises:
         ToolError: The plan is invalid.
@@ -178,10 +178,10 @@ def _java_list(values: Iterable[object]) -> str:
 
 
 def propose(racks: Mapping[int, str | None], partitions: int, factor: int) -> list[list[int]]:
-    """Propose the replicas of each partition on the brokers of `racks`, with the preferred leader first.
+    """Propose the replicas of each partition on the brokers of `racks`. The first replica is the preferred leader.
 
-    Leaders rotate through the brokers from a random start. The other replicas follow at a distance that grows by one
-    after each rotation. If the brokers have racks, no rack gets a second replica before every rack has one.
+    Leaders rotate through the brokers from a random start. The other replicas follow at a distance that grows by
+    one after each rotation. If the brokers have racks, no rack gets a second replica before every rack has one.
 
     Raises:
         ToolError: The replication factor is larger than the number of brokers.

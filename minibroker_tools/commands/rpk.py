@@ -1,4 +1,4 @@
-"""rpk: the commands of Redpanda's tool used by Compose files and Testcontainers, for any broker."""
+"""rpk: the commands of Redpanda's tool that Compose files and Testcontainers use. They work with any broker."""
 
 import argparse
 import json
@@ -79,7 +79,7 @@ class Rpk:
         commands.add_parser("version", help="the version").set_defaults(work=_print_version)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse a command line. Flags common to all commands can precede the command.
+        """Parse a command line. Flags common to all commands may come before the command.
 
         Raises:
             UsageError: The command line is invalid.
@@ -87,10 +87,12 @@ class Rpk:
         words: list[str] = []
         command_index = next((index for index, word in enumerate(arguments) if word in self._commands), 0)
         for word in (*arguments[command_index:], *arguments[:command_index]):
-            if (switch := _BOOLEAN_FLAG.fullmatch(word)) is not None:  # Go programs accept flags with a value.
+            # Go programs also accept boolean flags with a value, such as --flag=true.
+            if (switch := _BOOLEAN_FLAG.fullmatch(word)) is not None:
                 words += [switch[1]] if switch[2] == "true" else []
             elif words and words[-1] in _OFFSET_OPTIONS and re.match(r"-\d", word):
-                words[-1] += f"={word}" if words[-1].startswith("--") else word  # argparse takes -1 for an option.
+                # Join the option with its value, because argparse would treat -1 as another option.
+                words[-1] += f"={word}" if words[-1].startswith("--") else word
             else:
                 words.append(word)
         return self._parser.parse_args(words)

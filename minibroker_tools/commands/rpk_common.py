@@ -1,4 +1,4 @@
-"""Shared code of rpk's commands: the options for the cluster, and tables on standard output."""
+"""Code shared by rpk's commands: the options for the cluster, and tables on standard output."""
 
 import argparse
 import os
@@ -49,7 +49,7 @@ def parse_settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def cluster_of(arguments: argparse.Namespace) -> Cluster:
-    """Return the cluster given on the command line or in the environment, by default at 127.0.0.1:9092."""
+    """Return the cluster given on the command line or in the environment. The default is 127.0.0.1:9092."""
     extra = parse_settings(arguments)
     server_settings = (
         arguments.brokers,

@@ -1,4 +1,4 @@
-"""rpk topic: creates, lists, describes and deletes topics, produces and consumes."""
+"""rpk topic: creates, lists, describes and deletes topics; produces and consumes records."""
 
 import argparse
 import json
@@ -203,10 +203,10 @@ def _error_fields(outcome: ApiError | None) -> tuple[int, str | None]:
 
 
 def _line_pattern(text: str) -> re.Pattern[str]:
-    """Return the regular expression of an input line.
+    """Return the regular expression for an input line in the given format.
 
     Raises:
-        ToolError: The format has anything besides the key and the value.
+        ToolError: The format has fields other than the key and the value.
     """
     line_format = _format(text, {"%k": "%k", "%v": "%v"})
     tokens = re.split(r"(%[kv])", line_format.removesuffix("\n"))

@@ -1,4 +1,4 @@
-"""kafka-server-start and kafka-server-stop, which start and stop minibroker instead of Kafka."""
+"""kafka-server-start and kafka-server-stop, which start and stop this broker instead of Kafka."""
 
 import os
 import signal

@@ -63,7 +63,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def _random_uuid() -> str:
-    """Return a random id without a leading dash, which a command line would parse as an option."""
+    """Return a random id that does not start with a dash, because a command line would parse it as an option."""
     while True:
         text = uuid_text(uuid.uuid4().bytes)
         if not text.startswith("-"):

@@ -270,7 +270,7 @@ def _find_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
 
 
 def describe(cluster: Cluster, values: Values, names: Sequence[str]) -> None:
-    """Print the topics with these names as selected by the options."""
+    """Print the topics with these names. The options select what is printed."""
     if not names:
         return
     topics = _describe_topics(cluster, names, values.number("partition-size-limit-per-response", _PARTITIONS_PER_PAGE))

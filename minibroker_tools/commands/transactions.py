@@ -1,4 +1,4 @@
-"""kafka-transactions: shows transactions and producers, and aborts hanging transactions (`TransactionsCommand`)."""
+"""kafka-transactions: shows transactions and producers, and finds and aborts hanging ones (`TransactionsCommand`)."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -208,7 +208,8 @@ def _abort(cluster: Cluster, values: Values) -> None:
         for name in ("producer-epoch", "coordinator-epoch"):
             if not values.has(name):
                 raise ToolError(f"Missing required argument --{name}")
-        epoch = max(values.number("coordinator-epoch", 0), 0)  # It is -1 before the coordinator's first marker.
+        # The coordinator epoch is -1 before the first marker, and then the new marker gets the epoch 0.
+        epoch = max(values.number("coordinator-epoch", 0), 0)
         marker = Marker(partition, values.number("producer-id", 0), values.number("producer-epoch", 0), epoch)
     with _prefix_failures(f"Failed to abort transaction {marker}"):
         write_abort_marker(cluster, marker)

@@ -1,4 +1,4 @@
-"""Quotas and SCRAM credentials of kafka-configs."""
+"""Quotas and SCRAM credentials: how kafka-configs changes and prints them."""
 
 import hashlib
 import re
@@ -90,7 +90,7 @@ def _parse_credential(mechanism: str, text: str) -> tuple[int, str]:
 
 
 def describe_scram(cluster: Cluster, user: str | None) -> None:
-    """Print the SCRAM mechanisms of a user, or of all users for None."""
+    """Print the SCRAM mechanisms of a user, or of all users if `user` is None."""
     users = None if user is None else [UserName(name=user)]
     response: DescribeUserScramCredentialsResponse = raise_if_failed(
         cluster.ask_controller(DescribeUserScramCredentialsRequest(users=users))

@@ -29,7 +29,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Produce numbers or consume records until the limit or a signal.
+    """Produce numbers, or consume records, until the limit is reached or a signal arrives.
 
     Raises:
         ToolError: An option is not supported.

@@ -1,8 +1,8 @@
 """zookeeper-server-start and zookeeper-shell, without a real ZooKeeper.
 
-Stacks of older releases start a ZooKeeper and only check whether its port is open. The server opens `clientPort`,
-answers the probe commands `ruok` and `srvr`, and immediately closes every other connection. The shell shows the nodes
-that Kafka kept in ZooKeeper, built from the metadata of the broker on this machine.
+Stacks of older releases start a ZooKeeper and only check whether its port is open. The server therefore opens
+`clientPort`, answers the probe commands `ruok` and `srvr`, and immediately closes every other connection. The shell
+shows the nodes that Kafka kept in ZooKeeper, built from the metadata of the broker on this machine.
 """
 
 import json
@@ -51,7 +51,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Keep the port open until a signal, or run the commands of the shell."""
+    """Keep the port open until a signal arrives, or run the commands of the shell."""
     values = options.parse(arguments)
     return _run_server(values) if options.tool == _SERVER else _run_shell(values)
 
@@ -66,7 +66,7 @@ def _run_server(values: Values) -> int:
 
 
 def start_in_background(words: Sequence[str]) -> None:
-    """Start a detached program without input or output."""
+    """Start a program that outlives this one, without input or output."""
     subprocess.Popen(  # noqa: S603 - the words are our own, beside the path that the user names
         list(words),
         stdin=subprocess.DEVNULL,
@@ -118,10 +118,10 @@ def _handle_event(selector: selectors.BaseSelector, listener: socket.socket, rea
 
 
 def _run_shell(values: Values) -> int:
-    """Run the command on the command line, or the commands on standard input.
+    """Run the command given on the command line, or the commands read from standard input.
 
     Returns:
-        The status of the last command: 1 for a node that does not exist, and 127 for an unknown command.
+        The exit status of the last command: 1 for a node that does not exist, and 127 for an unknown command.
     """
     if not values.words:
         raise UsageError("zookeeper-shell needs the address of a ZooKeeper")

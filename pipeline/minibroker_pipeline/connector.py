@@ -1,8 +1,9 @@
 """Reads topics into tables and writes tables to topics through Spark's own `format("kafka")`, in batches and streams.
 
-A stream to Parquet stores each record exactly once, no matter which process is killed. Its checkpoint holds the offsets
-of each micro-batch before the micro-batch is read, and a file counts only once the sink's log names it (`sink_log`). A
-stream to a topic repeats an interrupted micro-batch, because Spark's Kafka sink does not use transactions.
+A stream to Parquet stores each record exactly once, no matter which process is killed. The stream's checkpoint holds
+the offsets of each micro-batch before the micro-batch is read, and a file counts only once the sink's log names it
+(`sink_log`). A stream to a topic repeats the micro-batch in which it was killed, because Spark's Kafka sink does not
+use transactions.
 """
 
 import json
@@ -38,13 +39,14 @@ class TopicSource:
     Attributes:
         bootstrap: "host:port", or several addresses separated by commas.
         topics: one name, several names, or the partitions of each topic.
-        pattern: a Java regular expression for topic names, instead of `topics`. A stream also reads new topics.
-        starting: the first position. A stream ignores it once it has a checkpoint.
+        pattern: a Java regular expression for topic names, instead of `topics`. A stream also finds new topics.
+        starting: the first position. A stream ignores it once the stream has a checkpoint.
         ending: the last position of a batch. A stream has no end.
-        isolation: "read_committed" omits the records of aborted transactions and waits for open transactions.
+        isolation: "read_committed" omits the records of aborted transactions. Those of open transactions wait.
         headers: whether to add a column `headers`, which is null for a record without headers.
         max_offsets_per_trigger: the approximate number of offsets per micro-batch, or None for no limit.
-        options: options of the connector, and of Kafka's consumer with the prefix "kafka.". They override the others.
+        options: options of the connector and, with the prefix "kafka.", of Kafka's consumer. They override the
+            attributes above.
     """
 
     bootstrap: str
@@ -58,7 +60,7 @@ class TopicSource:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def reader_options(self, *, is_stream: bool) -> dict[str, str]:
-        """Return the connector's options.
+        """Return these settings as options of the connector.
 
         Raises:
             ValueError: a position or the choice of topics is invalid.
@@ -121,7 +123,7 @@ _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
 
 
 def read_topics(spark: "SparkSession", source: TopicSource) -> "DataFrame":
-    """Read the records between two positions as a batch. The positions are resolved immediately.
+    """Read the records between two positions as a batch. The positions are looked up when this is called.
 
     Raises:
         ValueError: a position or the choice of topics is invalid.
@@ -147,10 +149,10 @@ def stream_to_parquet(
     partition_by: Sequence[str] = (),
     name: str | None = None,
 ) -> "StreamingQuery":
-    """Start a streaming query that writes to Parquet, or resume it from its checkpoint.
+    """Start a streaming query that writes to Parquet, or resume one from its checkpoint.
 
     Args:
-        frame: the rows of `stream_topics`, parsed or unparsed.
+        frame: the rows from `stream_topics`, parsed or unparsed.
         path: a folder for this stream alone.
         checkpoint: another folder for this stream alone. If it is lost, delete `path` too.
         every: seconds between micro-batches, or None to process the records present at the start and then stop.
@@ -168,18 +170,18 @@ def stream_to_parquet(
 def to_topic(
     frame: "DataFrame", bootstrap: str, topic: str | None = None, options: Mapping[str, str] | None = None
 ) -> None:
-    """Write a table to a topic once. A retried task repeats its records.
+    """Write a table to a topic once. A retried task writes its records again.
 
-    The column `value` (binary or string) is required; `payloads.compose` makes it from other columns. The columns
-    `key`, `headers`, `topic` and `partition` are optional. If the table has the columns `partition` and `offset`, like
-    a table read from a topic, each partition keeps the order of its offsets. Offsets and timestamps are new, because
-    Spark's sink cannot set them.
+    The column `value` (binary or string) is required; `payloads.compose` builds it from other columns. The columns
+    `key`, `headers`, `topic` and `partition` are optional. If the table has the columns `partition` and `offset`,
+    like a table read from a topic, each partition keeps the order of its offsets. The records get new offsets and
+    timestamps, because Spark's sink cannot set them.
 
     Args:
         frame: the rows.
         bootstrap: "host:port", or several addresses separated by commas.
         topic: the topic of all rows, or None if each row names its topic in the column `topic`.
-        options: options of the connector, and of Kafka's producer with the prefix "kafka.".
+        options: options of the connector and, with the prefix "kafka.", of Kafka's producer.
 
     Raises:
         ValueError: the table has no value column, or there is no topic.
@@ -201,9 +203,9 @@ def stream_to_topic(
     options: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> "StreamingQuery":
-    """Start a streaming query that writes to a topic, or resume it from its checkpoint.
+    """Start a streaming query that writes to a topic, or resume one from its checkpoint.
 
-    Each record is written at least once. Arguments and errors are those of `to_topic` and `stream_to_parquet`.
+    Each record is written at least once. The arguments and errors are those of `to_topic` and `stream_to_parquet`.
     """
     writer = _select_sink_columns(frame, topic).writeStream.format("kafka").option("checkpointLocation", checkpoint)
     writer = writer.options(**_sink_options(bootstrap, topic, options))

@@ -20,14 +20,17 @@ UNKNOWN: Final = -1
 
 
 class FileSystemError(OSError):
-    """A store failed or refused a request. The message has the address and the text from the store or its client."""
+    """A store failed or refused a request.
+
+    The message contains the address and the error text of the store or its client.
+    """
 
 
 class Entry(NamedTuple):
     """A file or directory in a listing.
 
-    `size` is in bytes, and `identity` distinguishes files that have the same name at different times. Either is
-    `UNKNOWN` if it was not requested or the file system does not provide it.
+    `size` is in bytes. `identity` distinguishes files that have the same name at different times. Each of the two
+    is `UNKNOWN` if it was not requested or the file system does not provide it.
     """
 
     name: str
@@ -42,7 +45,7 @@ class LocalFileSystem:
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:
         """Return the entries of a directory in any order.
 
-        Files whose names end with a suffix in `sizes_of` come with their size and identity.
+        Files whose names end with a suffix in `sizes_of` are returned with their size and identity.
 
         Raises:
             FileNotFoundError: the directory does not exist.
@@ -56,7 +59,7 @@ class LocalFileSystem:
                 try:
                     status = entry.stat()
                 except FileNotFoundError:
-                    continue  # The file was deleted after it was listed.
+                    continue  # Skip a file that was deleted after the directory was listed.
                 listed.append(Entry(entry.name, entry.is_dir(), status.st_size, status.st_ino))
         return listed
 
@@ -70,7 +73,7 @@ class LocalFileSystem:
             return file.readall()
 
     def open(self, path: str) -> "_LocalFile":
-        """Open a file for reading ranges.
+        """Open a file to read ranges of it.
 
         Raises:
             FileNotFoundError: the file does not exist.
@@ -86,7 +89,7 @@ class _LocalFile:
         identity: see `Entry`.
     """
 
-    read_size = 4 * 1024 * 1024  # Fits into a processor's cache.
+    read_size = 4 * 1024 * 1024  # Reads of this size fit into a processor's cache.
 
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -107,7 +110,7 @@ class _LocalFile:
         return data
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Fill `target` from the file and return the number of bytes read, which is smaller at the end of the file.
+        """Fill `target` from the file and return the number of bytes read. At the end of the file there may be fewer.
 
         Raises:
             OSError: the file cannot be read.
@@ -133,9 +136,9 @@ class _LocalFile:
 
 @contextmanager
 def _named(address: str) -> Generator[None]:
-    """Convert errors of a store's client into `OSError` with the address.
+    """Convert errors of a store's client into `OSError`. The message contains the address.
 
-    A client can raise any class of error, with a message that does not name the file.
+    A client can raise errors of any class, with messages that do not name the file.
     """
     try:
         yield
@@ -160,7 +163,8 @@ class RemoteFileSystem:
         with self._named(directory):
             self._system.invalidate_cache(directory)  # Logs grow, so a cached listing is stale.
             listed = {str(details["name"]).rstrip("/"): details for details in self._system.ls(directory, detail=True)}
-        if list(listed) == [directory] and listed[directory]["type"] != "directory":  # A store also lists a file.
+        # If the path is a file, an object store lists the file itself instead of raising an error.
+        if list(listed) == [directory] and listed[directory]["type"] != "directory":
             address = str(self._system.unstrip_protocol(directory))
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), address)
         return [
@@ -178,13 +182,13 @@ class RemoteFileSystem:
         return _RemoteFile(self, path)
 
     def read_range(self, path: str, position: int, end_position: int) -> bytes:
-        """Return the bytes between two positions of a file, or fewer at its end."""
+        """Return the bytes between two positions of a file, or fewer at the end of the file."""
         with self._named(path):
             try:
                 return bytes(self._system.cat_file(path, start=position, end=end_position))
             except Exception:
                 if self._system.size(path) <= position:
-                    return b""  # Stores refuse a range past the end of the file.
+                    return b""  # Object stores raise an error for a range after the end of the file.
                 raise
 
     def _named(self, path: str) -> AbstractContextManager[None]:
@@ -194,7 +198,7 @@ class RemoteFileSystem:
 class _RemoteFile:
     """Like `_LocalFile`, for a file in a store.
 
-    Each range is a separate request, except for small ranges within the bytes of the previous small request.
+    Each range is a separate request, unless it lies within the bytes kept from the last request for a small range.
     """
 
     identity = UNKNOWN
@@ -237,12 +241,12 @@ def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[
 
     Args:
         path: a local path, or an address with a scheme.
-        storage: arguments for fsspec's file system, in addition to those it finds by itself.
+        storage: arguments for fsspec's file system, in addition to those that fsspec finds by itself.
 
     Raises:
         ImportError: fsspec, or a package it needs for this kind of address, is not installed.
         ValueError: fsspec does not support the address.
-        FileSystemError: the store fails or refuses.
+        FileSystemError: the store fails or refuses the request.
     """
     if path.startswith(_LOCAL):  # Spark prints a path as file:/a, but file:///a is also common.
         path = path.removeprefix(_LOCAL).removeprefix("//")
@@ -268,7 +272,7 @@ def read_if_there(filesystem: FileSystem, path: str) -> bytes | None:
 
 
 def open_listed(filesystem: FileSystem, path: str, identity: int) -> OpenFile:
-    """Open a file from a listing by its name, or by the name it has while it waits for deletion.
+    """Open a file from a listing, by its name or by the name that it gets before it is deleted.
 
     Retention and compaction rename files and keep them for `file.delete.delay.ms`.
 
@@ -300,7 +304,7 @@ class ReadBuffer:
         self._memory = bytearray()
 
     def read(self, file: OpenFile, position: int, size: int) -> memoryview:
-        """Return `size` bytes of a file, or fewer at its end.
+        """Return `size` bytes of a file, or fewer at the end of the file.
 
         Raises:
             OSError: the file cannot be read.

@@ -1,6 +1,6 @@
 """The jars of Spark's Kafka connector, from a given folder or downloaded once into the user's cache folder.
 
-PySpark's copy of Ivy resolves the jars one by one, without their dependencies. PySpark already has nearly all
+The copy of Ivy in PySpark resolves the jars one by one, without their dependencies. PySpark already has nearly all
 dependencies, and `spark.jars.packages` would download them again. XDG_CACHE_HOME moves the cache folder. `python -m
 minibroker_pipeline.jars` prints the paths of the jars.
 """
@@ -30,13 +30,13 @@ _TOKENS: Final = "spark-token-provider-kafka-0-10"
 _ARTIFACTS: Final = {"kafka": CONNECTOR, "avro": "spark-avro"}
 # The connector needs these libraries and PySpark lacks them. The connector's Ivy file has their versions.
 _LIBRARIES: Final = (("org.apache.kafka", "kafka-clients"), ("org.apache.commons", "commons-pool2"))
-# These jars use little of Spark, so their version 4.0.0 works with every Spark 4.
+# The jars for Avro and for Kafka tokens use few of Spark's classes, so their version 4.0.0 works with every Spark 4.
 _FIRST_OF_SPARK_4: Final = "4.0.0"
 _TIMEOUT_S: Final = 600
 
 
 class NoJarsError(Exception):
-    """The error for a Spark that cannot reach Kafka. The message says what is missing and how to provide it."""
+    """The error raised when Spark cannot use Kafka here. The message says what is missing and what to do."""
 
 
 def spark_version() -> str:
@@ -57,8 +57,8 @@ def find(
     """Return the paths of the jars for these packages.
 
     Args:
-        packages: the data sources that Spark must support, out of "kafka" and "avro".
-        jars_dir: a folder of jars. All its jars are used and nothing is downloaded.
+        packages: what Spark must support, out of "kafka" and "avro".
+        jars_dir: a folder of jars. All jars in it are used, and nothing is downloaded.
         ivy_settings: an Ivy settings file (as for `spark.jars.ivySettings`), to download jars from a mirror.
 
     Raises:
@@ -78,7 +78,7 @@ def find(
 
 
 def cache_dir() -> Path:
-    """Return the folder that caches jars."""
+    """Return the folder in which jars are cached."""
     if "XDG_CACHE_HOME" in os.environ:
         base = Path(os.environ["XDG_CACHE_HOME"])
     else:
@@ -97,7 +97,7 @@ def _find_cached_jars(package: str, ivy_settings: str | None) -> list[str]:
 
 @contextmanager
 def _lock_folder(folder: Path) -> Generator[None]:
-    """Hold a lock on the folder, which allows one process at a time."""
+    """Hold a lock on the folder, so that only one process uses it at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock-spark").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -122,9 +122,9 @@ def _download_jars(folder: Path, package: str, ivy_settings: str | None) -> None
 
 
 def _list_patch_versions(version: str) -> list[str]:
-    """Return a version and the earlier patch versions of its line, newest first.
+    """Return a version and the earlier patch versions of the same minor version, newest first.
 
-    All of them are compatible, and some were never published.
+    All of them are compatible, but some may never have been published.
     """
     line, _, patch = version.rpartition(".")
     return [f"{line}.{number}" for number in range(int(patch), -1, -1)] if patch.isdigit() else [version]
@@ -166,10 +166,10 @@ class _Ivy:
         )
 
     def find_required_version(self, group: str, name: str, version: str, other_group: str, other_name: str) -> str:
-        """Return the version of another module on which a downloaded module depends.
+        """Return the version of another module that a downloaded module requires.
 
         Raises:
-            NoJarsError: the module has no such dependency.
+            NoJarsError: the downloaded module has no such dependency.
         """
         file = self._cache / group / name / f"ivy-{version}.xml"
         description = ET.parse(file)  # noqa: S314 - Ivy has just written it
@@ -200,7 +200,7 @@ def java() -> str:
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java")
     try:
-        # Without Java, macOS has a stub that prints a message and fails.
+        # Run the command to test it, because a Mac without Java has a stub that prints a message and fails.
         if path and not _run([path, "-version"], 60).returncode:
             return path
     except OSError:
@@ -218,7 +218,10 @@ def _ivy_jar() -> str:
 
 
 def main() -> int:
-    """Print the paths of the jars, separated by commas as in `spark-submit --jars`. The arguments are `packages`."""
+    """Print the paths of the jars, separated by commas as `spark-submit --jars` expects.
+
+    The arguments are `packages`.
+    """
     try:
         sys.stdout.write(",".join(find(sys.argv[1:] or ("kafka",))) + "\n")
     except (NoJarsError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Conversions between record values (bytes, JSON or Avro) and columns."""
+"""Converts record values (bytes, JSON or Avro) to columns and back."""
 
 import json
 from dataclasses import dataclass
@@ -23,10 +23,12 @@ class Payload:
     """The format of record values.
 
     Attributes:
-        form: "raw", "json" or "avro". Avro values are single datums without a header, and need the package "avro" in
-            the session.
-        schema: columns in Spark's DDL ("id BIGINT, name STRING") for JSON, or an Avro schema in JSON. Empty for raw.
-        mode: "failfast" fails the query at an unparsable value; "permissive" keeps that value in the column `corrupt`.
+        form: "raw", "json" or "avro". An Avro value is a single datum without a header, and needs the package
+            "avro" in the session.
+        schema: columns in Spark's DDL ("id BIGINT, name STRING") for JSON, or an Avro schema in JSON. Empty for
+            raw.
+        mode: "failfast" fails the query if a value cannot be parsed; "permissive" keeps such a value in the column
+            `corrupt`.
     """
 
     form: Literal["raw", "json", "avro"] = "raw"
@@ -48,9 +50,9 @@ class Payload:
 
 
 def parse(frame: "DataFrame", payload: Payload) -> "DataFrame":
-    """Replace the column `value` by the struct `data`, and with "permissive" add `corrupt`. Raw values are unchanged.
+    """Replace the column `value` with the struct `data`, which is null for a tombstone. Raw values are unchanged.
 
-    `data` is null for a tombstone.
+    With "permissive", the column `corrupt` is added too.
     """
     if payload.form == "raw":
         return frame
@@ -63,10 +65,10 @@ def parse(frame: "DataFrame", payload: Payload) -> "DataFrame":
 
 
 def compose(frame: "DataFrame", payload: Payload, key: "Column | None" = None) -> "DataFrame":
-    """Build the column `value` from other columns: the reverse of `parse`. Raw values are unchanged.
+    """Build the column `value` from other columns. This is the reverse of `parse`. Raw values are unchanged.
 
-    The value is `data` if that column exists, or else all columns that are not part of a record. A null `data` becomes
-    a tombstone. `key` is an expression for the records' keys; by default the column `key` is used.
+    The value is `data` if that column exists, or else all columns that are not part of a record. A null `data`
+    becomes a tombstone. `key` is an expression for the records' keys; by default the column `key` is used.
     """
     if key is not None:
         frame = frame.withColumn("key", key)

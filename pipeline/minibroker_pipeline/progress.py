@@ -24,8 +24,8 @@ _LAST_REPORTS_TIMEOUT_S = 5.0
 class ProgressLine(StreamingQueryListener):
     """Writes lines such as `orders: batch 3, 1,200 rows (4,000 rows/s), 120,000 behind, 300 ms`.
 
-    On a terminal, micro-batches overwrite one line; starts and ends have lines of their own. `last` has the last line
-    of each run.
+    On a terminal, micro-batches overwrite the same line. Starts and ends have lines of their own. `last` has the
+    last line of each run.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -33,7 +33,7 @@ class ProgressLine(StreamingQueryListener):
         self._is_terminal = self._stream.isatty()
         self._has_open_line = False
         self._names: dict[str, str] = {}
-        self._changed = threading.Condition()  # Spark calls the listener from its own threads.
+        self._changed = threading.Condition()  # A lock is needed because Spark calls the listener from other threads.
         self.last: dict[str, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark calls it so
@@ -57,7 +57,7 @@ class ProgressLine(StreamingQueryListener):
             self._changed.notify_all()
 
     def await_ends(self, active: Collection[str]) -> None:
-        """Wait, up to a limit, until the end of every run except the active ones is reported."""
+        """Wait a limited time until the ends of all runs are reported, except those of the active runs."""
         with self._changed:
             self._changed.wait_for(lambda: self._names.keys() <= set(active), _LAST_REPORTS_TIMEOUT_S)
 
@@ -109,7 +109,7 @@ def show_progress(spark: SparkSession, stream: TextIO | None = None) -> Generato
 
 
 def _offsets(text: object) -> dict[tuple[str, str], int]:
-    """Parse offsets in the form {"topic": {"0": 5}}. Offsets of other sources give an empty result."""
+    """Parse offsets of the form {"topic": {"0": 5}}. For sources with another form, the result is empty."""
     try:
         topics = json.loads(str(text))
         return {

@@ -1,4 +1,4 @@
-"""Options of Spark queries with `format("minibroker")`: shared checks of names and values for source and sink."""
+"""Options of Spark queries with `format("minibroker")`. Source and sink share these checks of names and values."""
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class OptionError(ValueError):
-    """An unknown option or an invalid value. The message names the option and lists the valid choices."""
+    """An unknown option or an invalid value. The message names the option and lists what is allowed."""
 
 
 def read_options(given: Mapping[str, str], known: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def parse_positive(text: str) -> int:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Return a parser for one of these words, which ignores case and raises `ValueError` for any other text."""
+    """Return a parser that accepts one of these words in any case, and raises `ValueError` for any other text."""
 
     def choose(text: str) -> str:
         for choice in choices:

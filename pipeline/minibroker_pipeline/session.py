@@ -18,7 +18,7 @@ with lazy:
     from minibroker_pipeline.source import data_source
 
 _SETTINGS: Final = {
-    "spark.sql.session.timeZone": "UTC",  # Otherwise days and printed timestamps depend on the machine.
+    "spark.sql.session.timeZone": "UTC",  # With local time, days and printed timestamps would depend on the machine.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",  # Push filters down to the data source for log directories.
     "spark.ui.showConsoleProgress": "false",  # Spark's progress bar and our progress lines would overwrite each other.
@@ -27,7 +27,8 @@ _LOOPBACK: Final = "127.0.0.1"
 _LOCAL_SETTINGS: Final = {
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
-    "spark.python.unix.domain.socket.enabled": "true",  # JVM and Python then use a third of the CPU time of TCP.
+    # Between the JVM and Python, Unix sockets take a third of the CPU time of TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 
@@ -41,15 +42,16 @@ def spark_session(
 ) -> SparkSession:
     """Return the active session, or create one.
 
-    An active session keeps its master and its jars. Only `conf` is applied to it, as far as Spark allows changes. Under
-    `spark-submit`, the jars are those of its `--jars` and `--packages`.
+    An active session keeps its master and its jars. Only `conf` is applied to it, as far as Spark allows changes.
+    Under `spark-submit`, the jars are those of its `--jars` and `--packages`.
 
     Args:
         app: the name of the application in Spark's pages and logs.
-        master: such as "local[4]" or "spark://host:7077". None means the master of spark-submit, or else "local[*]".
+        master: such as "local[4]" or "spark://host:7077". None means the master of spark-submit, or else
+            "local[*]".
         jars_dir: a folder with the connector's jars. By default `jars.find` locates them.
         packages: "kafka" and "avro", or none of them.
-        conf: Spark settings that override ours: `**{"spark.driver.memory": "4g"}`.
+        conf: Spark settings that override those of this package: `**{"spark.driver.memory": "4g"}`.
 
     Raises:
         ValueError: a package is unknown.
@@ -72,10 +74,11 @@ def spark_session(
     if master:
         builder = builder.master(master)
         if master.startswith("local"):
-            # The host name might not resolve, or might resolve to another machine.
+            # Use the loopback address, because the host name might not resolve, or might resolve to another machine.
             os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
             settings = _LOCAL_SETTINGS | settings
-            # By default workers run the `python3` on the PATH. On a cluster, its machines choose the Python.
+            # By default, workers run the `python3` on the PATH, but local workers need this interpreter's packages. On
+            # a cluster, the configuration of its machines selects the interpreter.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = _build_session(builder, _SETTINGS | settings)
     if not (session.sparkContext.master or "").startswith("local"):
@@ -98,9 +101,10 @@ def test_settings() -> dict[str, str]:
 
 
 def _register_source(session: SparkSession) -> None:
-    """Register `format("minibroker")`, so that it runs under the workers' own Python.
+    """Register `format("minibroker")`, so that it runs under the Python of the workers.
 
-    Spark runs a source that it discovers by itself under the driver's Python on all machines, without `--py-files`.
+    If Spark discovers a source by itself, it runs the source under the driver's Python on all machines, and without
+    the files from `--py-files`.
     """
     session.dataSource.register(data_source.MinibrokerDataSource)
 
@@ -112,5 +116,5 @@ def _build_session(builder: SparkSession.Builder, settings: dict[str, str]) -> S
 
 
 def _text(value: object) -> str:
-    """Format a value the way Spark does."""
+    """Format a value as Spark does."""
     return str(value).lower() if isinstance(value, bool) else str(value)

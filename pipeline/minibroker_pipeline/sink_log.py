@@ -1,7 +1,7 @@
-"""The log of Spark's file sink, `_spark_metadata`, which lists the valid files of a stream's output folder.
+"""The log of Spark's file sink, `_spark_metadata`, which lists the valid files in a stream's output folder.
 
-An interrupted micro-batch leaves orphaned files behind, and its repetition writes other files.
-`_spark_metadata` names the valid files, and Spark reads only those. Other readers must call `committed_files`.
+An interrupted micro-batch leaves orphaned files behind, and its repetition writes other files. `_spark_metadata` lists
+the valid files, and Spark reads only those. Other readers must call `committed_files`.
 """
 
 import json
@@ -15,23 +15,24 @@ _COMPACT: Final = ".compact"
 
 
 class SinkLogError(Exception):
-    """An error for a log that Spark could not have written. The message names the file."""
+    """An error for a log that is not in Spark's format. The message names the file."""
 
 
 def committed_files(folder: str) -> list[str]:
-    """Return the valid files in the order of their micro-batches: local paths, or addresses on other file systems.
+    """Return the valid files in the order of their micro-batches, as local paths or as addresses on other file systems.
 
-    The result is empty before the first micro-batch is written.
+    The result is empty until the first micro-batch is written.
 
     Raises:
-        SinkLogError: the log has another format than Spark's.
+        SinkLogError: the log is not in Spark's format.
     """
     log = os.path.join(folder, LOG)
     batches: dict[int, str] = {}
     for name in os.listdir(log) if os.path.isdir(log) else ():
         number = name.removesuffix(_COMPACT)
         if number.isdigit():
-            # A compact file repeats the earlier files, and holds more than the plain file with the same number.
+            # If a number has a plain and a compact file, choose the compact one, whose name is longer: a compact file
+            # repeats the entries of all earlier files.
             batches[int(number)] = max(name, batches.get(int(number), ""), key=len)
     start = max((batch for batch, name in batches.items() if name.endswith(_COMPACT)), default=0)
     paths: dict[str, None] = {}

@@ -95,7 +95,7 @@ def _find_edits(message: memoryview, address: _Address, translate: Translate) ->
         else:
             host = str(message[address.start + _INT16.size : address.port_at], "utf-8")
     except UnicodeDecodeError:
-        return ()  # Clients cannot connect to such a host.
+        return ()  # Clients cannot connect to a host whose name is not UTF-8, so the address is ignored.
     port: int = _INT32.unpack_from(message, address.port_at)[0]
     replacement = translate(host, port)
     if replacement is None:
@@ -139,7 +139,7 @@ def _build_walk(cls: type[Any], version: int) -> _Step:
         raise ValueError(f"{cls.__name__} has no version {version}")
     steps = _Steps(version, flexible=version in schema.flexible).build(cls)
     while steps and not steps[-1][1]:
-        steps.pop()  # The fields after the last address do not matter.
+        steps.pop()  # Fields after the last address need not be read.
     return _chain_steps([step for step, _ in steps])
 
 

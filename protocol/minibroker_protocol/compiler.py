@@ -410,7 +410,8 @@ class _Encoder(_Generator):
     def emit_sized(self, name: str, kind: p.WireType, expression: str, *, null: bool) -> None:
         value = self.new_name("v")
         self.emit_line(f"{value} = {expression}")
-        guarded = null or kind is not p.STRING  # A None fails in .encode() anyway.
+        # A string field that is not nullable needs no check, because .encode() fails for None anyway.
+        guarded = null or kind is not p.STRING
         if guarded:
             self.emit_null_branch(name, value, kind.prefix, null=null)
         if kind is p.STRING:
@@ -461,8 +462,8 @@ class _Encoder(_Generator):
             self.emit_fixed("x", "")
             return
         self.flush()
-        # Tagged fields are encoded separately, because each is preceded by its size. Most messages do not need any of
-        # them.
+        # Tagged fields are encoded separately, because the size of each field precedes it. Most messages have only
+        # default values in their tagged fields, so check for that first.
         values = [(field, f"{owner}.{field.name}", self.bind("default", field.default())) for field in tagged]
         absent = " and ".join(f"({value} is {default} or {value} == {default})" for _, value, default in values)
         self.emit_line(f"if {absent}: out.append(0)")
@@ -501,7 +502,7 @@ class _PlainDecoder(_Decoder):
         for field in fields_of(cls):
             kind = field.kind
             if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
-                continue  # Messages with a plain shape have nested structures in tagged fields only.
+                continue  # Skip nested structures, which messages with a plain shape have only in tagged fields.
             if field.is_array and self.is_ordinary(field):
                 count = self.emit_length("i")
                 self.emit_line(f"if {count} != {int(field.required) + int(self.flexible)}: return None")

@@ -109,7 +109,7 @@ class BufferPool:
         capacity = 1 << (size - 1).bit_length()
         if self._free.get(capacity):
             return self.acquire(size)
-        with contextlib.suppress(OSError):  # The address space is limited.
+        with contextlib.suppress(OSError):  # mmap() fails if the address space of the process is limited.
             return memoryview(mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         return None
 
@@ -140,7 +140,8 @@ class FrameReader:
         self._pool = pool
         self.max_size = max_size
         self.grant = FIRST_GRANT_BYTES
-        self._own: memoryview | None = None  # A buffer of this connection only, while a frame is incomplete.
+        # The connection's own buffer, which exists only while a frame is incomplete.
+        self._own: memoryview | None = None
         self._offer = pool.small  # The part of the scratch buffer that the next read can fill.
         self._view = pool.scratch  # The buffer being parsed: `_own` or the scratch buffer.
         self._start = 0
@@ -165,7 +166,7 @@ class FrameReader:
         if self._own is None:
             self._view, self._start, self._end = self._pool.scratch, 0, count
             self.pending = count
-            # The read filled the whole offer, so more bytes are probably waiting.
+            # The read filled the whole buffer, so more bytes are probably waiting: offer a larger one next time.
             if count == len(self._offer) < SCRATCH_SIZE:
                 self._offer = self._pool.scratch[: count * _READ_GROWTH]
         else:
@@ -182,7 +183,8 @@ class FrameReader:
         if start > self._end:
             return None
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
-        # Checked before any allocation: the first bytes of a TLS handshake or of HTTP are a length of gigabytes.
+        # Check the length before allocating memory: read as a length, the first bytes of a TLS handshake or an HTTP
+        # request are gigabytes.
         if not 0 <= length <= self.max_size:
             raise DecodeError(f"frame length {length} is not in 0..{self.max_size}")
         stop = start + length
@@ -220,7 +222,7 @@ class FrameReader:
                 self._own = None
             self._start = self._end = 0
             return
-        # The start of an incomplete frame is already in the right place.
+        # The incomplete frame already begins at the start of the connection's own buffer, so nothing is moved.
         if own is not None and self._start == 0 and (self._end < len(own) or paused):
             return
         if paused:
@@ -238,7 +240,8 @@ class FrameReader:
         size = self._frame_size()
         if self.grant and size > FIRST_GRANT_BYTES and (reserved := self._pool.reserve(size)) is not None:
             return reserved
-        # A peer gets at most twice the memory of what it has sent, so a length alone costs no memory.
+        # Beyond the grant, allocate at most twice the bytes received, so that a peer cannot reserve memory just by
+        # sending a large length.
         return self._pool.acquire(max(received + 1, min(size, max(self.grant, 2 * received))))
 
     def keep(self, frame: memoryview) -> memoryview:

@@ -49,7 +49,7 @@ def parse_integer(text: str, bits: int = LONG_BITS) -> int | None:
     if not digits.isdecimal() or max(digits) > "\uffff":
         return None
     digits = digits.lstrip("0")
-    if len(digits) > bits:  # int() raises an error of its own for thousands of digits.
+    if len(digits) > bits:  # Python's int() would raise an error for thousands of digits.
         return None
     number = int(digits or "0") * (-1 if text.startswith("-") else 1)
     return number if -1 << bits <= number < 1 << bits else None

@@ -26,7 +26,7 @@ class _LazyModule(ModuleType):
     """A module that is executed on the first attribute access. Other threads wait until it is fully loaded."""
 
     def __getattribute__(self, name: str) -> Any:
-        # Programs look up names such as __file__ in all modules, which must not load them.
+        # Programs look up names such as __file__ in every module. These look-ups must not load the modules.
         if not (name.startswith("__") and name.endswith("__")):
             _execute(self)
         return ModuleType.__getattribute__(self, name)
@@ -90,11 +90,11 @@ def load(name: str) -> None:
 
 def _execute(module: ModuleType) -> None:
     lazily: Any = module.__spec__ and module.__spec__.loader
-    with lazily.lock:  # Another thread waits for the whole module. This thread can be in an import cycle.
+    with lazily.lock:  # Other threads wait until the module is loaded. This thread may enter again in an import cycle.
         if lazily.is_started:
             return
         lazily.is_started = True
-        depth, lazy.depth = lazy.depth, 0  # The module's own imports are not lazy.
+        depth, lazy.depth = lazy.depth, 0  # Imports in the module itself are not lazy.
         try:
             lazily.loader.exec_module(module)
         except BaseException:

@@ -284,7 +284,8 @@ def fields_of(cls: type[Any]) -> tuple[Field, ...]:
     if fields is None:
         declared = dataclasses.fields(cls)
         hints = {field.name: field.type for field in declared}
-        if any(isinstance(hint, str) for hint in hints.values()):  # From `from __future__ import annotations`.
+        # Annotations are strings in a module with `from __future__ import annotations`.
+        if any(isinstance(hint, str) for hint in hints.values()):
             hints = get_type_hints(cls, include_extras=True)
         fields = _FIELDS[cls] = tuple(_build_field(field, hints[field.name]) for field in declared)
     return fields

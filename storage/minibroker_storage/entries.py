@@ -88,7 +88,7 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
             if length < MIN_MESSAGE_LENGTH:
                 raise CorruptBatchError(f"{path}: a batch of {length} bytes at byte {position + at}")
             if base_offset + delta >= offset or delta < 0:
-                # In a v0 or v1 entry these bytes belong to the key or value, and the delta is arbitrary.
+                # In a v0 or v1 entry, `delta` consists of bytes of the key or value, so only the base offset is valid.
                 last_offset = base_offset + delta if window[at + MAGIC_AT] >= MAGIC_V2 else base_offset
                 if last_offset >= offset:
                     is_whole = length + LOG_OVERHEAD <= size - position - at
@@ -177,7 +177,8 @@ def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tu
                 length = int.from_bytes(chunk[at + LENGTH_AT : at + LOG_OVERHEAD], "big", signed=True)
             entry_end = at + LOG_OVERHEAD + length
             if entry_end > end:
-                needed = entry_end - at  # If fewer bytes remain in the file, this entry is torn and the scan ends.
+                # Read the whole entry next. If the file has fewer bytes, the entry is torn and the scan ends.
+                needed = entry_end - at
                 break
             entry = chunk[at:entry_end]
             if fields and fields[MAGIC] == MAGIC_V2 and length >= _MIN_LENGTHS[MAGIC_V2]:

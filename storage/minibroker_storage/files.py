@@ -55,7 +55,7 @@ class FileHandle:
         if self._closed:
             raise LogClosedError(f"{self.path}: closed")
         fd = self._fd = self._pool.open(self, self._flags)
-        # Otherwise reopening a file after its eviction would empty it.
+        # Drop the creation flags, because reopening the file after its eviction from the pool must not empty it.
         self._flags &= ~_CREATION_FLAGS
         return fd
 
@@ -67,7 +67,7 @@ class FileHandle:
             LogClosedError: the handle was closed or deleted.
         """
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        if self._closed:  # The path may name another file now.
+        if self._closed:  # After the handle was closed, the path may lead to another file.
             os.close(fd)
             raise LogClosedError(f"{self.path}: closed")
         return fd
@@ -111,7 +111,7 @@ class FileHandle:
     def close(self) -> None:
         """Close the handle permanently. Later calls of `fd()` raise `LogClosedError`."""
         self._closed = True
-        # If `sendfile` still reads from the descriptor, the last reader closes it.
+        # While readers have the descriptor pinned, for example for `sendfile`, the last of them closes it.
         if not self._pins:
             self._close_now()
 
@@ -170,7 +170,8 @@ class FilePool:
         except OSError as error:
             if not descriptors.is_shortage(error) or not self._open:
                 raise
-            # Closing just one would make the next open fail as well, and connections also need descriptors.
+            # Close half of the files, because connections also need descriptors, and after closing just one file the
+            # next open would fail as well.
             self._make_room(len(self._open) // 2)
             fd = os.open(handle.path, flags, 0o644)
         if descriptors.is_reserved(fd):
@@ -201,7 +202,8 @@ class FilePool:
 
     def _make_room(self, limit: int) -> None:
         open_handles = self._open
-        # Each handle is visited at most once. Pinned handles move to the end, and all of them may be pinned.
+        # Visit each handle at most once. Pinned handles move to the end, so a loop without this limit would never end
+        # if all of them were pinned.
         for _ in range(len(open_handles)):
             if len(open_handles) <= limit:
                 return
@@ -236,7 +238,7 @@ def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
         OSError: the write failed or made no progress.
     """
     for start in range(0, len(buffers), IOV_MAX):
-        # More buffers in one call fail with EINVAL.
+        # A call with more than IOV_MAX buffers would fail with EINVAL.
         group = buffers[start : start + IOV_MAX]
         written = _pwritev(fd, group, position)
         position += written

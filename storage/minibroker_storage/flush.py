@@ -107,7 +107,8 @@ class Durability:
     def _end(self, flush: LogFlush, error: OSError | None) -> None:
         if error is not None:
             self.names_changed = True
-            # Keep the first error: Linux reports it once and then marks the pages as clean.
+            # Keep the first error. Linux reports it only once and then marks the pages as clean, so a repeated fsync
+            # would succeed although the data is lost.
             if flush.failed and self._error is None:
                 self._error = error
             return

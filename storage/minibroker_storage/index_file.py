@@ -103,7 +103,7 @@ class IndexFile(ABC, Generic[_Window]):
         """
         fd = self.file.fd()
         size = os.fstat(fd).st_size
-        # The file is torn or not an index, so none of its entries can be trusted.
+        # With any other size, the file is torn or not an index, so none of its entries can be trusted.
         if size % self.ENTRY.size:
             raise CorruptIndexError(f"{self.file.path}: {size} bytes are not a multiple of {self.ENTRY.size}")
         self._staged = bytearray()
@@ -114,7 +114,7 @@ class IndexFile(ABC, Generic[_Window]):
 
     def preallocate(self) -> None:
         """Extend the file to its full size. It is sparse, so the zeros take no disk space."""
-        # Existing entries stay even if `segment.index.bytes` was reduced.
+        # Keep all existing entries, even if `segment.index.bytes` was reduced.
         os.ftruncate(self.file.fd(), max(self.max_bytes, self.entries * self.ENTRY.size))
 
     def trim(self) -> None:

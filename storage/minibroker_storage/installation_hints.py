@@ -27,7 +27,8 @@ def format_pip_command(extra: str) -> str:
     """
     try:
         distribution = importlib.metadata.distribution(_DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:  # This is a checkout on the path that was never installed.
+    # The package was never installed, but is imported from a checkout on the path.
+    except importlib.metadata.PackageNotFoundError:
         return f"pip install '/path/to/minibroker[{extra}]'"
     source = _find_install_source(distribution)
     if source is not None:

@@ -76,7 +76,8 @@ def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None
     os.mkdir(directory, 0o755)
     path = f"{directory}/{PARTITION_METADATA}"
     if twin is not None:
-        with contextlib.suppress(OSError):  # The file system has no hard links, or no more for this file.
+        # The file system may not support hard links, or may limit the number of links to a file.
+        with contextlib.suppress(OSError):
             os.link(f"{twin}/{PARTITION_METADATA}", path)
             return
     try:
@@ -101,7 +102,7 @@ def restart_partition_directory(directory: str, offset: int) -> None:
         return
     with contextlib.suppress(FileExistsError):
         _create(f"{directory}/{file_name(offset, LOG_SUFFIX)}")
-    # Logs go last, because the log with the smallest offset marks the change as incomplete.
+    # Remove the logs last, because the next call continues this change as long as a log with a smaller offset exists.
     stale = [name for name in names if offset_of(name) != offset or name.endswith(SNAPSHOT_SUFFIX)]
     stale = [name for name in stale if offset_of(name) is not None]
     unlink_files(f"{directory}/{name}" for name in sorted(stale, key=lambda name: name.endswith(LOG_SUFFIX)))

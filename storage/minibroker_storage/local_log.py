@@ -53,9 +53,9 @@ class LocalLog:
         self._set_active()
         #: The segments in ascending order; the last one is active.
         self.segments: list[LogSegment] = self._segments.all
-        #: The offset of the next committed record.
+        #: The offset after the last committed record.
         self.log_end_offset: int = log_end_offset
-        #: The offset of the next appended record: the log end offset plus the staged records.
+        #: The offset of the next appended record, which follows the staged records.
         self.next_offset: int = log_end_offset
         #: The log end offset when the log was opened.
         self.end_offset_at_open: int = log_end_offset
@@ -89,7 +89,7 @@ class LocalLog:
             number = self._segments.number_of(offset)
             segment = self.segments[number]
             entry = segment.translate(offset)
-            # Compaction may have removed the last batches of this segment, so the offset is in a later one.
+            # Compaction may have removed the last batches of this segment, so continue with the later segments.
             while entry is None:
                 number += 1
                 if number == len(self.segments):
@@ -109,7 +109,8 @@ class LocalLog:
             else:
                 size = max_bytes
             if size > first_size:
-                # Readers drop an incomplete batch and request it again, so a cut batch would be sent twice.
+                # End the data at the start of a batch. Readers drop an incomplete batch and request it again, so it
+                # would be sent twice.
                 next_entry = segment.offset_index.entry_at_or_below(position + size)
                 if next_entry.position > position:
                     size = next_entry.position - position

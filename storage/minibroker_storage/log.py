@@ -89,14 +89,14 @@ class Log(LocalLog):
             recovery_point=max(recovery_point, loaded.log_start_offset),
         )
         self._listeners: dict[AppendListener, None] = {}
-        #: Creates the directory before the first write. None once the directory exists.
+        #: The function that creates the directory before the first write, or None if the directory exists.
         self._make_directory: MakeDirectory | None = None
         self._is_made = True
         self.producers: ProducerStateManager = loaded.producers
         self.epochs: LeaderEpochCheckpoint = loaded.epochs
         #: The first offset that clients may read.
         self.log_start_offset: int = loaded.log_start_offset
-        #: Readers see the offsets below it.
+        #: Readers see only the records below this offset.
         self.high_watermark: int = loaded.log_end_offset
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
@@ -291,8 +291,8 @@ class Log(LocalLog):
         max_timestamp = header[MAX_TIMESTAMP]
         segment = self._active
         if (
-            # Each rare case costs one comparison. A closed or failed log has a `_byte_limit` of -1, so it needs no
-            # test.
+            # Each of these rare cases costs one comparison. In a closed or failed log, `_byte_limit` is -1, so that
+            # state needs no comparison of its own.
             segment.end + len(batch) > self._byte_limit
             or max_timestamp > self._roll_after
             or last_offset > self._offset_limit
@@ -346,7 +346,7 @@ class Log(LocalLog):
         if size > self._config.segment_bytes:
             raise RecordBatchTooLargeError(f"a batch of {size} bytes in segments of {self._config.segment_bytes}")
         self._create_files()
-        # `append` checks cheap limits that may be too strict. This is Kafka's actual rule.
+        # The limits in `append` are cheap to check, but may be too strict. This is Kafka's actual rule.
         rolls = self._active.should_roll(size, last_offset, max_timestamp, self._config, now_ms)
         if rolls or self._active.end + size > self._snapshot_at:
             try:
@@ -417,8 +417,9 @@ class Log(LocalLog):
             return
         try:
             if self._staged_epochs is not None:
-                # The epoch is written before the batches (KIP-101). A start removes an epoch without records, but
-                # OffsetsForLeaderEpoch cannot find records without their epoch.
+                # Write the epoch before the batches (KIP-101). After a crash in between, the next start removes the
+                # epoch without records. In the other order, OffsetsForLeaderEpoch could not find records without an
+                # epoch.
                 self._staged_epochs.write()
             segment = self._active
             written = segment.size
@@ -426,7 +427,8 @@ class Log(LocalLog):
             self.appended_bytes += segment.size - written
         except (OSError, LogClosedError) as error:
             self._undo_staged()
-            # Frames in the traceback would prevent the caller from resizing its buffers while the error exists.
+            # Drop the traceback. Its frames refer to the caller's buffers, which could not be resized while the error
+            # exists.
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error.with_traceback(None)
         if self._staged_epochs is not None:
             self.epochs, self._staged_epochs = self._staged_epochs, None
@@ -465,7 +467,9 @@ class Log(LocalLog):
     def _roll(self, now_ms: int) -> None:
         active = self._active
         if not active.size and active.base_offset == self.log_end_offset:
-            return  # The indexes cannot hold even one entry, and those of a new segment would be no larger.
+            # An empty segment is full only if its indexes cannot hold one entry, and the indexes of a new segment would
+            # be no larger.
+            return
         # As in Kafka's `UnifiedLog.roll`, there is a snapshot at the base of each segment, so a start replays at most
         # one segment.
         self._add_segment(now_ms)
@@ -502,7 +506,7 @@ class Log(LocalLog):
             OSError: a file cannot be renamed.
         """
         self.commit()
-        # DeleteRecords removes these under every `cleanup.policy`.
+        # Segments below the log start offset, which DeleteRecords advances, are removed under every `cleanup.policy`.
         removed = self._remove_oldest(count_below(self.segments, self.log_start_offset), now_ms)
         if self._config.delete:
             # Size comes before time, as in Kafka's `UnifiedLog.deleteOldSegments`.
@@ -517,10 +521,10 @@ class Log(LocalLog):
             try:
                 self._roll(now_ms)
             except LogWriteError:
-                count -= 1  # Without disk space for a new segment, keep the last one and remove the others.
+                count -= 1  # Without disk space for a new segment, keep the active segment and remove only the others.
                 if not count:
                     raise
-        # The offset advances before the files are renamed, so an error halfway leads no reader to a missing file.
+        # Advance the offset before renaming the files, so that no reader opens a missing file after an error.
         self.advance_log_start_offset(self.segments[count].base_offset)
         removed = self._remove_segments(count)
         for base_offset in removed:
@@ -556,7 +560,7 @@ class Log(LocalLog):
             self.log_start_offset = offset
             self.producers.on_log_start_offset_incremented(offset)
             if self.epochs.truncate_from_start(offset):
-                with contextlib.suppress(OSError):  # Opening the log truncates the epochs again.
+                with contextlib.suppress(OSError):  # If this fails, opening the log truncates the epochs again.
                     self.epochs.write()
             self.call_listeners()
 
@@ -569,7 +573,7 @@ class Log(LocalLog):
         Raises:
             OSError: a file cannot be truncated or removed.
         """
-        # Staged batches are above every offset that can be truncated to.
+        # Staged batches follow the log end offset, so every truncation discards them.
         self._undo_staged()
         if offset >= self.log_end_offset:
             return
@@ -590,7 +594,8 @@ class Log(LocalLog):
         """
         self._undo_staged()
         self._create_files()
-        # Snapshots go before the segments, so a kill cannot leave producers for an empty log.
+        # Delete the snapshots before the segments, so that a killed process cannot leave producer state for an empty
+        # log.
         self.producers.delete_snapshots()
         self._begin_at(offset, now_ms)
         self.log_start_offset = offset
@@ -625,7 +630,7 @@ class Log(LocalLog):
                 return
             self._active.become_inactive()
             self._durability.names_changed = True
-            # A clean start trusts this snapshot and replays nothing.
+            # A start after a clean stop loads this snapshot and replays nothing.
             self.producers.map_end_offset = self.log_end_offset
             self.producers.take_snapshot(temporary=True)
         finally:

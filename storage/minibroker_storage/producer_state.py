@@ -84,16 +84,17 @@ class ProducerStateManager:
         self._expiration_ms = expiration_ms
         self._producers: dict[int, ProducerStateEntry] = dict(initial or {})
         self._encoder = SnapshotEncoder()
-        self._changed = set(self._producers)  # Ids changed since the encoder last ran.
-        #: The producer of each update that is not committed yet, and its state before the update.
+        self._changed = set(self._producers)  # The ids of the producers that changed since the encoder last ran.
+        #: For each uncommitted update, the producer id and the producer's state before the update.
         self.staged: list[tuple[int, ProducerStateEntry | None]] = []
         self._last_snapshot_offset = 0
         self._temporary_snapshot: int | None = None
-        self._ongoing: dict[int, int] = {}  # Ascending, since transactions begin in log order.
+        # The first offset of each open transaction. They ascend, because transactions begin in log order.
+        self._ongoing: dict[int, int] = {}
         self._transactions_changed = False
         #: First offset of the oldest open transaction, ignoring staged changes, or None.
         self.first_unstable_offset: int | None = None
-        #: The offset up to which producers are known. The owner advances it before taking a snapshot.
+        #: The state includes all batches below this offset. The owner advances it before taking a snapshot.
         self.map_end_offset = 0
         #: Offsets of the existing snapshot files, ascending.
         self.snapshots = sorted(snapshots)
@@ -140,7 +141,8 @@ class ProducerStateManager:
         entry = self._producers.get(header.producer_id)
         if entry is None:
             return None
-        # A non-transactional batch must not be appended during an open transaction, whose end would not cover it.
+        # A non-transactional batch must not be appended during an open transaction, because the end of the transaction
+        # would not apply to the batch.
         in_transaction = header.attributes & TRANSACTIONAL_FLAG or entry.current_txn_first_offset < 0
         if entry.producer_epoch == header.producer_epoch:
             batches = entry.batches
@@ -149,7 +151,7 @@ class ProducerStateManager:
                 return None
             if from_client:
                 first, last = header.base_sequence, header.last_sequence
-                # Any of the last five can be a duplicate, since a producer may have five requests in flight (KIP-98).
+                # The batch can repeat any of the last five, since a producer may have five requests in flight (KIP-98).
                 for batch in batches:
                     if batch.first_sequence == first and batch.last_sequence == last:
                         return batch
@@ -173,7 +175,8 @@ class ProducerStateManager:
     @staticmethod
     def _check_sequence(header: BatchHeader, entry: ProducerStateEntry, *, from_client: bool) -> None:
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
-        # This also applies to coordinators: an older epoch's marker would end a newer producer's transaction.
+        # Markers from coordinators are checked too: a marker with an older epoch would end the transaction of a newer
+        # producer.
         if epoch < entry.producer_epoch:
             raise InvalidProducerEpochError(f"producer {producer_id}: epoch {epoch} after {entry.producer_epoch}")
         if not from_client or header.attributes & CONTROL_FLAG:
@@ -217,7 +220,7 @@ class ProducerStateManager:
         coordinator_epoch, txn_first_offset = NO_COORDINATOR_EPOCH, NO_OFFSET
         if old is not None:
             old_epoch, batches, _, coordinator_epoch, txn_first_offset = old
-            # Batches of an older epoch can no longer be repeated.
+            # Batches of an older epoch are dropped, because the producer can no longer repeat them.
             if old_epoch == epoch:
                 batches_of_epoch = batches[-_RETAINED_BEFORE_APPEND:]
         if txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
@@ -261,15 +264,16 @@ class ProducerStateManager:
         entry, marker_type = _apply_marker(header, old, batch)
         self._producers[producer_id] = entry
         first_offset = self._ongoing.get(producer_id)
-        # The transaction wrote nothing to this log, or compaction emptied its marker.
+        # There is nothing to index if the transaction wrote nothing to this log, or if compaction emptied the batch of
+        # its marker.
         if first_offset is None or marker_type is None:
             return None
         del self._ongoing[producer_id]
         self._transactions_changed = True
         if marker_type != _ABORT_MARKER:
             return None
-        # This is the last stable offset after the marker (`ProducerStateManager.lastStableOffset`), which bounds
-        # searches.
+        # The last field is the last stable offset after the marker (`ProducerStateManager.lastStableOffset`). Searches
+        # in the index stop at it.
         return AbortedTxn(producer_id, first_offset, offset, next(iter(self._ongoing.values()), offset + 1))
 
     def commit(self) -> None:
@@ -322,7 +326,8 @@ class ProducerStateManager:
             self._changed.add(producer_id)
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
-        # A producer with an open transaction is kept, or the last stable offset would pass the transaction.
+        # Keep a producer with an open transaction. Without it, the last stable offset would advance past the
+        # transaction.
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
     def take_snapshot(self, *, temporary: bool = False) -> None:
@@ -354,7 +359,7 @@ class ProducerStateManager:
         if offset not in self.snapshots:
             self.snapshots = sorted([*self.snapshots, offset])
         self._last_snapshot_offset = offset
-        # The old snapshot goes only after the new one is written, so a valid one always exists.
+        # Delete the old snapshot only after the new one is written, so that a valid snapshot always exists.
         if self._temporary_snapshot is not None and self._temporary_snapshot != offset:
             self.delete_snapshot(self._temporary_snapshot)
         self._temporary_snapshot = offset if temporary else None

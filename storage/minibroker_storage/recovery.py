@@ -70,7 +70,8 @@ def load_log(
     bases, snapshots, names = clean_up_directory(directory)
     epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     with contextlib.suppress(CorruptCheckpointError):
-        # A corrupt checkpoint is rebuilt from the scanned batches. A missing epoch causes no wrong answer.
+        # Ignore a corrupt checkpoint: the scanned batches add their epochs again, and an epoch that is missing does not
+        # cause wrong responses.
         epochs.load()
     producers = ProducerStateManager(directory, config.producer_id_expiration_ms, snapshots)
     segments = [LogSegment.load(directory, base, config, files, now_ms) for base in bases]
@@ -127,10 +128,11 @@ class _Loader:
             has_transactions = file_name(segment.base_offset, TXN_INDEX_SUFFIX) in names
             if number < first_untrusted and _is_sound(segment, next_base):
                 if next_base is not None:
-                    # A roll creates the next segment before it trims this one. Kafka would read free slots as entries.
+                    # A crash during a roll can leave free slots in the indexes, because the next segment is created
+                    # before this one is trimmed. Kafka would read the free slots as entries.
                     segment.trim_free_slots()
-                # The names come from one `listdir`, because most segments have no transaction index and this saves a
-                # `stat` for each.
+                # The file is looked up in the names from one `listdir`. Most segments have no transaction index, so
+                # this saves a `stat` for each of them.
                 if has_transactions:
                     self._load_transactions(segment, next_base)
                 continue
@@ -140,9 +142,9 @@ class _Loader:
             if next_base is None:
                 break
             segment.become_inactive()
-            # If the untrusted part was truncated, later segments were written after the lost records and must go. In
-            # the trusted part, only the damaged bytes of this segment are lost, because everything after it was
-            # flushed.
+            # If an untrusted segment was truncated, delete the later segments, because they were written after the lost
+            # records. If a trusted segment was damaged, only its damaged bytes are lost, because everything after it
+            # had been flushed.
             if cut and number >= first_untrusted:
                 for dropped in segments[number + 1 :]:
                     dropped.delete()
@@ -165,7 +167,7 @@ class _Loader:
     def _find_end(self, last: LogSegment) -> int:
         try:
             end = last.next_offset()
-        except StorageError:  # The log was marked as cleanly closed, but it is not.
+        except StorageError:  # The log is damaged, although it was marked as cleanly closed.
             self._last_stop, self._trusted_below = LastStop.CRASHED, last.base_offset
             self._recover(last, resume=False)
             end = last.next_offset()
@@ -243,7 +245,8 @@ def check_indexes(segment: LogSegment) -> None:
     """
     index = segment.offset_index
     start, entries = index.last_position, index.entries
-    # `index.interval.bytes` may have been larger when these entries were written.
+    # `index.interval.bytes` may have been larger when these entries were written, so allow up to twice their average
+    # distance.
     interval = max(segment.index_interval_bytes, 2 * start // entries if entries else 0)
     reached = not entries
     for position, header in segment.headers_from(start):
@@ -272,7 +275,7 @@ def check_time_index(segment: LogSegment) -> None:
     entry = segment.translate(times.last_offset) if times.entries else None
     if times.entries and (entry is None or segment.header_at(entry.position).max_timestamp != times.last_timestamp):
         raise CorruptIndexError(f"{times.file.path}: {times.last_timestamp} is not at offset {times.last_offset}")
-    # Checking every indexed batch would read the whole log at every start.
+    # Check only samples, because checking every indexed batch would read the whole log at every start.
     for slot in range(index.entries - 1, -1, -(index.entries // _SAMPLED_ENTRIES + 1)):
         timestamp = segment.header_at(index.entry(slot).position).max_timestamp
         if timestamp > max(segment.max_timestamp, 0):
@@ -299,8 +302,8 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
         segment.reset_indexes()
     index = segment.offset_index
     indexed = index.last_offset if index.entries else -1
-    # A message set in an old format counts as one batch. The offset index has its first message, but the time index may
-    # have a later one. Up to that message no further entries are added.
+    # A message set in an old format counts as one batch. The offset index points to its first message, but the time
+    # index may point to a later one, and no further entries are added up to that message.
     timed = segment.time_index.last_offset if segment.time_index.entries else -1
     reached = -1
     next_offset, last_possible = segment.base_offset, segment.base_offset + INT32_MAX
@@ -353,7 +356,7 @@ def _load_producers(
     producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms, at_most=replay_from)
     replayed = replay_producers(segments, producers, log_start_offset, log_end_offset)
     if replayed > MIN_REPLAY_FOR_SNAPSHOT_BYTES:
-        # A failure only makes the next start slower.
+        # If the snapshot cannot be written, only the next start is slower.
         with contextlib.suppress(OSError):
             producers.take_snapshot(temporary=True)
 
@@ -382,12 +385,13 @@ def replay_producers(
         replayed += segment.size - entry.position
         index = segment.transaction_index
         for position, header in segment.headers_from(entry.position, REPLAY_WINDOW_BYTES):
-            if header.producer_id >= 0:  # Also below the log start, if the batch's end is readable.
+            # This includes a batch that begins below the log start offset but ends above it.
+            if header.producer_id >= 0:
                 batch = segment.batch_at(position) if header.is_control else _EMPTY
                 aborted = producers.update(header, header.base_offset, batch)
-                # The batch is in the log, so this needs no rollback.
+                # The batch is already in the log, so this update is never rolled back.
                 producers.commit()
-                # The replay may begin before the end of a complete index, so skip entries it already has.
+                # The replay may begin before the end of a complete index, so skip entries that the index already has.
                 if aborted is not None and aborted.last_offset > index.last_offset:
                     index.stage(aborted)
         index.commit()
@@ -407,7 +411,7 @@ def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) 
     incomplete = producers.find_incomplete()
     headers_read = 0
     for segment in reversed(segments if incomplete else []):
-        # Batches after the snapshot are replayed, which restores them completely.
+        # Skip segments after the snapshot, because their batches are replayed anyway.
         if segment.base_offset >= producers.map_end_offset:
             continue
         end = segment.position_of(producers.map_end_offset)

@@ -109,13 +109,13 @@ def _finish_swaps(directory: str, names: Sequence[str]) -> list[str]:
     discarded: list[str] = []
     for name in names:
         offset = offset_of(name)
-        # A swap below the first cleaned file was already complete (Kafka's
+        # All .swap files of a segment below the first .cleaned file exist, so its replacement can be completed (Kafka's
         # `LogLoader.removeTempFilesAndCollectSwapFiles`).
         if name.endswith(SWAP_SUFFIX) and offset is not None and (first_cleaned is None or offset < first_cleaned):
             swaps.append(name)
         elif name.endswith(_TEMPORARY_SUFFIXES):
             discarded.append(name)
-    # The .cleaned files mark the others as invalid, so they must be removed last.
+    # Remove the .cleaned files last, because they mark the .swap files of the same segment or later ones as incomplete.
     discarded.sort(key=lambda name: name.endswith(CLEANED_SUFFIX))
     unlink_files(f"{directory}/{name}" for name in discarded)
     swaps.sort(key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
@@ -144,7 +144,7 @@ def _remove_covered(directory: str, swap_name: str) -> None:
         for name in os.listdir(directory)
         if name.endswith(SEGMENT_SUFFIXES) and (offset := offset_of(name)) is not None and first <= offset <= last
     ]
-    # Remove the oldest segment first, and each log before its indexes. If this is interrupted, no segment reappears
-    # that is older than the remaining ones.
+    # Remove the oldest segment first, and each log before its indexes. If this is interrupted, the remaining segments
+    # are all newer than the removed ones.
     covered.sort(key=lambda name: (offset_of(name), not name.endswith(LOG_SUFFIX)))
     unlink_files(f"{directory}/{name}" for name in covered)

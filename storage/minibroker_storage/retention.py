@@ -27,7 +27,8 @@ def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
     An empty active segment never counts.
     """
     surplus = sum(segment.size for segment in segments) - config.retention_bytes
-    # As in Kafka's `deleteRetentionSizeBreachedSegments`, the remaining segments must have `retention.bytes`.
+    # As in Kafka's `deleteRetentionSizeBreachedSegments`, the remaining segments must together have at least
+    # `retention.bytes`.
     if config.retention_bytes < 0 or surplus < 0:
         return 0
 

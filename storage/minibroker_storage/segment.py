@@ -95,18 +95,19 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             OffsetIndex(files.handle(stem + INDEX_SUFFIX + suffix, flags), base_offset, index_bytes),
             TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX + suffix, flags), base_offset, index_bytes),
             index_interval_bytes=config.index_interval_bytes,
-            end=size,  # Includes staged bytes.
+            end=size,  # Unlike `size`, `end` includes staged bytes.
         )
         self.log = files.handle(stem + LOG_SUFFIX + suffix, flags)
         transactions = files.handle(stem + TXN_INDEX_SUFFIX + suffix, os.O_RDWR | os.O_CREAT)
         self.transaction_index = TransactionIndex(transactions, base_offset)
-        #: When the segment was created empty, in ms. `segment.ms` counts from here if batches have no timestamps.
+        #: The time when the empty segment was created, in milliseconds. `segment.ms` counts from this time if the
+        #: batches have no timestamps.
         self.created_ms = created_ms
         #: Size of the log file visible to readers, in bytes.
         self.size = size
         #: The segment rolls this long before `segment.ms` ends, so that not all logs roll at the same time.
         self.roll_jitter_ms = 0
-        #: Max timestamp of the first batch, from which `segment.ms` counts. None if unknown.
+        #: The max timestamp of the first batch, or None if unknown. `segment.ms` counts from this timestamp.
         self.first_timestamp: int | None = None
         #: Whether an index is full.
         self.is_full = False
@@ -170,19 +171,20 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         """
         views = self._views
         if not views:
-            # Saved only with the first staged batch, because a rollback always undoes all of them.
+            # Save this state only before the first staged batch, because a rollback undoes all staged batches.
             self._committed = (self._bytes_since_index_entry, self.max_timestamp, self.offset_of_max_timestamp)
         views.append(batch)
         recent = self._recent_positions
         recent[base_offset] = self.end
         if len(recent) >= RECENT_BATCHES:
-            # Two generations replace an LRU cache: dropping the older one costs nothing per batch.
+            # Keep two generations of positions instead of an LRU cache, because dropping the older generation takes no
+            # time per batch.
             self._older_positions = recent
             self._recent_positions = {}
         self.add_batch(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
 
     def _add_index_entry(self, last_offset: int) -> None:
-        # Index entries are rare, so most commits neither save nor write index state.
+        # Save the state of the indexes only now. Index entries are rare, so most commits need not save it.
         if self._index_states is None:
             self._index_states = self._save_index_states()
         super()._add_index_entry(last_offset)
@@ -235,7 +237,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         if not self._views:
             return
         self._views.clear()
-        # This also drops positions of committed batches, which is simple, and the index still finds them.
+        # For simplicity, this also drops the positions of committed batches, which the index can still find.
         self._recent_positions = {}
         self._older_positions = {}
         self.end = self.size
@@ -249,7 +251,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         try:
             os.ftruncate(self.log.fd(), self.size)
         except (OSError, LogClosedError):
-            self._must_truncate = True  # Before the next write.
+            self._must_truncate = True  # The next commit() tries again before it writes.
 
     def _truncate_failed_write(self) -> None:
         """Truncate the bytes of a failed write that rollback() could not truncate.
@@ -329,7 +331,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         Raises:
             OSError: a file cannot be truncated.
         """
-        # This needs the indexes, so it precedes their truncation.
+        # Look up the position before truncating the indexes, because the look-up needs them.
         entry = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -377,7 +379,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             if entry is not None:
                 return entry
         position, next_position = self.offset_index.positions_around(offset)
-        if position + WALK_WINDOW_BYTES <= next_position < self.size:  # Most large batches have an index entry.
+        # Try the next index entry first, because most large batches have an entry of their own.
+        if position + WALK_WINDOW_BYTES <= next_position < self.size:
             entry = read_batch_containing(self.log.fd(), next_position, offset)
             if entry is not None:
                 return entry
@@ -501,7 +504,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         index, times = self.offset_index, self.time_index
         index.load()
         times.load()
-        # After a machine crash, an entry above the recovery point may be on disk without its batch.
+        # Drop the entries above the recovery point, which may be on disk without their batches after a machine crash.
         index.truncate_to(below)
         index.sanity_check(self.size, None)
         # Without an offset index entry, nothing proves that the time index is correct.

@@ -31,7 +31,7 @@ class LogSegments:
         self._update()
 
     def _update(self) -> None:
-        #: Base offsets of `all`.
+        #: The base offsets of the segments in `all`, in the same order.
         self.bases = [segment.base_offset for segment in self.all]
         #: The last segment, which accepts appends.
         self.active = self.all[-1]
@@ -77,7 +77,7 @@ class LogSegments:
         count_removed = 0
         try:
             for segment in removed:
-                # Counting segments one by one keeps the later ones after an error, without a hole.
+                # Count the segments one by one, so that after an error the later ones are kept and the log has no hole.
                 self._deleted_files += segment.set_aside()
                 count_removed += 1
         finally:
@@ -111,7 +111,7 @@ class LogSegments:
             cleaned.close_files()
             raise
         for handle in cleaned.handles:
-            # Descriptors stay open, since a rename does not change the inode.
+            # Only the paths must be updated: the descriptors stay valid, since a rename does not change the inode.
             handle.path = handle.path.removesuffix(CLEANED_SUFFIX)
         self.all[number:end] = [cleaned]
         self._update()
@@ -159,8 +159,8 @@ class LogSegments:
             for transaction in segment.transaction_index.since(fetch_offset):
                 if transaction.first_offset < upper_offset:
                     transactions.append(transaction)
-                # Transactions still open at this marker begin at or above this offset, so all later entries are out of
-                # range.
+                # Transactions that were still open at this marker begin at or above its last stable offset, so all
+                # later entries are out of range.
                 if transaction.last_stable_offset >= upper_offset:
                     return transactions
         return transactions

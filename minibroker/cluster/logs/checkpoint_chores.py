@@ -1,6 +1,7 @@
 """The chore that writes a broker's checkpoint files (Kafka's `LogManager.checkpointLogRecoveryOffsets`).
 
-The files contain, for each log, the offset up to which it is on disk, its start offset and the progress of compaction.
+For each log the files contain the offset up to which the log is on disk, its start offset, and the progress of
+compaction.
 """
 
 from __future__ import annotations

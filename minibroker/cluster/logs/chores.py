@@ -3,9 +3,9 @@
 A chore is a function. A long-running chore returns an iterator, and none of its steps takes longer than a request. The
 steps run on the event loop for a few milliseconds at a time. Afterwards the chore rests for its period.
 
-`Slices` also runs steps, for requests. Its separate queue ensures that a request never waits behind a chore. It
-outlives the chores: a stop ends the chores first, and pending requests together with the state. Unlike a chore, its
-work returns a result or an error to an owner.
+`Slices` also runs steps, but for requests. It has a separate queue, so that a request never waits behind a chore, and
+it keeps running when the chores are stopped: a stop of the broker ends the chores first, and pending requests together
+with the state. Work in `Slices` returns a result or an error to its owner; a chore returns neither.
 """
 
 import logging
@@ -49,8 +49,8 @@ class Chores:
     def every(self, name: str, period_ms: int, work: _Work, *, first_ms: int | None = None) -> None:
         """Run `work` periodically, replacing any chore of the same name.
 
-        The first run comes after `first_ms`, or after one period if that is shorter. The largest Java long as the
-        period disables the chore.
+        The first run comes after `first_ms`, or after one period if that is shorter. A period of Java's largest
+        long means that the chore never runs.
         """
         if self._stopped or period_ms == LONG_MAX:
             return
@@ -77,7 +77,7 @@ class Chores:
                     self._call_soon(partial(self.run, steps, then))
                     return
         except Exception as error:  # An internal error ends this run, but not the chore.
-            if is_shortage(error):  # The first run loads the chore's modules, which takes descriptors.
+            if is_shortage(error):  # The first run of a chore loads modules, which fails if file descriptors are short.
                 _logger.error("A chore could not be finished: %s", error)  # noqa: TRY400 - the message is enough
             else:
                 _logger.exception("A chore could not be finished")
@@ -91,5 +91,5 @@ class Chores:
 
 
 def _run_steps(work: _Work) -> Iterator[None]:
-    """Yield the steps of a chore. Calling it here logs the errors of the call, too."""
+    """Yield the steps of a chore. The first step calls the chore's function, so that its errors are logged, too."""
     yield from work() or ()

@@ -1,8 +1,8 @@
 """Fetch responses for clients that cannot read the log's message format (Fetch versions 0 to 3).
 
-Versions 0 and 1 require message format v0, versions 2 and 3 require v1. Newer clients read all formats. The records are
-read up to the client's limit, converted in steps, and sent from memory. Ranges without anything for an old client, such
-as transaction markers, are skipped. Otherwise the client would request them forever.
+Versions 0 and 1 require message format v0, versions 2 and 3 require v1. Newer clients read all formats. Records are
+read up to the limit in the client's request, converted in steps, and sent from memory. Ranges that contain nothing for
+an old client, such as transaction markers, are skipped. Otherwise the client would request them forever.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ _FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
 def convert_records(
     log: Log, log_slice: LogSlice, offset: int, max_bytes: int, version: int, *, allowed: bool
 ) -> Steps[bytes | bytearray | None]:
-    """Convert the records that a fetch from `offset` read to a format that the client can read.
+    """Convert `log_slice`, which a fetch from `offset` read, to a format that the client can read.
 
     Returns:
         The unchanged bytes if the client can read them, or None if a conversion is needed but not `allowed`.

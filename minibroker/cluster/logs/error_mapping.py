@@ -1,6 +1,6 @@
 """The mapping from exceptions of lower layers, which use no wire codes, to Kafka's error codes.
 
-It also maps a newer error code to the one that old producers understand.
+It also replaces a newer error code with the one that old producers understand.
 """
 
 from typing import Final
@@ -59,7 +59,10 @@ def error_code_of(error: Exception) -> ErrorCode:
 
 
 def downgrade_fenced_error(error: ErrorCode, api_version: int, *, fenced_since: int = _FENCED_SINCE) -> ErrorCode:
-    """Return INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before version `fenced_since` of a request (KIP-588)."""
+    """Return `error`, but replace PRODUCER_FENCED before request version `fenced_since` (KIP-588).
+
+    Older producers get INVALID_PRODUCER_EPOCH instead.
+    """
     if error is ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

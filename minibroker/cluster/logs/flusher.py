@@ -1,7 +1,8 @@
-"""Forces logs to disk off the event loop, serving many requests with one fsync (group commit).
+"""Forcing logs to disk off the event loop, with one fsync for many requests (group commit).
 
 Callers request a flush and get a callback. Requests made during an fsync wait for the next one, which covers everything
-appended by then. A slow disk therefore limits the latency of responses, but not their rate.
+appended by then. A disk that needs ten milliseconds per fsync therefore limits the latency of responses, but not their
+rate.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class Flusher:
         self._running = False
 
     def request(self, log: Log, done: Done | None = None) -> None:
-        """Force the content of `log` at the end of this wake-up to disk, then call `done` on the event loop.
+        """Force to disk what `log` contains at the end of this wake-up, then call `done` on the event loop.
 
         `done` gets the error of a failed fsync, which has been logged, or None.
         """
-        # Requests during an fsync share the next one, as with the group commit of databases.
+        # Requests that arrive during an fsync share the next fsync, like a group commit in databases.
         if not self._requested and not self._running:
             self._call_soon(self._start)
         waiting = self._requested.setdefault(log, [])
@@ -82,10 +83,10 @@ class Flusher:
 
 
 def flush_now(logs: list[Log]) -> bool:
-    """Force `logs` to disk, several in parallel, and return whether all succeeded. Errors are logged."""
+    """Force `logs` to disk, several in parallel, wait for that, and return whether all succeeded. Errors are logged."""
     flushes = [flush for log in logs if (flush := log.begin_flush()) is not None]
     if len(flushes) > 1:
-        # The kernel overlaps fsyncs of different files.
+        # Use several threads, because the kernel can overlap fsyncs of different files.
         with futures.ThreadPoolExecutor(_THREADS) as threads:
             errors = list(threads.map(_run, flushes))
     else:

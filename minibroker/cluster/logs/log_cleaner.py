@@ -1,7 +1,7 @@
-"""Selection of the log to compact next, and handling of the result (Kafka's `LogCleaner` and `LogCleanerManager`).
+"""The choice of the log to compact next, and the handling of the result (Kafka's `LogCleaner` and `LogCleanerManager`).
 
-Logs are cleaned one at a time, by a separate process (`start_cleaning`), the dirtiest first, until none is due. The
-result replaces the old segments, or is dropped if the log has changed.
+Logs are cleaned one at a time, by a separate process (`start_cleaning`), the dirtiest log first, until none is due. The
+result replaces the old segments, or is dropped if the log has changed meanwhile.
 """
 
 import asyncio
@@ -60,7 +60,8 @@ class LogCleaner:
         checkpoint: The first dirty offsets.
         opened: Iterates over the open logs.
         run_cleaning: Runs a cleaning plan.
-        cleaned: Called after a log got new segments and a new first dirty offset, with the previous shape of the log.
+        cleaned: Called with a log that has new segments and a later first dirty offset, and with the log's previous
+            shape.
     """
 
     def __init__(
@@ -104,12 +105,12 @@ class LogCleaner:
             self._current.end()
 
     def force_cleaning(self, partitions: list[Partition], then: Callable[[], None]) -> None:
-        """Clean these logs even if little is dirty, and call `then` when nothing is left to clean."""
+        """Clean these logs, however little of them is dirty, and call `then` when nothing is left to clean."""
         self._forced.update(partitions)
         self._waiting.append(then)
 
     def clean_all_due(self) -> None:
-        """Clean all logs that are due, including those that failed before."""
+        """Clean all logs that are due, including those whose cleaning failed before, until none is left."""
         if self._current is None:
             # Failed logs are retried once per `log.cleaner.backoff.ms`, since a full disk may have space again.
             self._failed.clear()
@@ -129,12 +130,12 @@ class LogCleaner:
             except (StorageError, DecodeError) as error:
                 self._give_up(partition, error)
                 continue
-            # As in `grabFilthiestCompactedLog`, the dirtiest log gains most for each byte read.
+            # As in `grabFilthiestCompactedLog`, choose the dirtiest log, which frees the most space per byte read.
             rank = partition in self._forced, cleanable.dirty_ratio
             if self._is_due(partition, log, cleanable) and (dirtiest is None or rank > dirtiest[0]):
                 dirtiest = rank, partition, log
             yield
-        # The search runs in slices, so a cleaning may have started meanwhile.
+        # The search runs in slices. In the meantime the cleaner may have started on another log, or stopped.
         if self._current is not None or self._stopped:
             return
         if dirtiest is not None:
@@ -169,7 +170,7 @@ class LogCleaner:
                 end = self._run_cleaning(plan, partial(self._end, partition, log))
                 self._current = _Cleaning(partition, end)
                 return
-        # A file cannot be read, or a module of the cleaner cannot be imported.
+        # Skip the log for now if a file cannot be read, or a module of the cleaner cannot be imported.
         except (OSError, ImportError) as error:
             self._skip(partition, error)
         except (ValueError, StorageError, DecodeError) as error:
@@ -193,7 +194,8 @@ class LogCleaner:
             self._fail(partition, log, error)
         else:
             self._current = None
-            # After the swap, because a checkpoint ahead of it could leave old values of keys in the log.
+            # Update the checkpoint only after the segments were swapped. The other order could leave old values of keys
+            # in the log.
             self._checkpoint.offsets = {**self._checkpoint.offsets, partition.key: offset}
             self._cleaned(partition, log, before)
 
@@ -221,7 +223,7 @@ class LogCleaner:
         self._failed.add(partition)
 
     def _give_up(self, partition: Partition, error: Exception) -> None:
-        """Skip a partition until the next start, as Kafka does, since cleaning it would fail again."""
+        """Skip a partition until the next start, as Kafka does, since cleaning the partition would fail again."""
         _logger.error("%s is not cleaned any more: %s", partition.directory, error)
         self._uncleanable.add(partition)
 
@@ -232,7 +234,7 @@ Done = Callable[[CleaningResult | BaseException], None]
 def start_cleaning(plan: CleaningPlan, done: Done) -> "asyncio.Task[CleaningResult]":
     """Run `plan` in another process, then call `done` with the result or the error.
 
-    Canceling the task ends the process. `done` then gets a CleaningAbortedError once the process has ended.
+    Canceling the task ends the process. Once the process has ended, `done` gets a CleaningAbortedError.
     """
 
     def end(task: "asyncio.Task[CleaningResult]") -> None:
@@ -260,6 +262,7 @@ async def _clean(plan: CleaningPlan) -> CleaningResult:
         process.stdin.close()
         return read_outcome(output, await process.wait(), errors)
     except asyncio.CancelledError:
-        process.stdin.close()  # Closing its input ends the worker. A signal might reach a process that has just ended.
+        # Closing its input stops the worker. A signal could fail, because the worker may have just exited.
+        process.stdin.close()
         await process.wait()
         raise

@@ -1,9 +1,9 @@
 """The logs of a broker (Kafka's `LogManager`): opening, closing and periodic maintenance.
 
-No log is read at the start. A log is opened at its first use, or by the first chore that maintains it. How much of it
-is checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start offset in the
-checkpoints. A log that this run never opened stays as the previous run left it. A clean stop is therefore only marked
-if every log with data was opened since the last unclean stop.
+No log is read at the start. A log is opened at its first use, or by the first chore that maintains it. How much of the
+log is then checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start offset
+in the checkpoints. A log that no run has opened stays as the previous run left it. A clean stop is therefore only
+marked if every log with data was opened since the last unclean stop.
 
 The chores are those of Kafka's `LogManager`: retention, flushing, checkpoints, expiration of producer ids, and
 compaction. Each first runs `log.initial.task.delay.ms` after the start, or after its period if that is shorter.
@@ -73,8 +73,8 @@ class LogManager:
         run_cleaning: Cleans a log; see `RunCleaning`.
 
     Attributes:
-        on_cleaned: Called with the arguments of `Hooks.log_cleaned`.
-        on_shortened: Called with the arguments of `Hooks.log_shortened`.
+        on_cleaned: Called with the arguments that `Hooks.log_cleaned` describes.
+        on_shortened: Called with the arguments that `Hooks.log_shortened` describes.
         was_killed: Whether the previous run on the same data directory did not stop cleanly.
     """
 
@@ -152,8 +152,8 @@ class LogManager:
         key = partition.key
         recovery_point = self._checkpoints.recovery_points.offsets.get(key, 0)
         if not partition.has_files:
-            # Without a file and a checkpoint the log was never used. Ten thousand empty partitions then need neither
-            # inodes nor descriptors.
+            # A partition without files and without a checkpoint was never used. Its log begins without files, so that
+            # ten thousand empty partitions need neither inodes nor descriptors.
             if not recovery_point and not self._checkpoints.start_offsets.offsets.get(key, 0):
                 self.shorten_flush_interval(topic.log_config.flush_ms)
                 return log_module.Log.begin(
@@ -163,7 +163,8 @@ class LogManager:
                     now_ms=self._clock.now_ms(),
                     make_directory=partition.make_directory,
                 )
-            partition.make_directory()  # The directory is gone, but the checkpoint has its end offset.
+            # The directory is gone, but the new log must continue at the offset in the checkpoint.
+            partition.make_directory()
         log = log_module.Log.open(
             partition.directory,
             config=topic.log_config,
@@ -173,9 +174,9 @@ class LogManager:
             log_start_offset=self._checkpoints.start_offsets.offsets.get(key, 0),
             now_ms=self._clock.now_ms(),
         )
-        # Recovery truncated the log below its checkpoint.
+        # Recovery truncated the log below its recovery point, so the checkpoint must be lowered.
         if log.recovery_point < recovery_point:
-            # New appends must not be taken for records that were on disk before.
+            # Otherwise new appends below the old recovery point would count as being on disk.
             self._checkpoints.recovery_points.offsets = {
                 **self._checkpoints.recovery_points.offsets,
                 key: log.recovery_point,
@@ -185,9 +186,9 @@ class LogManager:
         return log
 
     def shorten_flush_interval(self, flush_ms: int) -> None:
-        """Shorten the period of the flush chore to the `flush.ms` of a log.
+        """Shorten the period of the flush chore to a log's `flush.ms`, unless the period is already shorter.
 
-        In Kafka `flush.ms` has no effect unless `log.flush.scheduler.interval.ms` is set, too.
+        In Kafka `flush.ms` has no effect unless `log.flush.scheduler.interval.ms` is set as well.
         """
         # The period never grows again, since another log may need the shorter one.
         if flush_ms < self._flush_period_ms:
@@ -195,7 +196,7 @@ class LogManager:
             self._chores.every(_FLUSH, flush_ms, self._flush_dirty_logs)
 
     def apply_broker_config(self) -> None:
-        """Apply a changed broker configuration to the cleaner's period."""
+        """Apply a changed broker configuration, in which the cleaner may have another period."""
         if self._config.boolean("log.cleaner.enable"):
             self._schedule_chore("log.cleaner.backoff.ms", _CLEANING, self._clean_logs)
 
@@ -219,7 +220,7 @@ class LogManager:
 
     @property
     def flusher(self) -> Flusher:
-        """The flusher, for callers that wait until a log is on disk."""
+        """The flusher, which forces logs to disk for callers that wait for it."""
         if self._flusher is None:
             self._flusher = logs_flusher.Flusher(self._call_soon, self._background)
         return self._flusher
@@ -231,9 +232,9 @@ class LogManager:
         return sum(deleted)
 
     def compact(self, *, roll: bool = False, then: Callable[[], None] = lambda: None) -> None:
-        """Clean all compacted logs in turn, even if little is dirty, then call `then`.
+        """Clean all compacted logs one after the other, however little of them is dirty, then call `then`.
 
-        As always, active segments are not cleaned. `roll` starts a new segment in each log first.
+        As always, active segments are not cleaned. With `roll` each log starts a new segment first.
         """
         drain(self._open_all())
         compacted = [(partition, log) for partition, log in self._iterate_open_logs() if log.config.compact]
@@ -245,7 +246,7 @@ class LogManager:
         cleaner.clean_all_due()
 
     def flush(self) -> bool:
-        """Force all logs to disk, and return whether that succeeded. Errors are logged."""
+        """Force all logs to disk, wait for that, and return whether it succeeded. Errors are logged."""
         return logs_flusher.flush_now([log for _, log in self._iterate_open_logs()])
 
     def write_checkpoints(self, *, sync: bool = True) -> None:
@@ -257,9 +258,9 @@ class LogManager:
         self._checkpoints.save(sync=sync)
 
     def save_moved_starts(self, partitions: Iterable[Partition]) -> Steps[None]:
-        """Save log start offsets moved by DeleteRecords, then remove the segments below them.
+        """Save the log start offsets of partitions, moved by DeleteRecords, then remove the segments below them.
 
-        The offsets are saved first. Otherwise records that stay in a segment would reappear.
+        The offsets are saved first. Otherwise records in a segment that is only partly deleted would reappear.
         """
         moved = {partition.key: partition for partition in partitions}
         if not moved:
@@ -278,8 +279,8 @@ class LogManager:
                 self._try(_RETENTION, self._remove_below_start, partition, partition.log)
 
     def _remove_below_start(self, partition: Partition, log: Log) -> None:
-        """Remove segments below the log start offset. Retention by time and size waits for its own round."""
-        # DeleteRecords must not trigger an early deletion by `retention.ms`.
+        """Remove segments below the log start offset. Retention by time and size has its own schedule."""
+        # Disable retention for this call, because DeleteRecords must not trigger a deletion by `retention.ms`.
         config = log.config
         log.config = replace(config, delete=False)
         try:
@@ -289,7 +290,7 @@ class LogManager:
 
     @contextmanager
     def replaced(self, *, brings_logs: bool) -> Generator[None]:
-        """Load the checkpoints that the block replaces, and accept logs that a running broker may have left."""
+        """Load the checkpoints that the block puts in place, and accept logs that a running broker may have left."""
         with ExitStack() as locks:
             for checkpoint in self._checkpoints.all:
                 locks.enter_context(checkpoint.lock)
@@ -304,8 +305,8 @@ class LogManager:
     def close(self, *, keep: bool = True) -> None:
         """Close all logs.
 
-        With `keep`, everything is forced to disk and the stop is marked as clean. Errors are logged. After an error the
-        mark is missing, and the next start checks the logs.
+        With `keep`, everything is forced to disk and the stop is marked as clean. Errors are logged. After an error
+        there is no such mark, and the next start checks the logs more closely.
         """
         self.stop_chores()
         all_closed = True
@@ -325,11 +326,11 @@ class LogManager:
     def prepare_missing_directories(self) -> list[Callable[[], None]]:
         """Return functions that create the directories of partitions that never held a record.
 
-        A Kafka may use the directory next. The functions are called after `close`: a kill between them leaves a clean
-        stop and empty partitions.
+        An Apache Kafka broker may use the data directory next. The functions are called after `close`, so a kill
+        between them leaves a clean stop and empty partitions.
 
         Raises:
-            OSError: The data directory cannot be read. The returned functions raise it if they cannot create a
+            OSError: The data directory cannot be read. The returned functions raise OSError if they cannot create a
                 directory.
         """
         existing = set(os.listdir(self._data_dir.path))
@@ -351,10 +352,10 @@ class LogManager:
             self._cleaner.stop()
 
     def _partitions(self) -> Iterator[Partition]:
-        """Iterate over the partitions. The caller may pause: partitions deleted meanwhile are skipped."""
+        """Iterate over all partitions. The caller may pause: partitions that are deleted meanwhile are skipped."""
         for topic in tuple(self._topics):
             for partition in tuple(topic.partitions):
-                # The topic was deleted between two steps, or replaced by another one with its name.
+                # Between two steps, the topic may have been deleted, or deleted and created again.
                 if self._topics.get(topic.name) is not topic:
                     break
                 yield partition
@@ -368,10 +369,10 @@ class LogManager:
         if len(self._used) > self._max_used:
             self._max_used = (
                 2 * sum(1 for _ in self._iterate_open_logs()) + _USED_SLACK
-            )  # Iterating drops deleted partitions.
+            )  # `_opened` also removes deleted partitions from `_used`.
 
     def _iterate_open_logs(self) -> Iterator[tuple[Partition, Log]]:
-        """Iterate over the open logs, without visiting all other partitions."""
+        """Iterate over the open logs, without visiting partitions whose log is closed."""
         for partition in tuple(self._used):
             log = partition.opened_log
             if self._topics.get(partition.topic.name) is not partition.topic:
@@ -380,7 +381,7 @@ class LogManager:
                 yield partition, log
 
     def _try(self, subject: str, act: Callable[[Partition, Log], object], partition: Partition, log: Log) -> bool:
-        """Call `act`, and return whether it succeeded. An error is logged once, until the next success."""
+        """Call `act`, and return whether it succeeded. Of several errors in a row only the first is logged."""
         complaint = subject, partition.directory
         try:
             act(partition, log)
@@ -393,7 +394,7 @@ class LogManager:
         return True
 
     def _open_all(self) -> Steps[None]:
-        """Open every log with data, one per step, unless all have been opened. Logs created later are empty."""
+        """Open every log with data, one per step, unless this has already been done. Logs created later start empty."""
         if self._all_open:
             return
         all_opened = True
@@ -432,7 +433,7 @@ class LogManager:
 
     def _delete_old(self, partition: Partition, log: Log) -> int:
         if self._cleaner is not None and self._cleaner.is_cleaning(partition):
-            return 0  # Retention follows once the cleaning has ended.
+            return 0  # Retention waits until the cleaner has finished with this log.
         before = log_module.shape_of(log)
         deleted = log.delete_old_segments(self._clock.now_ms())
         self.schedule_deletion(partition, log)
@@ -441,7 +442,7 @@ class LogManager:
         return deleted
 
     def schedule_deletion(self, partition: Partition, log: Log) -> None:
-        """Remove the deleted files of a log after `file.delete.delay.ms`."""
+        """Remove files that a log no longer uses after `file.delete.delay.ms`."""
         paths = log.take_deleted_files()
         if paths:
             delay_ms = partition.topic.config.integer("file.delete.delay.ms")
@@ -453,7 +454,7 @@ class LogManager:
         self._background(partial(_unlink_and_log_errors, paths))
 
     def _flush_dirty_logs(self) -> None:
-        """Force logs to disk whose last flush is older than `flush.ms` (Kafka's `flushDirtyLogs`)."""
+        """Force logs to disk that have not been flushed for `flush.ms` (Kafka's `flushDirtyLogs`)."""
         now_ms = self._clock.now_ms()
         flushed_before, self._flushed_at = self._flushed_at, {}
         for _, log in self._iterate_open_logs():
@@ -464,8 +465,11 @@ class LogManager:
             self._flushed_at[log] = flushed_at
 
     def _write_recovery_points(self) -> None:
-        """Write the recovery points. As in Kafka, closed segments are forced to disk first."""
-        # A recovery point claims that everything below it is on disk, so rolled segments are flushed first.
+        """Update the recovery points, up to which logs are on disk.
+
+        Closed segments are forced to disk first, as Kafka does when it rolls a segment.
+        """
+        # All records below a recovery point must be on disk, so rolled segments are flushed first.
         rolled = [log for _, log in self._iterate_open_logs() if log.recovery_point < log.segments[-1].base_offset]
 
         def note(_: OSError | None = None) -> None:
@@ -476,7 +480,8 @@ class LogManager:
         for log in rolled[:-1]:
             self.flusher.request(log)
         if rolled:
-            self.flusher.request(rolled[-1], note)  # All of these logs are flushed in the same round.
+            # One callback suffices, because all these logs are flushed in the same round.
+            self.flusher.request(rolled[-1], note)
         else:
             note()
 
@@ -490,7 +495,7 @@ class LogManager:
             log.producers.remove_expired(now_ms)
 
     def _clean_logs(self) -> None:
-        """Clean the dirtiest logs (Kafka's `LogCleaner`), if any topic is compacted."""
+        """Clean logs that are due, the dirtiest first (Kafka's `LogCleaner`), if any topic is compacted."""
         if self._cleaner is not None or any(topic.is_compacted for topic in self._topics):
             self._chores.run(self._open_all(), self._get_cleaner().clean_all_due)
 
@@ -508,18 +513,18 @@ class LogManager:
         return self._cleaner
 
     def first_dirty_offset(self, key: TopicPartition) -> int | None:
-        """Return the offset up to which the cleaner compacted the log, or None before the first cleaning."""
+        """Return the offset below which the cleaner has compacted the log, or None before the first cleaning."""
         return self._checkpoints.cleaner_offsets.offsets.get(key)
 
     def _finish_cleaning(self, partition: Partition, log: Log, before: LogShape) -> None:
-        """Announce a cleaned log, save the cleaner's progress, and apply the retention that waited for it."""
+        """Report a cleaned log, save the cleaner's progress, and apply the retention that waited for the cleaning."""
         self.on_cleaned(partition, before)
         self._checkpoints.save_aside(self._checkpoints.cleaner_offsets)
         self._try(_RETENTION, self._apply_retention, partition, log)
 
 
 def _holds_data(directory: str) -> bool:
-    """Return whether any segment has records. A missing directory has none.
+    """Return whether any segment has records. If the directory does not exist, there are none.
 
     Raises:
         OSError: The directory cannot be read.
@@ -532,7 +537,7 @@ def _holds_data(directory: str) -> bool:
 
 
 def _unlink_and_log_errors(paths: list[str]) -> None:
-    """Remove deleted files of a log, on any thread. Errors are logged."""
+    """Remove files that a log no longer uses, on any thread. Errors are logged."""
     for path in paths:
         try:
             unlink_files([path])

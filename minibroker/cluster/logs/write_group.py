@@ -5,8 +5,8 @@ before anything is read, `commit` writes the staged batches of each log with one
 log discards the batches and the responses become errors, so no client gets an offset that does not exist.
 
 The response to a producer and the responses to fetches that wait for its records are due at the same time. Fetches are
-served first: their clients have waited longer, and end-to-end latency is what users measure. Only the first few are, so
-a producer does not wait for many consumers.
+served first: their clients have waited longer, and end-to-end latency is what users measure. Only a few fetches get
+this priority, so that a producer does not wait for many consumers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WriteGroup:
         self._staged: dict[Log, list[PartitionProduceResponse]] = {}
 
     def stage(self, log: Log, response: PartitionProduceResponse) -> None:
-        """Register the response for a staged batch, which already reports success."""
+        """Register the response for a staged batch. The response already reports success."""
         responses = self._staged.get(log)
         if responses is None:
             self._staged[log] = [response]
@@ -51,9 +51,9 @@ class WriteGroup:
             responses.append(response)
 
     def share(self, log: Log, response: PartitionProduceResponse) -> None:
-        """Register another response for a batch that may still be staged. If the write fails, both become errors."""
+        """Register another response for a batch that may still be staged. It becomes an error if the write fails."""
         responses = self._staged.get(log)
-        # None means that the batch has been written and the response is correct.
+        # Without staged responses for the log, the batch is already written, and the response stays correct.
         if responses is not None:
             responses.append(response)
 
@@ -62,7 +62,7 @@ class WriteGroup:
         if not self._staged:
             return
         wakeups = self.wakeups
-        # These fetches are served in this turn, before the producer gets its response; see `Wakeups`.
+        # Serve the first delayed fetches in this turn, before the producer gets its response; see `Wakeups`.
         wakeups.are_awaited = True
         try:
             self.commit()
@@ -84,7 +84,7 @@ class WriteGroup:
                 _logger.error("%s", error)  # noqa: TRY400 - a disk error needs no traceback
                 for response in responses:
                     if response.base_offset < error.log_end_offset:
-                        continue  # A roll had written it before the failure.
+                        continue  # The batch was written before the failure, when a segment was rolled.
                     response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                     response.base_offset = -1
                     response.error_message = str(error)
@@ -95,7 +95,7 @@ _MAX_CALLED_FIRST: Final = 4
 
 
 class Wakeups:
-    """Delayed fetches that must check their logs again. `call_soon` belongs to the event loop.
+    """Delayed fetches that are due to check their logs again. `call_soon` belongs to the event loop.
 
     Attributes:
         due: The callbacks of these fetches.
@@ -130,7 +130,7 @@ class Wakeups:
             self._run_callback(look)
 
     def _run_callback(self, look: Callable[[], None]) -> None:
-        """Call one callback. Its error is logged by the event loop and does not affect the caller."""
+        """Call one callback. An error in the callback is logged by the event loop and does not affect the caller."""
         try:
             look()
         except Exception as error:  # noqa: BLE001 - raised again by the event loop

@@ -1,1 +1,1 @@
-"""Request routing: `routes` is the table of APIs, `outcomes` has the outcomes of requests."""
+"""Request routing: `routes` is the table of APIs, and `outcomes` defines the possible outcomes of a request."""

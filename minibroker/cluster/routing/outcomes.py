@@ -1,6 +1,6 @@
-"""The outcomes of a request: an answer, a wait for an answer, or neither.
+"""The outcomes of a request: an answer, a wait for an answer, or no answer.
 
-A `FrameHandler` produces an outcome, and a `Channel` sends the answer.
+A `FrameHandler` produces the outcome, and a `Channel` sends the answer.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class DelayedResponse:
     """The base class of responses that wait for an event, like Kafka's `DelayedOperation`.
 
-    A handler returns one, and later calls `deliver` once with the response. `server.connection` parks it, and as in
-    Kafka serves no further request of the connection until then.
+    A handler returns one, and later calls `deliver` once, with the response. `server.connection` parks it. Until
+    the response is delivered, no further request of the connection is served, as in Kafka.
     """
 
     deliver: Callable[[Any], None]
@@ -26,7 +26,7 @@ class DelayedResponse:
         """Cancel the request because its client disconnected."""
 
     def hasten(self) -> None:
-        """Answer early if the request permits it, because another request of the connection is waiting."""
+        """Answer early, if the request permits it, because another request of the connection is waiting."""
 
     def waits_for(self) -> str:
         """Return a description of what the response waits for, such as "appends to orders-0"."""
@@ -122,5 +122,5 @@ class Channel(Protocol):
         ...
 
     def swallow(self) -> None:
-        """Keep reading, but discard the data."""
+        """Keep reading, but discard whatever arrives."""
         ...

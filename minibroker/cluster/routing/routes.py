@@ -1,6 +1,6 @@
 """The dispatch table: all served APIs and their versions. A new API gets a `Route` here; see `server/handlers`.
 
-`releases` reads the versions of Kafka's releases from it.
+`releases` reads the versions that Kafka's releases serve from this table.
 """
 
 from typing import Final, NamedTuple
@@ -9,9 +9,9 @@ from minibroker_protocol.api_keys import ApiKey
 
 
 class UnservedRequestError(Exception):
-    """A request that the protocol cannot answer, because its API or version is unknown.
+    """A request that has no response in the protocol, because its API or version is unknown.
 
-    As in Kafka, the connection closes.
+    As in Kafka, the connection is closed.
     """
 
 
@@ -22,9 +22,10 @@ class Route(NamedTuple):
         key: The API key.
         first: The first served version.
         last: The last served version.
-        history: The versions that Kafka's releases list, as "release: first-last" for each release that changed them,
-            or "-" for the release that dropped the API. Empty for an API that no release lists.
-        unstable: The last version that releases since 4.1 only list with `unstable.api.versions.enable`, as
+        history: The versions that Kafka's releases list, as "release: first-last" for each release that changed
+            them. A "-" in place of the versions marks the release that dropped the API. Empty for an API that no
+            release lists.
+        unstable: The last version that releases since 4.1 list only with `unstable.api.versions.enable`, as
             "release: last".
     """
 
@@ -36,7 +37,7 @@ class Route(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The common part of the names of its messages, such as "ListOffsets"."""
+        """The name that the request and response of the API share, such as "ListOffsets"."""
         return self.key.message
 
 

@@ -1,9 +1,9 @@
 """Work in slices, so that no request holds the event loop for more than 200 ms of CPU.
 
 Work that can take longer is split into steps. Usually it is a `ForEach`, with a plain function for one element. A
-generator is for work that cannot be split into elements. The state may change between two steps. `Slices` runs the
-steps for a few milliseconds in each turn of the event loop, rotating between pieces of work. Everything else is plain
-functions. Where Kafka's controller limits a change to 10,000 records, they have the same limit.
+generator is for work that cannot be split into elements. Anything may change between two steps. `Slices` runs the
+steps for a few milliseconds in each turn of the event loop, rotating between pieces of work. All other work is done by
+plain functions. Where Kafka's controller limits a change to 10,000 records, these functions have the same limit.
 
 Background work has its own scheduler (`logs/chores.py`, which gives the reason). The following work runs in steps:
 
@@ -14,8 +14,8 @@ Background work has its own scheduler (`logs/chores.py`, which gives the reason)
 - loading of the coordinators' logs, and everything that waits for it; look-ups and changes of many groups,
   share-partitions or transactions; removal of many committed offsets; matching of regular expressions. A target
   assignment is a single step: 100 ms for 100,000 partitions with the default assignor, up to a second with the others;
-- DeleteAcls, whose filters check all rules, DescribeConfigs, with about fifty rows per resource, and
-  DescribeTopicPartitions, which checks about ten rights per name.
+- DeleteAcls, whose filters each check all rules, DescribeConfigs, with about fifty rows per resource, and
+  DescribeTopicPartitions, which checks about ten permissions per name.
 """
 
 import time
@@ -34,15 +34,15 @@ _SLICE_S: Final = 0.003
 
 
 class ForEach(Generic[T]):
-    """Work on many elements, with one step per element. Plain functions serve the elements.
+    """Work on many elements, with one step per element.
 
-    Other requests may be served between two elements. `serve` and `conclude` are ordinary functions, not generators.
-    Either may return further work instead of a result.
+    Other requests may be served between two elements. `serve` and `conclude` are ordinary functions, not
+    generators. Either may return further work instead of a result.
 
     Attributes:
         elements: The elements, in order.
         serve: Serves one element, and returns its result.
-        conclude: Returns the overall result for the results of the elements.
+        conclude: Combines the results of the elements into the overall result.
     """
 
     __slots__ = ("conclude", "elements", "serve")
@@ -68,7 +68,7 @@ def is_work(result: object) -> TypeGuard["ForEach[Any] | Steps[Any]"]:
 
 
 def steps_of(result: Any) -> Steps[Any]:
-    """Do work in steps, and return its result. Anything else is returned as it is."""
+    """Do work in steps, and return its result. A value that is not work is returned as it is."""
     while is_work(result):
         if not isinstance(result, ForEach):
             result = yield from result
@@ -84,7 +84,7 @@ def steps_of(result: Any) -> Steps[Any]:
 
 
 def then(result: Any, change: Callable[[Any], Any]) -> Any:
-    """Return `change(result)`. If the result is work, return work that applies `change` to its result."""
+    """Return `change(result)`. If `result` is work, return work that applies `change` to the work's result."""
     if is_work(result):
         work: ForEach[Any] = ForEach((result,), _identity, lambda results: change(results[0]))
         return work
@@ -94,7 +94,7 @@ def then(result: Any, change: Callable[[Any], Any]) -> Any:
 def catch_errors(
     begin: Callable[[], Any], errors: type[Exception] | tuple[type[Exception], ...], change: Callable[[Any], Any]
 ) -> Steps[Any]:
-    """Do the work that `begin` returns. If it raises one of `errors`, the result is `change(error)`."""
+    """Do the work that `begin` returns. If the work raises one of `errors`, the result is `change(error)`."""
     try:
         return (yield from steps_of(begin()))
     except errors as error:
@@ -122,7 +122,7 @@ class Work(Generic[T]):
         self._failed: Callable[[Exception], None] | None = None
 
     def then(self, done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """Call `done` with the result, or `failed` with the error raised by the steps."""
+        """Call `done` with the result, or `failed` with the error that ended the steps."""
         self._done, self._failed = done, failed
 
     def run(self, slices: "Slices") -> bool:
@@ -148,7 +148,7 @@ class Slices:
         commit: Writes what a slice appended, since staged appends must not be visible.
 
     Attributes:
-        is_waiting: Whether the last step can only wait for other work, which ends the slice.
+        is_waiting: Whether the steps just run can only wait for other work, so that the slice ends.
         slice_s: The length of a slice in seconds.
     """
 
@@ -164,9 +164,9 @@ class Slices:
         self.slice_s = _SLICE_S
 
     def begin(self, result: Any) -> Any:
-        """Run the first slice of work. Return its result if it is finished, else its `Work`, which continues by itself.
+        """Run the first slice of work. Return the result, or a `Work` that continues by itself if steps are left.
 
-        An error of the first slice is raised here. Later errors are passed to the owner of the work.
+        An error in the first slice is raised here. Later errors are passed to the owner of the work.
         """
         if not is_work(result):
             return result
@@ -195,7 +195,7 @@ class Slices:
         return now - begin
 
     def run(self, result: Any, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
-        """Run work, and call `done` with its result, now or later, or `failed` with its error."""
+        """Run work. Call `done` with the result, immediately or later, or `failed` with the error."""
         try:
             begun = self.begin(result)
         except Exception as error:  # noqa: BLE001 - passed to the owner of the work
@@ -207,7 +207,10 @@ class Slices:
             done(begun)
 
     def large(self, steps: Steps[T]) -> Steps[T]:
-        """Run steps that may need much memory, such as a batch that decompresses to 100 MiB, one set at a time."""
+        """Run steps that may need much memory, such as a batch that decompresses to 100 MiB.
+
+        Only one such sequence of steps runs at a time.
+        """
         while self._has_large:
             self.is_waiting = True
             yield
@@ -234,7 +237,7 @@ class Slices:
                 self._call_soon(self._turn)
 
     def stop(self) -> None:
-        """Drop all unfinished work. Its generators are closed where they last yielded."""
+        """Drop all unfinished work. Generators that have started are closed at the point where they last yielded."""
         self._stopped = True
         for work in self._ready:
             work.steps.close()

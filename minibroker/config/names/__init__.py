@@ -1,4 +1,4 @@
-"""Names that users write: wildcards, and suggestions for unknown names."""
+"""Names that users write: matching of wildcards, and suggestions for unknown names."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -6,11 +6,14 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-_MAX_SUGGESTIONS: Final = 3  # The most names in a suggestion.
+_MAX_SUGGESTIONS: Final = 3
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean NAME?" with the most similar known name or the only one with this prefix, or ""."""
+    """Return "; did you mean NAME?" with a known name, or "".
+
+    NAME is the known name most similar to `name`, or the only one that begins with it.
+    """
     names = list(known)
     longer = [candidate for candidate in names if name and candidate.startswith(name)]
     similar = _find_closest(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
@@ -18,9 +21,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def suggestion_by_end(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean NAME or NAME?" with the known names whose last words resemble `name`, otherwise "".
+    """Return "; did you mean NAME or NAME?" with the known names whose last words resemble `name`, or "".
 
-    More than three names are not suggested. Words are separated by `_`: TIMEOUT resembles the end of REQUEST_TIMED_OUT.
+    If more than three names resemble it, none is suggested. Words are separated by `_`: TIMEOUT resembles the end
+    of REQUEST_TIMED_OUT.
     """
     ends: dict[str, list[str]] = {}
     for known_name in known:
@@ -33,7 +37,7 @@ def suggestion_by_end(name: str, known: Iterable[str]) -> str:
 
 
 def misspelling(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` probably misspells, or None.
+    """Return the known name for which `name` is probably a misspelling, or None.
 
     Names that differ on purpose do not count, such as `orders-1` and `orders-2`, or `orders-retry` and `orders`.
     """
@@ -59,7 +63,7 @@ def _differ_on_purpose(name: str, other: str) -> bool:
 
 @lru_cache
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that checks whether a whole name matches a pattern with wildcards.
+    """Return a function that checks whether a pattern with wildcards matches a whole name.
 
     Clients choose patterns, so a match must not backtrack. `translate` makes an atomic group of each star.
     """

@@ -76,7 +76,7 @@ async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBr
     """Make another broker the leader of a partition. Returns 409 if that broker is down."""
 
     async def work(broker: AsyncOperations) -> int | None:
-        await broker.leader(topic, partition)  # This raises if there is no such partition.
+        await broker.leader(topic, partition)  # This call raises NotFoundError if the partition does not exist.
         node = _find_node(broker, to.node_id)
         await broker.move_leader(topic, partition, node.node_id)
         return await broker.leader(topic, partition)

@@ -67,7 +67,7 @@ class SnapshotShelf:
     """The snapshots taken over HTTP, by name. Temporary ones are deleted when they are removed."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, snapshots.Snapshot | None] = {}  # None while it is being taken.
+        self._taken: dict[str, snapshots.Snapshot | None] = {}  # The value is None while the snapshot is being taken.
         self._count = 0
 
     def reserve(self, name: str | None) -> str:

@@ -150,7 +150,8 @@ class _Connection(asyncio.Protocol):
             assert self._head is not None
             method, target = self._head.method.decode("ascii"), self._head.target.decode("ascii")
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self._head.headers}
-            # The name of a service in a container network has no dot, while the host names of web pages have one.
+            # A host name without a dot is accepted, because it belongs to a service in a container network. The host
+            # names of web pages contain a dot.
             is_service = "." not in headers.get("host", ".")
             reason = refusal_of(headers.get, None if is_service else self._own_host)
             if reason is not None:

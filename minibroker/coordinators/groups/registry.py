@@ -32,7 +32,8 @@ class GroupRegistry:
         self._partition_count = log.partition_count
         self.by_id: dict[str, AnyGroup] = {}
         self._by_partition: dict[int, dict[str, AnyGroup]] = {}
-        self._open_groups: dict[int, dict[int, set[str]]] = {}  # Group ids by partition and producer id.
+        # Ids of the groups for which a producer has pending offsets, by partition and producer id.
+        self._open_groups: dict[int, dict[int, set[str]]] = {}
 
     def add(self, group: AnyGroup) -> None:
         """Add a group, which replaces any other group with the same id."""

@@ -26,7 +26,8 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
     base_ms: int | None = None
     read: set[str] = set()
     if isinstance(group, ConsumerGroup):
-        read = group.subscribed_topics() | group.topics.keys()  # Regular expressions are resolved later.
+        # Regular expressions are resolved later, so topics that were looked up before count, too.
+        read = group.subscribed_topics() | group.topics.keys()
     elif isinstance(group, StreamsGroup):
         read = group.subscribed_topics()
     elif not isinstance(group, Group):  # Share groups have no committed offsets.

@@ -162,7 +162,8 @@ class Replay(PartitionReplay):
         if producer_id is not None:
             offsets.commit_pending(producer_id, entry)
             return
-        earlier = offsets.get(key.topic, key.partition)  # Its key may have another version.
+        # An earlier record of the same partition may have a key of another version.
+        earlier = offsets.get(key.topic, key.partition)
         if earlier is None or earlier.log_offset < offset.log_offset:
             offsets.commit(entry)
 
@@ -174,7 +175,7 @@ class GroupReplay(Replay):
         super().__init__(name)
         self._clock = clock
         self.created: list[AnyGroup] = []
-        self.ended: list[tuple[int, bool]] = []  # (producer id, whether committed)
+        self.ended: list[tuple[int, bool]] = []  # Pairs of a producer id and whether its transaction was committed.
 
     def finish(self) -> ForEach[None]:
         """Decode the loaded records, and create the groups in `created`."""

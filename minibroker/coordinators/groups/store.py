@@ -149,7 +149,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
             for producer_id in group.offsets.pending:
                 self._registry.open(producer_id, group.group_id)
         self._core.chores.run(steps_of(ForEach(groups, self._resume)), lambda: None)
-        # The replay has not read the markers that were written meanwhile.
+        # Apply the markers that were written during the replay, which has not read them.
         for producer_id, committed in replay.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
         deleted_topics = self._deleted_topics.pop(partition, None)
@@ -319,7 +319,8 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return self._forget_topics(deleted, self.groups())
 
     def _forget_topics(self, names: set[str], groups: Iterable[AnyGroup]) -> ForEach[None]:
-        # Before Kafka 4.0 a classic group ends with its last offset. Since then it ends with the next expiration check.
+        # Before Kafka 4.0, a classic group was removed together with its last offset. Since then, the next expiration
+        # check removes the group.
         dies = is_before(self._core.config.release, "4.0")
 
         def forget(group: AnyGroup) -> Any:

@@ -1,4 +1,4 @@
-"""Acquisition: which of the records read a member gets (`SharePartition.acquire`)."""
+"""Acquisition: selects the records that a member gets from those just read (`SharePartition.acquire`)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -27,10 +27,10 @@ class Limits(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """A range of offsets that a member has acquired, the last offset included.
+    """A range of offsets that a member has acquired, including the last one.
 
     Attributes:
-        deliveries: The number of acquisitions, 1 for the first delivery.
+        deliveries: The number of deliveries so far, 1 for the first delivery.
     """
 
     first: int
@@ -39,7 +39,7 @@ class Acquired(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The offsets of one batch of the log, the last offset included."""
+    """The offsets of one batch of the log, including the last one."""
 
     first: int
     last: int
@@ -85,7 +85,7 @@ def split_into_ranges(first: int, last: int, spans: Iterable[Span], size: int) -
 
 
 def exclude_spans(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
-    """Return the acquired ranges without the offsets of some spans. Both lists are sorted."""
+    """Return the acquired ranges without the offsets covered by `spans`. Both lists are sorted."""
     remaining: list[Acquired] = []
     first_span = 0
     for acquired_range in acquired:

@@ -1,4 +1,4 @@
-"""A member's acknowledgements, and the changes of batches that they cause. Changes can be rolled back."""
+"""A member's acknowledgements, and the resulting changes to batches. Changes can be rolled back."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -14,7 +14,7 @@ EXCEEDED: Final = "Offset delivery count exceeded the threshold."
 REJECT: Final = 3
 RENEW: Final = 4
 STATES: Final = {
-    0: RecordState.ARCHIVED,  # The record is missing in the log.
+    0: RecordState.ARCHIVED,  # Type 0 (gap) means that the record is missing in the log.
     1: RecordState.ACKNOWLEDGED,
     2: RecordState.AVAILABLE,
     REJECT: RecordState.ARCHIVED,
@@ -23,7 +23,7 @@ STATES: Final = {
 
 
 class Acknowledgement(NamedTuple):
-    """An acknowledgement of a range of offsets, the last offset included.
+    """An acknowledgement of a range of offsets, including the last one.
 
     Attributes:
         types: One type for all offsets, or one type for each offset.
@@ -35,7 +35,7 @@ class Acknowledgement(NamedTuple):
 
 
 class DeadRecords(NamedTuple):
-    """A range of unprocessable offsets for the share group's dead-letter queue (KIP-1191), the last offset included.
+    """A range of unprocessable offsets, including the last one, for the share group's dead-letter queue (KIP-1191).
 
     Attributes:
         deliveries: The number of acquisitions.
@@ -69,11 +69,11 @@ class RefusedError(Exception):
 
 
 class Changes:
-    """Changes of a share-partition that take effect together.
+    """Changes to a share-partition that take effect together.
 
     Attributes:
         states: The changed batches, to be written.
-        dead: The records for the group's dead-letter queue after the write.
+        dead: The records to send to the group's dead-letter queue after that write.
     """
 
     __slots__ = ("_before", "dead", "states")
@@ -84,12 +84,12 @@ class Changes:
         self._before: dict[InFlightBatch, list[RecordRange]] = {}
 
     def note(self, batch: InFlightBatch) -> None:
-        """Save the ranges of a batch before they change."""
+        """Save the ranges of a batch that is about to change."""
         if batch not in self._before:
             self._before[batch] = [records.copy() for records in batch.ranges]
 
     def add(self, records: RecordRange, reason: str) -> None:
-        """Add the new state of a range. `reason` is used if that state leads to the dead-letter queue."""
+        """Add the new state of a range. `reason` is recorded if that state leads to the dead-letter queue."""
         self.states.append(StateBatch(records.first, records.last, records.deliveries, int(records.state)))
         if records.state is RecordState.ARCHIVING:
             self.dead.append(DeadRecords(records.first, records.last, records.deliveries, reason))
@@ -116,7 +116,7 @@ def find_dead_records(ranges: Iterable[RecordRange], most_deliveries: int) -> li
 
 
 def split_into_runs(acknowledged: Acknowledgement) -> list[tuple[int, int, int]]:
-    """Split an acknowledgement into (first offset, last offset, type) of equal types."""
+    """Split an acknowledgement into runs of one type, each as (first offset, last offset, type)."""
     if len(acknowledged.types) == 1:
         return [(acknowledged.first, acknowledged.last, acknowledged.types[0])]
     typed_ranges: list[tuple[int, int, int]] = []

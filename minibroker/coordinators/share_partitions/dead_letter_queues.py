@@ -1,6 +1,6 @@
-"""Dead-letter queues: topics for the records that the members of a share group could not process (KIP-1191).
+"""Dead-letter queues: topics for records that no member of a share group could process (KIP-1191).
 
-A queue's topic is named in the configuration of the group.
+The group's configuration names the topic of its queue.
 
 The behavior is that of Kafka's `ShareGroupDLQStateManager`. If the write fails, the error is logged and the records are
 archived anyway.
@@ -43,7 +43,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _RefusedError(Exception):
-    """A queue that cannot be written, with the reason as the message."""
+    """An error for a queue that cannot be written. The message gives the reason."""
 
 
 class _RetriableError(Exception):
@@ -221,7 +221,7 @@ class DeadLetterWrite:
 
 
 class _Copies:
-    """Copies of records from the log, in total no larger than one batch of the queue.
+    """Copies of records from the log. Together they fit into one batch of the queue.
 
     Attributes:
         records: The records by offset, without those that are too large for the queue.

@@ -17,7 +17,7 @@ _LAST: Final = attrgetter("last")
 
 
 class RecordState(IntEnum):
-    """The states of a record, numbered as in the share coordinator's records (`RecordState`)."""
+    """The states of a record (Kafka's `RecordState`), numbered as in the share coordinator's records."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -27,7 +27,7 @@ class RecordState(IntEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the record is finished. A record on its way to a dead-letter queue is not."""
+        """Whether the record is finished. A record on its way to a dead-letter queue is not finished yet."""
         return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
@@ -91,12 +91,12 @@ class RecordRange:
 
 
 class InFlightBatch:
-    """The offsets of one acquisition, or of one batch of a loaded state.
+    """A batch of offsets that were acquired together, or loaded from one batch of a saved state.
 
     Attributes:
         first, last: The first and the last offset.
         ranges: All ranges, in order.
-        is_split: Whether the records have separate states from now on.
+        is_split: Whether each record has its own state from now on.
     """
 
     __slots__ = ("first", "is_split", "last", "ranges")
@@ -109,7 +109,7 @@ class InFlightBatch:
 
     @property
     def size(self) -> int:
-        """The number of offsets."""
+        """The number of offsets in the batch."""
         return self.last - self.first + 1
 
     def is_within(self, first: int, last: int) -> bool:
@@ -126,7 +126,7 @@ class InFlightBatch:
         )
 
     def iterate_ranges(self, first: int, last: int) -> Iterator[RecordRange]:
-        """Yield the ranges between two offsets, and split ranges that extend beyond them."""
+        """Yield the ranges between two offsets. Ranges that extend beyond these offsets are split first."""
         ranges = self.ranges
         index = bisect_left(ranges, first, key=_LAST) if first <= last else len(ranges)
         while index < len(ranges) and ranges[index].first <= last:
@@ -165,7 +165,8 @@ class Batches(list[InFlightBatch]):
     def add(self, records: RecordRange) -> None:
         """Add a batch with a single range."""
         batch = InFlightBatch(records)
-        if not self or self[-1].first < records.first:  # Nearly always true. A search takes five times as long.
+        # This is nearly always true, and a search takes five times as long.
+        if not self or self[-1].first < records.first:
             self.append(batch)
         else:
             insort(self, batch, key=_FIRST)
@@ -177,7 +178,7 @@ class Batches(list[InFlightBatch]):
 
     @property
     def first_deadline_ms(self) -> float | None:
-        """The end of the first lock to expire, or None without locks."""
+        """The time at which the first lock expires, or None if nothing is locked."""
         deadlines_ms = (records.deadline_ms for records in self.ranges if records.deadline_ms is not None)
         return min(deadlines_ms, default=None)
 

@@ -38,7 +38,7 @@ _UNLOADING_ERRORS: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, *_PASSED
 
 
 def _error_of(code: ErrorCode) -> ErrorCode:
-    """Return a member's error for an error of the share coordinator (`SharePartition.fetchPersisterError`)."""
+    """Translate a share coordinator's error into the one that a member gets (`SharePartition.fetchPersisterError`)."""
     if code in _RETRIABLE_ERRORS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if code in _FENCING_ERRORS:
@@ -115,7 +115,8 @@ class _LoadedPartition(NamedTuple):
 class SharePartitions:
     """All share-partitions in use.
 
-    A share-partition is loaded by the first fetch, and forgotten with the connection of the group's last member.
+    A share-partition is loaded by the first fetch. It is forgotten when the connection of the group's last member
+    closes.
 
     Attributes:
         dead_letters: The metrics of the dead-letter queues in use, by group id.
@@ -179,7 +180,7 @@ class SharePartitions:
         return None if in_use is None or in_use.node is not node else in_use.share_partition
 
     def load(self, key: SharePartitionKey, partition: Partition) -> Steps[SharePartition | ErrorCode]:
-        """Return a share-partition, loaded if necessary, or an error. NONE means that it cannot be loaded yet."""
+        """Return a share-partition, loading it if necessary, or an error. NONE means that it cannot be loaded yet."""
         if (in_use := self.find(key)) is not None:
             return in_use
         began_ms = self._core.clock.monotonic_ms()
@@ -188,7 +189,7 @@ class SharePartitions:
             code = _error_of(state.code)
             return ErrorCode.NONE if code is ErrorCode.COORDINATOR_NOT_AVAILABLE else code
         start = state.start_offset
-        if start == UNKNOWN:  # The group has never read the partition.
+        if start == UNKNOWN:  # The group has never read the partition, so its reset policy applies.
             reset = OffsetReset.of(self._core.configs.group(key.group_id).text("share.auto.offset.reset"))
             try:
                 log = partition.log
@@ -199,7 +200,7 @@ class SharePartitions:
                     start = log.high_watermark if first is None else first.offset
             except MAPPED as error:
                 return error_code_of(error)
-            if (in_use := self.find(key)) is not None:  # It was loaded between two steps.
+            if (in_use := self.find(key)) is not None:  # Another request loaded the share-partition between two steps.
                 return in_use
         share_partition = SharePartition(
             self._core.clock,
@@ -234,7 +235,8 @@ class SharePartitions:
     def release(self, node: Node, members: Sequence[MemberKey], *, are_lost: bool = False) -> Steps[None]:
         """Close members' sessions, and release the records that they have acquired.
 
-        With `are_lost`, the members' connection was lost. Share-partitions of groups without any session are forgotten.
+        `are_lost` means that the members' connection was lost. Then the share-partitions of groups without any
+        session are forgotten.
         """
         sessions = self.sessions(node)
         for member in members:
@@ -245,7 +247,8 @@ class SharePartitions:
                 if share_partition is not None:
                     share_partition.release(member_id)
                 yield
-                if sessions.get(member) is not None:  # The member has opened a new session.
+                # The member has opened a new session, whose records must not be released.
+                if sessions.get(member) is not None:
                     break
         for group_id in dict.fromkeys(group_id for group_id, _ in members) if are_lost else ():
             if not sessions.has_group(group_id):
@@ -257,14 +260,14 @@ class SharePartitions:
     def connection_lost(self, node: Node, connection: object) -> None:
         """Close the sessions that a connection has opened.
 
-        The share-partitions of groups without other sessions are forgotten.
+        If a group has no other session, its share-partitions are forgotten.
         """
         members = self.sessions(node).find_by_connection(connection)
         if members:
             self._core.slices.begin(self.release(node, members, are_lost=True))
 
     def leader_moved(self, partition: Partition) -> None:
-        """Forget the share-partitions of a partition, because another broker leads it and loads their states."""
+        """Forget the share-partitions of a partition, because another broker leads it now and loads their states."""
         for key in tuple(self._keys_by_partition.get((partition.topic.id, partition.index), ())):
             self.forget(key)
 
@@ -291,7 +294,7 @@ class SharePartitions:
             self.forget(key)
 
     def watch(self, keys: Collection[SharePartitionKey], wake: Callable[[], None]) -> None:
-        """Call `wake` whenever more records of a share-partition may be available."""
+        """Call `wake` whenever more records of a share-partition may have become available."""
         for key in keys:
             self._waiting.setdefault(key, {})[wake] = None
 

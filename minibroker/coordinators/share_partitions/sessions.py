@@ -1,8 +1,8 @@
 """Share sessions: the partitions that a member fetches from a broker, and the epoch of its next request (KIP-932).
 
 A request with epoch 0 opens a member's session and replaces an earlier one. Each later request has the next epoch and
-names only changes. Epoch -1 closes the session (Kafka's `ShareSessionCache`). The session is also closed with the
-connection that opened it.
+names only changes. Epoch -1 closes the session (Kafka's `ShareSessionCache`). A session also closes when the connection
+that opened it closes.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ MemberKey = tuple[str, str]
 
 
 class ShareSessionError(Exception):
-    """A request that is not the next request of its session.
+    """A request that does not continue its session.
 
     Attributes:
         code: The error in the response.
@@ -38,7 +38,8 @@ class ShareSession:
 
     Attributes:
         epoch: The epoch of the next request.
-        partitions: The partitions to fetch, each with whether the next response must include it even without records.
+        partitions: The partitions to fetch. The value is True if the next response must include the partition even
+            if it has no records.
         connection: The connection that opened the session.
         served: The partitions with records in the last response.
     """
@@ -63,7 +64,7 @@ class ShareSession:
         return sorted(rotated, key=self.served.__contains__) if self.served else rotated
 
     def update(self, named: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
-        """Add the partitions named in a request, and remove the forgotten ones."""
+        """Add the partitions that a request names, and remove those that it forgets."""
         for partition in named:
             self.partitions.setdefault(partition, True)
         for partition in forgotten:
@@ -81,7 +82,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """The share sessions of one broker, at most `limit`."""
+    """The share sessions of one broker, limited to `limit` sessions."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -114,7 +115,9 @@ class ShareSessions:
         return session
 
     def next(self, member: MemberKey, epoch: int) -> ShareSession:
-        """Return the session whose next request has this epoch, and advance its epoch unless this one is FINAL_EPOCH.
+        """Return the session whose next request has this epoch.
+
+        The session's epoch is advanced, unless this epoch is FINAL_EPOCH.
 
         Raises:
             ShareSessionError: SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.

@@ -49,7 +49,8 @@ class SharePartition:
 
     Args:
         start_offset: The first unfinished offset.
-        batches: The sorted batches of the saved state. Offsets between them were in flight, and are available again.
+        batches: The sorted batches of the saved state. Offsets between these batches were in flight, and are
+            available again.
         limits: Returns the current limits of the group.
         write: Writes a change of the state, and returns an error code.
         on_change: Called when more records may be available.
@@ -58,7 +59,8 @@ class SharePartition:
     Attributes:
         start_offset: The first unfinished offset (SPSO).
         end_offset: The last offset in flight (SPEO), or the next offset if none is in flight.
-        is_fenced: True after another broker became leader, or the partition lost its leader. Do not use it then.
+        is_fenced: True after another broker became leader, or the partition lost its leader. Do not use a fenced
+            share-partition.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class SharePartition:
     def _load(self, batches: Iterable[StateBatch]) -> None:
         next_offset = self.start_offset
         for batch in batches:
-            # Gaps in the saved state were acquired when it was written, and are delivered again.
+            # Records missing from the saved state were acquired when it was written. They are delivered again.
             if batch.first > next_offset:
                 self._batches.add(RecordRange(next_offset, batch.first - 1, RecordState.AVAILABLE))
             self._batches.add(RecordRange(batch.first, batch.last, RecordState(batch.state), batch.deliveries))
@@ -126,17 +128,17 @@ class SharePartition:
 
     @property
     def can_acquire(self) -> bool:
-        """Whether a member could acquire records, provided that the log has them."""
+        """Whether a member could acquire records if the log has any."""
         return self.next_fetch_offset != self.end_offset + 1 or self.in_flight < self._limits().locks
 
     def count_acquirable(self, offset: int) -> int:
-        """Return the maximum number of offsets from `offset` on that `acquire` accepts."""
+        """Return the maximum number of offsets that `acquire` accepts, counted from `offset`."""
         return max(self.end_offset + 1 - offset, 0) + max(self._limits().locks - self.in_flight, 0)
 
     def acquire(self, request: AcquisitionRequest, fetch_offset: int, spans: Sequence[Span]) -> list[Acquired]:
         """Acquire records that were read from the log.
 
-        `fetch_offset` is the offset from which the log was read. `spans` are the batches that were read.
+        `spans` are the batches that were read, beginning at `fetch_offset`.
         """
         # The log was read in time slices. Meanwhile a member may have acknowledged all of these records.
         if self.is_fenced or request.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
@@ -161,7 +163,10 @@ class SharePartition:
         return acquired
 
     def _limit_acquisition(self, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
-        """Return the maximum number of records to acquire, and the last offset (`lastOffsetAndMaxRecordsToAcquire`)."""
+        """Return the maximum number of records to acquire, and the last offset to acquire.
+
+        Kafka's `lastOffsetAndMaxRecordsToAcquire`.
+        """
         max_acquired = min(max_records, self._limits().locks - self.in_flight)
         if max_acquired > 0:
             return max_acquired, last
@@ -196,7 +201,7 @@ class SharePartition:
     def _acquire_known(
         self, request: AcquisitionRequest, held: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
     ) -> list[Acquired]:
-        """Acquire the available records of batches in flight, and new records after them."""
+        """Acquire the available records of the batches in flight, then new records after these batches."""
         acquired: list[Acquired] = []
         count, room = 0, request.max_records
         throttled = throttling_threshold(self._limits().deliveries)
@@ -233,8 +238,8 @@ class SharePartition:
     def _acquire_some(self, request: AcquisitionRequest, room: int, batch: InFlightBatch, span: Span) -> list[Acquired]:
         """Acquire the available records of one batch (`acquireSubsetBatchRecords`).
 
-        A record before its last delivery is acquired alone, and a record with many deliveries together with only a few
-        others. If members fail because of this record, they do not lose many others with it.
+        A record whose next delivery is the last one is acquired alone. A record with many deliveries is acquired
+        with only a few others. If this record makes members fail, few other records are affected.
         """
         limit = self._limits().deliveries
         throttled = throttling_threshold(limit)
@@ -280,9 +285,9 @@ class SharePartition:
             batch.join()
 
     def archive(self, acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
-        """Archive acquired records of aborted transactions, and return the ranges that remain acquired.
+        """Archive acquired records of aborted transactions, which no member may get.
 
-        No member gets the archived records.
+        Return the ranges that remain acquired.
         """
         changed: dict[InFlightBatch, None] = {}
         for span in merge_neighbors(spans):
@@ -309,8 +314,8 @@ class SharePartition:
             - NONE: The acknowledgements are applied.
             - INVALID_REQUEST: A type does not exist, an offset is past the end, or the state cannot hold that many
               ranges.
-            - INVALID_RECORD_STATE: The member has not acquired a record.
-            - Any error of the coordinator.
+            - INVALID_RECORD_STATE: The member has not acquired one of the records.
+            - An error of the share coordinator.
         """
         if self.in_flight > MAX_BATCHES:
             count = sum(len(item.types) for item in acknowledgements if item.last >= self.start_offset)
@@ -321,7 +326,7 @@ class SharePartition:
             for acknowledgement in acknowledgements:
                 self._acknowledge(member, acknowledgement, changes)
         except RefusedError as refused:
-            # All or nothing: a member cannot know which part of a rejected request was applied.
+            # Undo the whole request, because the response cannot tell the member which part was applied.
             changes.roll_back()
             return refused.code
         return self._write_changes(changes)
@@ -404,7 +409,7 @@ class SharePartition:
         self._watch_locks()
         if not changes.states:
             return ErrorCode.NONE
-        # A coordinator record has a limited number of batches. Equal neighbors can be merged.
+        # The number of batches in a coordinator record is limited, so equal neighbors are merged.
         states = changes.states if len(changes.states) <= MAX_BATCHES else combine((), changes.states, KEEP_START)
         # An acknowledgement that is not saved must not take effect (KIP-932). After a restart, its records would be
         # delivered twice without any error.
@@ -426,13 +431,16 @@ class SharePartition:
             self._write_dead_letters(dead)
 
     def resume(self) -> None:
-        """Write the records that were on their way to the dead-letter queue when the state was saved."""
+        """Write records to the dead-letter queue again if they were on their way to it when the state was saved."""
         dead = find_dead_records(self.ranges, self._limits().deliveries)
         if dead:
             self._write_dead_letters(dead)
 
     def archive_dead(self, dead: Sequence[DeadRecords]) -> None:
-        """Archive records that were written to the dead-letter queue or have failed (`initiateDLQAndArchive`)."""
+        """Archive records after the attempt to write them to the dead-letter queue (`initiateDLQAndArchive`).
+
+        They are archived whether or not that write succeeded.
+        """
         if self.is_fenced:
             return
         for item in dead:
@@ -447,7 +455,7 @@ class SharePartition:
         return self._clock.monotonic_ms() + self._limits().lock_ms
 
     def _watch_locks(self) -> None:
-        """Set the timer for the end of the first lock."""
+        """Set the timer to the time at which the first lock expires."""
         first_ms = self._batches.first_deadline_ms
         if first_ms is None or self.is_fenced:
             self._lock_deadline.cancel()
@@ -466,7 +474,7 @@ class SharePartition:
             return records.deadline_ms is not None and records.deadline_ms <= now_ms
 
         if code := self._release(is_late):
-            # A lost member must not keep its records because the coordinator is unavailable.
+            # Even if the coordinator is unavailable, a lost member must not keep its records.
             _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
             changes = Changes()
             for late_range in filter(is_late, self._batches.ranges):

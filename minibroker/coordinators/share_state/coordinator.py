@@ -1,7 +1,7 @@
 """The share coordinator: initializes, reads, writes and deletes states of share-partitions (`ShareCoordinatorService`).
 
 A call returns after its change is in `__share_group_state`. The group coordinator and the leaders of partitions call
-the share coordinator directly. Requests of other brokers come through its handlers.
+the share coordinator directly. Requests from other brokers arrive through its handlers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -65,11 +65,12 @@ class ShareCoordinator:
 
     Methods with a `node` check that it coordinates the share-partition. Without a node, any coordinator will do.
 
-    All methods can return NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST for
-    a negative partition, and UNKNOWN_TOPIC_OR_PARTITION for a missing one.
+    All methods can return NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST
+    for a negative partition, and UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist.
 
     Attributes:
-        on_initialized: Called after a state was initialized again or deleted, so that the old state is no longer used.
+        on_initialized: Called after a state was initialized again or deleted, so that the old state is no longer
+            used.
     """
 
     def __init__(self, core: Core) -> None:
@@ -118,11 +119,11 @@ class ShareCoordinator:
         return _outcome(code)
 
     def read(self, key: SharePartitionKey, leader_epoch: int, node: Node | None = None) -> ReadOutcome:
-        """Return a state, and save the epoch of its leader.
+        """Return a state, and record the epoch of the leader that reads it.
 
         Returns:
-            The state, FENCED_LEADER_EPOCH if a later leader has read it, INVALID_REQUEST if no state was initialized,
-            or an error common to all methods.
+            The state, FENCED_LEADER_EPOCH if a later leader has read it, INVALID_REQUEST if no state was
+            initialized, or an error common to all methods.
         """
         code = self._readiness(key, node)
         stored = None if code else self.store.get(key)
@@ -142,11 +143,11 @@ class ShareCoordinator:
         return ReadOutcome(state_epoch=state.state_epoch, start_offset=state.start_offset, batches=state.batches)
 
     def write(self, key: SharePartitionKey, state_epoch: int, change: Change, node: Node | None = None) -> Outcome:
-        """Change a state. The epochs of the change are checked, but not saved.
+        """Change a state. The epochs in the change are checked, but not saved.
 
         Returns:
-            NONE, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for an epoch older than the state's, INVALID_REQUEST if no
-            state was initialized, or an error common to all methods.
+            NONE, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for an epoch older than the state's, INVALID_REQUEST if
+            no state was initialized, or an error common to all methods.
         """
         code = self._readiness(key, node)
         if code:
@@ -218,7 +219,7 @@ class ShareCoordinator:
 
 
 def _ignore_state(_: SharePartitionKey) -> None:
-    """Ignore a state that is no longer used."""
+    """Do nothing: the default for `on_initialized`, when nothing uses the states."""
 
 
 def _check_epochs(stored: StoredState, state_epoch: int, leader_epoch: int) -> ErrorCode:

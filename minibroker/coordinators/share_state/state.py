@@ -37,7 +37,7 @@ _LAST: Final = attrgetter("last")
 
 
 class StateBatch(NamedTuple):
-    """A range of offsets in one state, the last offset included. Batches sort by their fields in this order.
+    """A range of offsets in one state, including the last one. Batches sort by their fields in this order.
 
     Attributes:
         state: 0 for available, 2 for acknowledged, 4 for archived records.
@@ -128,11 +128,12 @@ class ShareState(NamedTuple):
     """The state of a share-partition. Times are in milliseconds.
 
     Attributes:
-        snapshot_epoch: The number of the snapshot in the log.
+        snapshot_epoch: The number of the last snapshot. Each snapshot raises it by one.
         state_epoch: Raised each time the group coordinator initializes the state.
         leader_epoch: The epoch of the last leader that read the state.
         start_offset: The first unfinished offset, or UNKNOWN before the first fetch.
-        delivery_complete_count: The number of offsets from `start_offset` whose delivery is complete, or UNKNOWN.
+        delivery_complete_count: The number of offsets at or above `start_offset` whose delivery is complete, or
+            UNKNOWN if not counted.
         batches: Sorted batches without overlaps.
     """
 
@@ -147,7 +148,7 @@ class ShareState(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of a state; see `ShareState`. KEEP_START leaves the start offset as it is."""
+    """A change of a state; see `ShareState`. A start offset of KEEP_START means no change of it."""
 
     leader_epoch: int
     start_offset: int
@@ -156,7 +157,7 @@ class Change(NamedTuple):
 
 
 def apply_change(state: ShareState, change: Change) -> ShareState:
-    """Return a state after a change."""
+    """Return the state that results from a change."""
     start = state.start_offset if change.start_offset == KEEP_START else change.start_offset
     return state._replace(
         leader_epoch=state.leader_epoch if change.leader_epoch == UNKNOWN else change.leader_epoch,
@@ -190,7 +191,7 @@ def update_value(snapshot_epoch: int, change: Change) -> bytes:
 
 
 def decode_state(value: ShareSnapshotValue) -> ShareState:
-    """Return the state in a snapshot."""
+    """Return the state stored in a snapshot."""
     return ShareState(
         value.snapshot_epoch,
         value.state_epoch,
@@ -204,7 +205,7 @@ def decode_state(value: ShareSnapshotValue) -> ShareState:
 
 
 def change_in(value: ShareUpdateValue) -> Change:
-    """Return the change in an update."""
+    """Return the change stored in an update."""
     return Change(value.leader_epoch, value.start_offset, value.delivery_complete_count, _read(value.state_batches))
 
 

@@ -1,8 +1,8 @@
 """The store of all share-partitions' states, backed by `__share_group_state` (`ShareCoordinatorShard`).
 
-A snapshot is a complete state, and an update is a change to it. After the number of updates in
-`share.coordinator.snapshot.update.records.per.snapshot`, another snapshot is written. The topic is not compacted:
-records below the oldest live snapshot are deleted periodically, as in Kafka.
+A snapshot is a complete state, and an update is a change to it. The number of updates after which the next snapshot is
+written is `share.coordinator.snapshot.update.records.per.snapshot`. The topic is not compacted: records below the
+oldest snapshot still in use are deleted periodically, as in Kafka.
 """
 
 import logging
@@ -98,7 +98,8 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         super().__init__(core, log)
         self._states: dict[int, dict[SharePartitionKey, StoredState]] = {}
         self._ends: dict[int, int] = {}  # The offset of the latest record by partition.
-        self._locations: dict[SharePartitionKey, _Location] = {}  # Only states that have changed since the start.
+        # Contains only states that have changed since the start.
+        self._locations: dict[SharePartitionKey, _Location] = {}
 
     def state_readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
         """Return NONE if requests for a share-partition can be served, or an error of `check_readiness`."""
@@ -122,14 +123,14 @@ class ShareStateStore(PartitionLoader["_Replay"]):
             location = self._locations[key] = _Location(self.log.partition_of(key.text), update_key(key))
         return location
 
-    # Changes. A change takes effect only after it is in the log.
+    # The following methods change states. A change takes effect only after it is in the log.
 
     def change(self, key: SharePartitionKey, stored: StoredState, change: Change) -> ErrorCode:
         """Write an update, or a snapshot after many updates (`generateShareStateRecord`).
 
         Returns:
-            NONE, an error of the log, or INVALID_REQUEST for more than `MAX_BATCHES` batches. Otherwise the cost of
-            later changes would grow without limit.
+            NONE, an error of the log, or INVALID_REQUEST for more than `MAX_BATCHES` batches. Without this limit,
+            the cost of later changes would grow forever.
         """
         if len(change.batches) > MAX_BATCHES:
             return ErrorCode.INVALID_REQUEST
@@ -216,11 +217,11 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         return ForEach(takewhile(lambda _: not errors, self.log.tombstone_batches(by_key)), remove)
 
     def write_snapshots(self, least_age_ms: int) -> Iterator[None]:
-        """Write snapshots of states whose last snapshot is old, so that the log can be pruned.
+        """Write new snapshots of states whose last one is old, so that the log can be pruned.
 
         Kafka's `snapshotColdPartitions`.
 
-        Log partitions in which all states are that cold are skipped.
+        A partition of the log is skipped if all of its states are that old.
         """
         states = (
             (partition, key, stored)
@@ -242,7 +243,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         return steps_of(ForEach(states, write))
 
     def prune(self) -> Iterator[None]:
-        """Delete the records of each log partition below its oldest live snapshot."""
+        """In each partition of the log, delete the records below the oldest snapshot still in use."""
         return steps_of(ForEach(tuple(self._states.items()), self._prune))
 
     def _prune(self, part: tuple[int, dict[SharePartitionKey, StoredState]]) -> Any:
@@ -282,7 +283,8 @@ class _Replay(PartitionReplay):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._raw: dict[bytes, tuple[int, list[bytes]]] = {}  # (snapshot offset, [snapshot, *updates])
+        # The offset of the latest snapshot, and a list of the snapshot and its updates.
+        self._raw: dict[bytes, tuple[int, list[bytes]]] = {}
         self.states: dict[SharePartitionKey, StoredState] = {}
         self.end = -1
 

@@ -1,7 +1,7 @@
 """The transaction coordinator, which serves transactional producers (Kafka's `TransactionCoordinator`).
 
 A state takes effect only after it is in `__transaction_state`. A call returns after everything is written, including
-the markers of a transaction that ends, unless there are many. A producer gets CONCURRENT_TRANSACTIONS in only three
+the markers of an ended transaction unless there are many of them. A producer gets CONCURRENT_TRANSACTIONS in only three
 cases: Kafka requires a retry on purpose (InitProducerId during an open transaction), many markers are being written, or
 the disk has refused a marker.
 """
@@ -98,7 +98,8 @@ class TransactionCoordinator:
         if self._timer is not None:
             self._timer.cancel()
 
-    # Requests of producers. A given `node` that is not the coordinator returns NOT_COORDINATOR.
+    # The following methods handle requests of producers. If the given `node` is not the coordinator, they return
+    # NOT_COORDINATOR.
 
     def init_producer_id(
         self,
@@ -109,10 +110,16 @@ class TransactionCoordinator:
         never_ends: bool = False,
         node: Node | None = None,
     ) -> ProducerResult:
-        """Make a producer the only producer with its transactional id (KIP-98, KIP-360).
+        """Make a producer the only one with its transactional id (KIP-98, KIP-360).
 
-        `expected` is the id and epoch that the producer has used so far. With `never_ends`, its transactions never time
-        out and `timeout_ms` is ignored. Returns:
+        Args:
+            transactional_id: The producer's transactional id.
+            timeout_ms: The timeout of its transactions.
+            expected: The producer id and epoch that the producer has used so far.
+            never_ends: Whether its transactions never time out. `timeout_ms` is ignored then.
+            node: The node that got the request, or None for any coordinator.
+
+        Returns:
             The producer's id and epoch, INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, or
             CONCURRENT_TRANSACTIONS after an open transaction was aborted or while a transaction is being ended.
         """
@@ -122,7 +129,8 @@ class TransactionCoordinator:
             timeout_ms = NO_TIMEOUT_MS
         elif not 0 < timeout_ms <= self._max_timeout_ms:
             return ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        # Another node may own the transactional id, or its partition may still be loading. Half a log decides nothing.
+        # Another node may own the transactional id, or its partition may still be loading, so that the state is
+        # incomplete.
         error = self.store.check_readiness(transactional_id, node)
         if error:
             return ProducerResult(error)
@@ -148,11 +156,12 @@ class TransactionCoordinator:
             current = Transaction(transactional_id, self._core.producer_ids.next(), timeout_ms, now_ms)
         if not _may_continue(current, expected):
             return ErrorCode.PRODUCER_FENCED
-        # The end is decided, and its markers carry the current epoch, so a new epoch must wait for them.
+        # The markers of a prepared transaction carry the current epoch, so a new epoch must wait for them.
         if current.state.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if current.state is TransactionState.ONGOING:
-            # The abort is complete on return. Kafka's producer expects the error anyway, and retries.
+            # The abort is complete when `_fence` returns, but Kafka's producer expects CONCURRENT_TRANSACTIONS, and
+            # retries.
             return self._fence(current) or ErrorCode.CONCURRENT_TRANSACTIONS
         epoch = None if expected is None else expected.producer_epoch
         transaction: Transaction | None
@@ -166,7 +175,8 @@ class TransactionCoordinator:
         if transaction is None:
             return ErrorCode.PRODUCER_FENCED
         if self._raises_epochs:
-            # Earlier releases keep the start time until the next start, because no record contains it.
+            # Releases without raised epochs keep the old start time in memory until a restart, because this record does
+            # not contain it.
             transaction = transaction._replace(start_ms=NO_TIMESTAMP)
         return self.store.save(transaction) or transaction
 
@@ -180,9 +190,9 @@ class TransactionCoordinator:
         node: Node | None = None,
         client_version: int = 0,
     ) -> ErrorCode:
-        """Add partitions to the transaction. The first partition begins it.
+        """Add partitions to the transaction. The first partition begins the transaction.
 
-        `client_version` is `RAISES_EPOCHS` if the producer knows that the end raises its epoch.
+        `client_version` is `RAISES_EPOCHS` if the producer expects its epoch to be raised at the end.
 
         Returns:
             NONE, INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS.
@@ -199,7 +209,11 @@ class TransactionCoordinator:
     def add_written(
         self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
     ) -> ErrorCode:
-        """Add a partition because the producer writes to it (KIP-890). Errors are those of `add_partitions`."""
+        """Add a partition because the producer writes to it (KIP-890).
+
+        Returns:
+            NONE, or an error of `add_partitions`.
+        """
         added = [(topic, partition)]
         return self.add_partitions(transactional_id, producer_id, producer_epoch, added, client_version=RAISES_EPOCHS)
 
@@ -207,8 +221,9 @@ class TransactionCoordinator:
     def _raises_epochs(self) -> bool:
         """Whether the coordinator raises the epoch when it ends a transaction itself.
 
-        The level of `transaction.version` decides how the coordinator fences, and the format of its records. A
-        producer's own request decides by its version (KIP-890): there, the level only recommends versions to clients.
+        The level of `transaction.version` decides how the coordinator fences, and the format of its records. When a
+        producer ends the transaction, the version of its request decides (KIP-890). For producers, the level
+        only recommends a version.
         """
         return self._core.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS
 
@@ -220,9 +235,10 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
     ) -> ErrorCode:
-        """Return NONE if a partition is in the producer's transaction (KIP-890), TRANSACTION_ABORTABLE if it is not.
+        """Check that a partition is in the producer's transaction (KIP-890).
 
-        Other errors are those of `add_partitions`.
+        Returns:
+            NONE, TRANSACTION_ABORTABLE if the partition is not in the transaction, or an error of `add_partitions`.
         """
         transaction = self.find(transactional_id, producer_id, producer_epoch)
         return transaction if isinstance(transaction, ErrorCode) else transaction.membership_error((topic, partition))
@@ -244,8 +260,8 @@ class TransactionCoordinator:
             producer_id: The producer id in the request.
             producer_epoch: The epoch in the request.
             commit: Whether to commit.
-            raises_epoch: Whether the producer continues in the next epoch (KIP-890), with another id after its last
-                epoch. Such a producer may also abort a transaction without records.
+            raises_epoch: Whether the producer continues in the next epoch (KIP-890), or with another producer id if
+                no epoch is left. Such a producer may also abort a transaction without records.
             node: The node that got the request, or None for any coordinator.
 
         Returns:
@@ -276,12 +292,12 @@ class TransactionCoordinator:
     def find(
         self, transactional_id: str, producer_id: int, producer_epoch: int, node: Node | None = None
     ) -> Transaction | ErrorCode:
-        """Return a producer's transaction if partitions can be added to it, or an error of `add_partitions`."""
+        """Return a producer's transaction if partitions can be added to it, or else an error of `add_partitions`."""
         transaction = self._transaction(transactional_id, node)
         if isinstance(transaction, ErrorCode):
             return transaction
         if transaction.next_producer_id == producer_id >= 0:
-            # The next id becomes valid after all markers are written.
+            # The next producer id becomes valid after all markers are written.
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if transaction.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -291,7 +307,7 @@ class TransactionCoordinator:
         return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state.is_prepared else transaction
 
     def _is_restored(self, transaction: Transaction) -> bool:
-        """Return whether a restore brought this state back and its transactional id was not initialized since."""
+        """Return whether this state comes from a restore, with no InitProducerId for its transactional id since."""
         return transaction.producer_id < self._core.topics.first_valid_producer_id
 
     def _was_lost(self, transaction: Transaction) -> bool:
@@ -312,14 +328,15 @@ class TransactionCoordinator:
             next_id = NO_PRODUCER_ID
             if transaction.has_no_epoch_left:
                 try:
-                    # Reserved before the decision is written, so that a failure leaves the transaction open.
+                    # Reserve the next producer id before the end is written, so that a failure leaves the transaction
+                    # open.
                     next_id = self._core.producer_ids.next()
                 except OSError:
                     return ErrorCode.COORDINATOR_NOT_AVAILABLE
             prepared = transaction.prepared_with_next_epoch(now_ms, commit=commit, next_producer_id=next_id)
         else:
             prepared = transaction.prepared(now_ms, commit=commit)
-        # After this record the decision is final, even after a crash.
+        # Once this record is written, the outcome is final, even after a crash.
         error = self.store.save(prepared)
         if error:
             return error
@@ -327,7 +344,7 @@ class TransactionCoordinator:
         return prepared.completed(now_ms)
 
     def _fence(self, transaction: Transaction) -> ErrorCode:
-        """Abort an open transaction in an epoch reserved for the coordinator, which fences its producer."""
+        """Abort an open transaction in an epoch reserved for the coordinator. This fences the producer."""
         raises_epoch = self._raises_epochs
         # With the raised epoch in the marker, the log itself rejects late batches of the fenced producer.
         fenced = transaction if raises_epoch else transaction.fenced()
@@ -335,15 +352,15 @@ class TransactionCoordinator:
         return completed if isinstance(completed, ErrorCode) else ErrorCode.NONE
 
     def _complete(self, transaction: Transaction) -> None:
-        """Write the markers of a transaction whose end is decided. Markers that the disk refused are retried later.
+        """Write the markers of a transaction whose end is decided. Markers that the disk refuses are retried later.
 
-        Many markers are written in steps. Until they are written the transaction is prepared, as in Kafka, whose
-        coordinator sends markers after its response.
+        Many markers are written in steps. Until then the transaction stays prepared, as in Kafka, whose coordinator
+        sends the markers after its response.
         """
         transactional_id = transaction.transactional_id
         if self._completing.get(transactional_id) is transaction:
             return
-        # A coordinator that has lost and reloaded the transaction starts again, with a new object.
+        # A transaction that was reloaded is a new object, so its markers are written again.
         self._completing[transactional_id] = transaction
         partitions, unwritten = list(transaction.partitions), list[TopicPartition]()
 
@@ -374,7 +391,8 @@ class TransactionCoordinator:
     def _finish_completion(self, transaction: Transaction, unwritten: frozenset[TopicPartition]) -> None:
         """Save a completed transaction, or keep its remaining partitions and retry later."""
         if unwritten or self.store.save(transaction.completed(self._core.clock.now_ms())):
-            # Kept only in memory. A restart writes all markers again, and a marker without a transaction is harmless.
+            # The remaining partitions are kept only in memory. A restart writes all markers again, and a marker without
+            # a transaction is harmless.
             self.store.keep(transaction._replace(partitions=unwritten))
             self._delayed.add(transaction.transactional_id)
             if self._timer is None and not self._closed:
@@ -383,7 +401,7 @@ class TransactionCoordinator:
             self._delayed.discard(transaction.transactional_id)
 
     def _write_marker(self, transaction: Transaction, partition: TopicPartition) -> bool:
-        """Write a marker. Return False if it must be retried."""
+        """Write a marker. Return False if the write must be retried."""
         marker = Marker(
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
@@ -395,7 +413,7 @@ class TransactionCoordinator:
         # A deleted topic or a fenced epoch must not delay the transaction and its producer forever.
         if not error or error in _FINISHED_ERRORS:
             return True
-        if transaction.transactional_id not in self._delayed:  # Logged once, not at every retry.
+        if transaction.transactional_id not in self._delayed:  # The error is logged once, not at every retry.
             _logger.error("%s-%d: no marker for %s yet: %s", *partition, transaction.transactional_id, error.meaning)
         return False
 
@@ -414,13 +432,13 @@ class TransactionCoordinator:
                 self._complete(transaction)
 
     def _abort_timed_out(self) -> Iterator[None]:
-        # A producer that never returns sends no request that would load its transaction.
+        # Retry failed partitions here. A producer that never returns sends no request that would load its transaction.
         self.store.retry_failed()
         now_ms = self._core.clock.now_ms()
         return steps_of(ForEach([item for item in self.store.all() if item.is_timed_out(now_ms)], self._time_out))
 
     def _time_out(self, transaction: Transaction) -> None:
-        # Otherwise the producer has ended it in the meantime.
+        # The producer may have ended the transaction in the meantime.
         if self.store.get(transaction.transactional_id) is transaction:
             _logger.info("transactional id %s: its transaction has timed out", transaction.transactional_id)
             self._fence(transaction)

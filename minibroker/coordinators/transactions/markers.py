@@ -24,7 +24,7 @@ _VALUE: Final = struct.Struct(">hi")
 
 
 class Marker(NamedTuple):
-    """The marker of the end of a producer's transaction.
+    """The marker that ends a producer's transaction.
 
     Attributes:
         commit: True to commit, false to abort.
@@ -43,13 +43,14 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
     """Write a marker to the log of a partition. It is in the file if the result is NONE.
 
     `node` is the node that got the request. Without a node, the marker comes from the coordinator of this process,
-    which is the newest one. Returns:
+    which is the newest one.
+
+    Returns:
         - NONE: The marker is written.
         - NOT_LEADER_OR_FOLLOWER: `node` does not lead the partition, or the partition has no leader.
-        - TRANSACTION_COORDINATOR_FENCED: The log has a marker of a newer coordinator than the one that sent the
-          request.
-        - INVALID_PRODUCER_EPOCH: The producer is in a newer epoch, or the marker's epoch should have been raised and
-          was not (KIP-1228).
+        - TRANSACTION_COORDINATOR_FENCED: The log has a marker from a newer coordinator.
+        - INVALID_PRODUCER_EPOCH: The producer is in a newer epoch, or the marker's epoch should have been raised
+          and was not (KIP-1228).
         - UNSUPPORTED_FOR_MESSAGE_FORMAT: The topic's message format has no markers.
         - UNKNOWN_SERVER_ERROR: The marker has no producer.
         - UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR.
@@ -61,17 +62,19 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
     unready = _replica_error(partition, node)
     if unready:
         return unready
-    # The topic was changed to an older format during the transaction, and cannot store control batches.
+    # The topic was changed to an older format during the transaction, and this format has no control batches.
     if topic.append_policy.magic < MAGIC_V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails the same way without a producer id.
-    core.writes.commit()  # Staged batches belong to the transaction, and have responses of their own.
+        # Kafka fails with this error, too, if the producer id or epoch is invalid.
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    # Write staged batches first, because some may belong to the transaction. Their errors go to their own responses.
+    core.writes.commit()
     try:
         _append(partition, marker, core, is_own=node is None)
     except MAPPED as error:
         return error_code_of(error)
-    # Called last: offsets of the transaction in `__consumer_offsets` count only after the marker is in the log.
+    # This hook is called last, because offsets in `__consumer_offsets` count only after the marker is in the log.
     core.hooks.marker_written((topic_name, index), marker.producer_id, marker.commit)
     return ErrorCode.NONE
 
@@ -84,9 +87,9 @@ def _replica_error(partition: Partition, node: Node | None) -> ErrorCode:
 
 
 def _choose_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
-    """Return the coordinator epoch for a marker of this process's coordinator.
+    """Return the coordinator epoch for a marker from this process's coordinator.
 
-    A Kafka broker that used the directory before may have written a higher epoch. Its markers must not fence ours.
+    A Kafka broker that used the directory before may have written a higher epoch, which must not fence our markers.
     """
     producer = log.producers.active.get(producer_id)
     return own_epoch if producer is None else max(own_epoch, producer.coordinator_epoch)
@@ -103,14 +106,15 @@ def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -
     log.producers.check(header, from_client=False)
     log.producers.check_coordinator_epoch(producer_id, epoch)
     log.append(batch, header, partition.leader_epoch, core.clock.now_ms())
-    # Not left to the write group, because the coordinator saves the transaction as complete immediately afterwards.
+    # Commit here instead of with the write group, because the coordinator saves the transaction as complete immediately
+    # afterwards.
     log.commit()
 
 
 def _check_epoch(log: Log, marker: Marker) -> None:
     """Check that a marker does not end the producer's next transaction.
 
-    If ends raise epochs, a transaction open in the marker's own epoch is the next one.
+    If ends raise epochs, a transaction that is open in the marker's own epoch began after the one to end.
 
     Raises:
         InvalidProducerEpochError: The marker's epoch was not raised.

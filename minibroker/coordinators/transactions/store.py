@@ -1,7 +1,7 @@
 """The store of all transactional ids, backed by `__transaction_state` (Kafka's `TransactionStateManager`).
 
-A partition is loaded before its transactional ids are used: a small partition immediately, a larger one in steps, while
-clients get COORDINATOR_LOAD_IN_PROGRESS.
+A partition is loaded before its transactional ids are used. A small partition is loaded immediately. A larger one is
+loaded in steps, and clients get COORDINATOR_LOAD_IN_PROGRESS until it is complete.
 """
 
 import logging
@@ -63,7 +63,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
         return [transaction for transactions in self._transactions.values() for transaction in transactions.values()]
 
     def save(self, transaction: Transaction) -> ErrorCode:
-        """Write a state to the log, after which it takes effect. Callers check `check_readiness` first."""
+        """Write a state to the log. It takes effect after that. Callers check `readiness` first."""
         partition = self.log.partition_of(transaction.transactional_id)
         try:
             record = NewRecord(
@@ -78,7 +78,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - a disk error needs no traceback
             return error.client_code
         self.update_topic()
-        # Only after the append: a state that the disk refused must not take effect.
+        # Apply the state only after the append, because a state that could not be written must not take effect.
         self.keep(transaction)
         return ErrorCode.NONE
 
@@ -125,7 +125,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
         return _Replay(name)
 
     def _drop_partition(self, partition: int) -> None:
-        # States that are only in memory are lost with the old coordinator. The new one must know only the log.
+        # States that are only in memory are lost with the old coordinator. The new one starts from the log alone.
         self._transactions.pop(partition, None)
 
     def _on_topic_lost(self) -> None:
@@ -152,7 +152,7 @@ class _Replay(PartitionReplay):
             if record.key is None:
                 self._warn(f"the record at offset {record.offset} has no key")
             elif record.value is None:
-                # Compaction may have removed the records that this tombstone deletes.
+                # The key may be missing, because compaction may have removed the records that this tombstone deletes.
                 self._latest.pop(record.key, None)
             else:
                 self._latest[record.key] = record.value

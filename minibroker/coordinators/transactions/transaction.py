@@ -46,7 +46,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the end is decided and markers are still missing."""
+        """Whether the end is decided, but not all markers are written."""
         return self in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 
     @property
@@ -73,12 +73,12 @@ class Transaction(NamedTuple):
 
     Attributes:
         last_producer_id: The producer id before the last transition, which may have changed it.
-        last_producer_epoch: The epoch before the producer's last InitProducerId, or -1 if it was another producer's.
+        last_producer_epoch: The epoch before the last InitProducerId, or -1 if another producer sent that request.
         partitions: The partitions that still need a marker.
         start_ms: When the latest transaction began, or -1 if unknown. The log has no start time in the state EMPTY.
         updated_ms: The time of the last transition.
         next_producer_id: The producer id to use after the end, if the current id has no epoch left.
-        client_version: `RAISES_EPOCHS` if the producer supports it; Kafka's `clientTransactionVersion`.
+        client_version: `RAISES_EPOCHS` if the producer supports raised epochs; Kafka's `clientTransactionVersion`.
     """
 
     transactional_id: str
@@ -96,7 +96,7 @@ class Transaction(NamedTuple):
 
     @property
     def has_no_epoch_left(self) -> bool:
-        """Whether the producer needs another id to raise its epoch."""
+        """Whether the producer needs another id because its epoch cannot be raised."""
         return is_exhausted(self.producer_epoch)
 
     def is_timed_out(self, now_ms: int) -> bool:
@@ -111,7 +111,8 @@ class Transaction(NamedTuple):
     def is_end_retry(self, producer_id: int, epoch: int, *, raises_epoch: bool) -> bool:
         """Return whether a producer repeats the request that ended the transaction, perhaps after losing the response.
 
-        If that request raised the epoch (KIP-890), the producer still sends the previous epoch, possibly of another id.
+        If that request raised the epoch (KIP-890), the producer still sends the previous epoch, perhaps with the
+        previous producer id.
         """
         if not raises_epoch:
             return self.state in _COMMITS and (producer_id, epoch) == (self.producer_id, self.producer_epoch)
@@ -121,16 +122,17 @@ class Transaction(NamedTuple):
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> "Transaction | None":
         """Return an empty transaction in the producer's next epoch, or None if the producer is fenced (KIP-360).
 
-        A producer that sends its epoch must send the current one, or the previous one. The previous epoch means that it
-        repeats a request after losing the response.
+        A producer that sends its epoch must send the current one or the previous one. If it sends the previous
+        epoch, it repeats a request after losing the response.
         """
         current = self.producer_epoch
         if expected_epoch is None:
             epoch, last_epoch = current + 1, NO_PRODUCER_EPOCH
-        # At -1, the coordinator has since expired the id (`transactional.id.expiration.ms`), so any epoch is accepted.
+        # An epoch of -1 means that the transactional id has expired since (`transactional.id.expiration.ms`), so any
+        # expected epoch is accepted.
         elif current in {NO_PRODUCER_EPOCH, expected_epoch}:
             epoch, last_epoch = current + 1, current
-        # The response was lost. Raising the epoch again would let a retry fence itself.
+        # This is a retry after a lost response. Raising the epoch again would fence the producer itself.
         elif expected_epoch == self.last_producer_epoch:
             epoch, last_epoch = current, self.last_producer_epoch
         else:
@@ -138,9 +140,9 @@ class Transaction(NamedTuple):
         return self._reset(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
     def with_producer_id(self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_epoch: bool) -> "Transaction":
-        """Return an empty transaction of the producer with another id, in epoch 0.
+        """Return an empty transaction with another producer id, in epoch 0.
 
-        With `keeps_epoch`, the old epoch is kept, so that the producer can repeat its request.
+        With `keeps_epoch`, the old epoch is recorded as the last one, so that the producer can repeat its request.
         """
         last_epoch = self.producer_epoch if keeps_epoch else NO_PRODUCER_EPOCH
         return self._reset(producer_id, 0, last_epoch, timeout_ms, now_ms)
@@ -161,7 +163,7 @@ class Transaction(NamedTuple):
     def with_partitions(
         self, added: Iterable[TopicPartition], now_ms: int, *, client_version: int = 0
     ) -> "Transaction":
-        """Return the open transaction with more partitions."""
+        """Return the transaction, open and with more partitions."""
         return self._replace(
             last_producer_id=self.producer_id,
             state=TransactionState.ONGOING,
@@ -173,7 +175,7 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self) -> "Transaction":
-        """Return the open transaction in an epoch of the coordinator, so that no producer can continue it."""
+        """Return the open transaction, moved to an epoch of the coordinator so that no producer can continue it."""
         return self._replace(
             last_producer_id=self.producer_id,
             # The highest epoch is reserved, so that even a producer in its last epoch can be fenced.
@@ -182,7 +184,7 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, now_ms: int, *, commit: bool) -> "Transaction":
-        """Return the transaction with a decided end. Only its markers are missing."""
+        """Return the transaction with its end decided. Only the markers remain to be written."""
         return self._replace(
             last_producer_id=self.producer_id,
             state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
@@ -193,10 +195,10 @@ class Transaction(NamedTuple):
     def prepared_with_next_epoch(
         self, now_ms: int, *, commit: bool, next_producer_id: int = NO_PRODUCER_ID
     ) -> "Transaction":
-        """Return the transaction with a decided end, and the producer's epoch raised.
+        """Return the transaction with its end decided and the producer's epoch raised.
 
-        `next_producer_id` replaces the current id after the end, if that has no epoch left. A transaction without
-        partitions can be aborted, too. It then begins and ends now.
+        If the current producer id has no epoch left, `next_producer_id` replaces it after the end. A transaction
+        without partitions can be aborted, too. It then begins and ends now.
         """
         return self.prepared(now_ms, commit=commit)._replace(
             producer_epoch=min(self.producer_epoch + 1, _EPOCH_OF_FENCING),
@@ -209,7 +211,7 @@ class Transaction(NamedTuple):
     def completed(self, now_ms: int) -> "Transaction":
         """Return the completed transaction, after all markers are written."""
         committed = self.state is TransactionState.PREPARE_COMMIT
-        # The id changes only now, because the markers end records written under the old id.
+        # The producer id changes only now, because the markers belong to records with the old id.
         rotates = self.client_version >= RAISES_EPOCHS and self.next_producer_id != NO_PRODUCER_ID
         return self._replace(
             producer_id=self.next_producer_id if rotates else self.producer_id,
@@ -225,7 +227,7 @@ class Transaction(NamedTuple):
 def end_error(
     transaction: Transaction, producer_id: int, producer_epoch: int, *, commit: bool, raises_epoch: bool
 ) -> ErrorCode:
-    """Return the error of a producer's request to end a transaction, or NONE (Kafka's `endTransaction`).
+    """Return the error for a producer's request to end a transaction, or NONE (Kafka's `endTransaction`).
 
     `raises_epoch` distinguishes requests that raise the epoch (KIP-890) from older ones.
     """
@@ -237,21 +239,21 @@ def end_error(
         if _COMMITS[state] is not commit:
             return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.CONCURRENT_TRANSACTIONS if state.is_prepared else ErrorCode.NONE
-    # A newer producer has the transactional id (KIP-98), or an end was decided without this producer.
+    # A newer producer uses the transactional id (KIP-98), or the coordinator is already ending the transaction.
     if producer_epoch != transaction.producer_epoch or state.is_prepared:
         return ErrorCode.PRODUCER_FENCED
-    # Without records there is nothing to commit, but an abort may raise the epoch.
+    # Without an open transaction there is nothing to commit, but an abort may raise the epoch.
     may_end = state is TransactionState.ONGOING or (raises_epoch and not commit)
     return ErrorCode.NONE if may_end else ErrorCode.INVALID_TXN_STATE
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Return whether no producer can get an epoch above this one."""
+    """Return whether no epoch above this one is left for a producer."""
     return epoch >= _LAST_EPOCH
 
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return sorted partition indexes by topic."""
+    """Return the sorted partition indexes of each topic."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
@@ -270,8 +272,8 @@ def encode_key(transactional_id: str) -> bytes:
 def encode_value(transaction: Transaction, *, level: int = 0) -> bytes:
     """Return the value of a transaction's record (Kafka's `TransactionLog.valueToBytes`).
 
-    Kafka omits both producer ids, so that a crash between the end and its completion loses the new id. Here they are
-    written where they carry information.
+    Kafka omits the previous and the next producer id, and so loses the next id in a crash between the end and its
+    completion. Here they are written where they carry information.
 
     `level` is the level of `transaction.version`. From level 1, the record has tagged fields.
     """

@@ -1,6 +1,6 @@
 """Verification that the coordinator knows the transaction of a batch (Kafka's `AddPartitionsToTxnManager`).
 
-Without it, a late batch would open a transaction that never ends (KIP-890).
+Without this check, a late batch would open a transaction that never ends (KIP-890).
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ Ask = Callable[[str, int, int, str, int], ErrorCode]
 class WriteVerifier:
     """Asks the coordinator about batches that begin a transaction in a log.
 
-    The sequence number of a refused batch is remembered (Kafka's `VerificationStateEntry`). Later batches may already
-    be on their way, and must not be accepted before the refused batch is sent again.
+    The sequence number of a refused batch is remembered (Kafka's `VerificationStateEntry`). Later batches may
+    already be on their way, and must not be accepted before the refused batch is sent again.
 
     Args:
         verify: Returns the coordinator's error for (transactional id, producer id, epoch, topic, partition).
-        add: Adds the partition to the transaction. Its parameters are those of `verify`.
+        add: Adds the partition to the transaction. It takes the same arguments as `verify`.
     """
 
     def __init__(self, verify: Ask, add: Ask) -> None:
@@ -35,7 +35,7 @@ class WriteVerifier:
 
     @property
     def refusals(self) -> int:
-        """The number of remembered producers with refused batches."""
+        """The number of producers with a refused batch that is remembered."""
         return len(self._refused)
 
     def find_error(
@@ -43,13 +43,16 @@ class WriteVerifier:
     ) -> ErrorCode:
         """Return the error for a transactional batch for the partition `key`, or NONE.
 
-        `adds` says whether the batch adds its partition to the transaction. Returns:
+        With `adds`, the batch adds its partition to the transaction.
+
+        Returns:
             NONE, an error of `TransactionCoordinator.verify` or `add_written`, or OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
         if header.producer_id < 0:
             return ErrorCode.NONE
         state = log.producers.active.get(header.producer_id)
-        # A transaction open in an earlier epoch still needs its marker, which must not follow the next transaction.
+        # The epoch must match: an open transaction of an earlier epoch still lacks its marker, which must come before
+        # the next transaction.
         if state is not None and state.current_txn_first_offset >= 0 and state.producer_epoch == header.producer_epoch:
             return ErrorCode.NONE
         check = self._add if adds else self._verify
@@ -58,8 +61,8 @@ class WriteVerifier:
         if epoch < header.producer_epoch:
             epoch, sequence = header.producer_epoch, header.base_sequence
         if not error and header.base_sequence <= sequence:
-            # A producer that adds partitions by writing starts each transaction at sequence number 0 in logs that do
-            # not know it.
+            # A producer that adds partitions by writing begins with sequence number 0 in a log without state for that
+            # producer.
             starts_late = adds and state is None and header.base_sequence > 0
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if starts_late else ErrorCode.NONE
         lowest = min(sequence, header.base_sequence) if epoch == header.producer_epoch else sequence

@@ -4,8 +4,8 @@
      "records": [{"topic": "orders", "value": "text"}],
      "racks": ["a", "b", null]}
 
-In JSON lines, each line is a topic, which has a `name`, or a record, which has a `topic`. A string alone is a topic in
-the format of `--topic` or, among the records of a topic, a record with that value.
+In JSON lines, each line is a topic, which has a `name`, or a record, which has a `topic`. A bare string stands for a
+topic in the format of `--topic`. Among the records of a topic, it stands for a record with that value.
 
 Keys and values are written as in `operations.producing`: a string for its UTF-8 bytes, null for null,
 `{"base64": ...}` for arbitrary bytes, and any other value for its own JSON text.

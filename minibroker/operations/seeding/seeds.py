@@ -1,4 +1,4 @@
-"""Creates a broker's initial topics and records. `seed_file` parses them."""
+"""Creates a broker's initial topics and records, which `seed_file` reads from a file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class SeedError(ValueError):
 
 
 class SeededTopic(NamedTuple):
-    """A topic, and its `place` in the seed file. None stands for the broker's default."""
+    """An initial topic. `place` is its position in the seed file. Fields that are None have the broker's default."""
 
     place: str
     name: str
@@ -28,7 +28,7 @@ class SeededTopic(NamedTuple):
 
 
 class SeededRecord(NamedTuple):
-    """A record, and its place in the seed file."""
+    """An initial record, and its position in the seed file."""
 
     place: str
     message: Message
@@ -47,8 +47,8 @@ class Seeds:
 def load_seeds(services: Services, seeds: Seeds) -> None:
     """Create missing topics, and write the seed records to topics that have never had a record.
 
-    A broker restarted on the same directory therefore has each record once. A kill or an error leaves either all of the
-    changes or none.
+    A broker restarted on the same directory therefore has each record only once. A kill or an error leaves either
+    all of the changes or none.
 
     Raises:
         SeedError: the seeds are invalid.

@@ -2,10 +2,10 @@
 
 - `groups`: groups of both protocols with members, assignments, committed offsets and lag.
 - `transactions`: transactional ids, and the possible transitions between their states.
-- `clients`: fetch sessions, and delayed requests with what each waits for.
+- `clients`: fetch sessions, and delayed requests with the reason for each delay.
 - `replicas`: brokers, leaders and in-sync replicas.
 - `consumer_offsets`: commits, and groups at an earlier time.
 
-All functions run on the broker's event loop. Those that read logs do so for at most 3 ms per turn. A missing object
-raises `OperationError`.
+All functions run on the broker's event loop. Those that read logs do so for at most 3 ms per turn. They raise
+`OperationError` for objects that do not exist.
 """

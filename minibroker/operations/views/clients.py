@@ -19,8 +19,8 @@ class CachedPartitionView:
     """A partition of a fetch session.
 
     Attributes:
-        topic: the topic's name, or None if its id no longer exists.
-        fetch_offset: the next offset that the client will fetch.
+        topic: the topic's name, or None if no topic has its id any more.
+        fetch_offset: the next offset that the client will fetch, according to its last request.
         high_watermark: the high watermark in the last response to the client, or -1.
         log_start_offset: the log start offset in the last response to the client, or -1.
     """
@@ -54,7 +54,7 @@ class FetchSessionView:
 
 @dataclass(frozen=True, slots=True)
 class DelayedView:
-    """A request with a delayed response, which blocks later requests on its connection.
+    """A request with a delayed response. Later requests on the same connection wait for it.
 
     Attributes:
         client: the client's address, "HOST:PORT".
@@ -73,7 +73,7 @@ class DelayedView:
 
 
 async def fetch_sessions(services: Services) -> tuple[FetchSessionView, ...]:
-    """Return at most 1,000 fetch sessions of all brokers, the least recently used first."""
+    """Return the fetch sessions of all brokers, at most 1,000, the least recently used first."""
     return await run_in_slices(services, _collect_sessions(services))
 
 
@@ -123,7 +123,7 @@ def _topic_name(services: Services, topic_id: bytes) -> str | None:
 
 
 async def delayed_requests(services: Services) -> tuple[DelayedView, ...]:
-    """Return at most 1,000 delayed requests of all brokers."""
+    """Return the delayed requests of all brokers, at most 1,000."""
     views: list[DelayedView] = []
     for node in services.core.cluster.nodes.values():
         listener = node.listener

@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets` for the lab's page: commits for one partition, and groups at an earlier time.
 
-They are read from the log itself.
+All of this is read from the log, not from the coordinator's memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,10 +36,10 @@ class CommitRecord:
     """A record with a committed offset. Times are in ms.
 
     Attributes:
-        partition: its partition of `__consumer_offsets`.
-        log_offset: its offset in that partition.
+        partition: the record's partition of `__consumer_offsets`.
+        log_offset: the record's offset in that partition.
         offset: the committed offset, or None for a tombstone, which removes the commit.
-        state: "committed", or the state of its transaction: "open" or "aborted".
+        state: "committed", or "open" or "aborted" for a record of a transaction in that state.
         marker: the offset of the marker that ended the transaction, or None.
     """
 
@@ -59,9 +59,9 @@ class GroupCommits:
     """The commits of one group for one partition.
 
     Attributes:
-        passed: the oldest existing record with an offset greater than the requested one, or None.
-        latest: the newest committed record.
-        count: the number of existing records.
+        passed: the oldest record in the log whose committed offset is greater than the requested one, or None.
+        latest: the newest record, not counting those of open and aborted transactions.
+        count: the number of the group's records in the log.
     """
 
     group: str
@@ -72,14 +72,14 @@ class GroupCommits:
 
 @dataclass(frozen=True, slots=True)
 class CommitsView:
-    """The commits of at most 500 groups. `is_whole` is False if the logs were too long to read completely."""
+    """The commits of all groups, at most 500. `is_whole` is False if the logs were too long to read completely."""
 
     groups: tuple[GroupCommits, ...]
     is_whole: bool
 
 
 async def commits_of(services: Services, topic: str, partition: int, offset: int) -> CommitsView:
-    """Return the commits for one partition, and which of them are beyond `offset`.
+    """Return all groups' commits for one partition, and which of them are beyond `offset`.
 
     Raises:
         StorageError, OSError: a log cannot be read.
@@ -181,7 +181,7 @@ class _CommitReader:
             passed = commit
         latest = commits.latest
         if commit.state == "committed":
-            # Version 1.0 stored some groups in other partitions; see `coordinators.misplaced`.
+            # Version 1.0 of minibroker stored some groups in the wrong partitions; see `coordinators.misplaced`.
             home = self._home_of(commit.group)
             if latest is None or latest.partition != home or commit.partition == home:
                 latest = commit
@@ -210,7 +210,7 @@ class PastGroup:
     Attributes:
         type: "classic", "consumer", "share" or "streams".
         generation: the generation or the group epoch, or None for a group that only has offsets.
-        members: at most 200 client ids of members.
+        members: the client ids of at most 200 members.
         offsets: the first 200 of `offset_count`.
     """
 
@@ -231,7 +231,7 @@ class PastGroups:
 
 
 async def past_groups(services: Services, time_ms: int) -> PastGroups:
-    """Return the groups at the end of the millisecond `time_ms` of the broker's clock.
+    """Return the groups as they were at the end of the millisecond `time_ms`, by the broker's clock.
 
     Records removed by compaction since then are missing.
 
@@ -253,7 +253,7 @@ def _collect_groups(services: Services, time_ms: int) -> Steps[PastGroups]:
         log = partition.log
         if log.log_end_offset > log.log_start_offset and bytes_left > 0:
             replay = Replay(f"{CONSUMER_OFFSETS}-{partition.index}")
-            # The coordinator stamps its records when it writes them, so a timestamp marks the end.
+            # The coordinator's timestamps are the times of its writes, so the first later timestamp ends the replay.
             for _, _, batch in batches_from(log, log.log_start_offset):
                 bytes_left -= batch.header.size_in_bytes
                 if batch.header.max_timestamp > time_ms or bytes_left <= 0:
@@ -262,7 +262,7 @@ def _collect_groups(services: Services, time_ms: int) -> Steps[PastGroups]:
                 yield
             yield from steps_of(replay.finish())
             for group_id in replay.groups:
-                # Version 1.0 stored some groups in other partitions; see `coordinators.misplaced`.
+                # Version 1.0 of minibroker stored some groups in the wrong partitions; see `coordinators.misplaced`.
                 if group_id not in groups or partition_of(group_id) == partition.index:
                     groups[group_id] = _past_group(replay, group_id)
         yield

@@ -121,11 +121,11 @@ class MemberView(MemberDescription):
 
     Attributes:
         epoch: the member epoch in the consumer protocol; None in the classic one.
-        state: in the consumer protocol "STABLE", "UNREVOKED_PARTITIONS" (it must revoke partitions first) or
-            "UNRELEASED_PARTITIONS" (it waits for other members); in a share group "STABLE"; None in the classic
+        state: in the consumer protocol "STABLE", "UNREVOKED_PARTITIONS" (the member must revoke partitions first)
+            or "UNRELEASED_PARTITIONS" (it waits for other members); in a share group "STABLE"; None in the classic
             protocol.
         target: the target assignment; None in the classic protocol.
-        revoking: the partitions that it must revoke first.
+        revoking: the partitions that the member must revoke first.
         waits_in: "JoinGroup" or "SyncGroup" if such a request of the member is delayed, else None.
     """
 
@@ -147,9 +147,9 @@ class OffsetView:
     """The committed offset of a partition.
 
     Attributes:
-        committed: None if only an open transaction has an offset to commit.
-        pending: the offset that an open transaction commits when it ends.
-        lag: the number of offsets up to the high watermark; None if the partition no longer exists.
+        committed: None if the group's only offset is that of an open transaction.
+        pending: the offset that an open transaction will commit when it ends.
+        lag: the number of offsets from `committed` to the high watermark; None if the partition no longer exists.
     """
 
     topic: str
@@ -170,7 +170,7 @@ class GroupView(GroupDescription):
 
     Attributes:
         members: the first 1,000 of `member_count`.
-        states: all states of its type, each with its possible successors; `state` is one of them.
+        states: all states of the group's type, each with its possible successors; `state` is one of them.
         assignment_epoch: the epoch of the target assignment in the consumer protocol.
         state_since_ms: None if unknown.
         waiting_to_join: the number of members whose JoinGroup is delayed.
@@ -191,7 +191,7 @@ class GroupView(GroupDescription):
 
 
 async def group_page(services: Services, after: str = "") -> GroupPage:
-    """Return at most 1,000 groups with ids after `after`."""
+    """Return a page of at most 1,000 groups whose ids come after `after`."""
     ids, next_after = page_of(await group_ids(services), after, MAX_ELEMENTS)
     rows = [
         GroupRow(group_id, group.kind, group.state.value, _generation(group), len(group.members))

@@ -11,7 +11,7 @@ MAX_ELEMENTS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker. `leads` is the number of partitions it leads, without internal topics."""
+    """A broker. `leads` is the number of partitions it leads, not counting those of internal topics."""
 
     id: int
     is_up: bool
@@ -20,7 +20,7 @@ class BrokerRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasRow:
-    """A partition. `leader` is None without a leader."""
+    """A partition. `leader` is None if the partition has no leader."""
 
     topic: str
     partition: int
@@ -33,9 +33,9 @@ class ReplicasRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasView:
-    """All brokers, and the first 200 of `partition_count` partitions, those with out-of-sync replicas first.
+    """All brokers, and the first 200 of `partition_count` partitions.
 
-    Partitions of internal topics are excluded.
+    Partitions with out-of-sync replicas come first. Partitions of internal topics are excluded.
     """
 
     brokers: tuple[BrokerRow, ...]

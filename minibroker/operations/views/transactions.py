@@ -19,7 +19,7 @@ class TransactionView:
 
     Attributes:
         state: one of the states in `TRANSACTION`.
-        started_ms: None if unknown or no transaction is open.
+        started_ms: None if no transaction is open, or if its start is unknown.
         partitions: the partitions that still need a marker, at most 1,000 of `partition_count`.
     """
 
@@ -38,7 +38,7 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPage:
-    """The first 1,000 transactional ids in order.
+    """The first 1,000 transactional ids in sorted order.
 
     Attributes:
         states: all states of a transaction, each with its possible successors.
@@ -52,7 +52,7 @@ class TransactionPage:
 
 async def transaction_page(services: Services) -> TransactionPage:
     """Return at most 1,000 transactional ids."""
-    if services.core.topics.get(TRANSACTION_STATE) is None:  # No transaction has ever existed.
+    if services.core.topics.get(TRANSACTION_STATE) is None:  # Without this topic, no transaction has ever existed.
         return TransactionPage((), TRANSACTION, is_loading=False)
     services.transactions.store.load_all()
     store = services.transactions.store

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, Self
 
 
 class _Coded(IntEnum):
-    """Base class of codes on the wire. 0 is UNKNOWN, and also represents all numbers without a name."""
+    """The base class of numeric codes on the wire. 0 is UNKNOWN, which also represents all numbers without a name."""
 
-    __hash__ = int.__hash__  # Enum's own __hash__ is slower, and rules are looked up by the thousand.
+    __hash__ = int.__hash__  # Enum's own __hash__ is too slow for looking up thousands of rules.
 
     @classmethod
     def _missing_(cls, value: object) -> "Self | None":
@@ -33,7 +33,7 @@ class ResourceType(_Coded):
 
 
 class PatternType(_Coded):
-    """How a rule's name matches: LITERAL (`*` is all resources) or PREFIXED. ANY and MATCH are for filters only."""
+    """How a rule's name is matched: LITERAL (`*` is all resources) or PREFIXED. ANY and MATCH are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -43,7 +43,7 @@ class PatternType(_Coded):
 
 
 class Operation(_Coded):
-    """The operations on a resource. A rule for ALL applies to each of them; ANY is for filters only."""
+    """The operations on a resource. A rule for ALL applies to every operation. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -213,7 +213,7 @@ class AclFilter(NamedTuple):
         )
 
     def _matches_pattern(self, acl: AclBinding) -> bool:
-        """Return whether the pattern matches, like `ResourcePatternFilter.matches`.
+        """Return whether a rule's resource pattern matches, like `ResourcePatternFilter.matches`.
 
         MATCH finds all rules that apply to the resource with the given name.
         """

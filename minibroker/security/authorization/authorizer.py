@@ -2,8 +2,8 @@
 
 It reimplements Kafka's `StandardAuthorizer`. A DENY rule takes precedence over all ALLOW rules. If no rule applies to a
 resource, access is denied unless `allow.everyone.if.no.acl.found` is true. The right to read, write, delete or alter a
-resource includes the right to describe it, and the right to alter configurations includes describing them. Super users
-(`super.users`, separated by semicolons) are allowed everything.
+resource includes the right to describe it. The right to alter configurations includes the right to describe them. Super
+users (`super.users`, separated by semicolons) are allowed everything.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def create_authorizer(config: BrokerConfig, metadata: ClusterMetadata) -> Author
 
 
 class Authorizer:
-    """The rules of one broker, which are stored in the section "acls" of its metadata."""
+    """The rules of one broker, stored in the section "acls" of the broker's metadata."""
 
     def __init__(self, config: BrokerConfig, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
@@ -105,19 +105,21 @@ class Authorizer:
         self._load()
 
     def allows(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether the client is allowed an operation on a resource."""
-        # The broker itself. Clients cannot obtain this principal by its name, because objects are compared.
+        """Return whether the client is allowed to perform an operation on a resource."""
+        # The broker itself may do everything. A client cannot obtain this principal by its name, because the objects
+        # are compared.
         if session.principal is BROKER:
             return True
         question = session.principal, session.client_host, operation, resource_type, name
-        # The same few questions come with each request. A change of the rules clears all cached decisions.
+        # Most requests need the same few decisions, so they are cached. A change of the rules clears the cache.
         decision = self._decisions.get(question)
         return self._decide(question) if decision is None else decision
 
     def allows_somewhere(self, session: Client, operation: Operation, resource_type: ResourceType) -> bool:
-        """Return whether the client is allowed an operation on any existing or possible resource of a type.
+        """Return whether the client is allowed to perform an operation on at least one resource of a type.
 
-        This is Kafka's `authorizeByResourceType`. As in Kafka, operations implied by others do not count.
+        The resource need not exist yet. This is Kafka's `authorizeByResourceType`. As in Kafka, a right that is
+        only implied by another operation does not count.
         """
         # Kafka's default `authorizeByResourceType` asks about an unused name, to include wildcards and
         # `allow.everyone.if.no.acl.found`.
@@ -137,7 +139,7 @@ class Authorizer:
                 allowing.append(acl)
             else:
                 denied.add((acl.pattern_type, acl.resource_name))
-        # Denied for all resources, which takes precedence over every ALLOW rule.
+        # A DENY rule for all resources takes precedence over every ALLOW rule.
         if (PatternType.LITERAL, WILDCARD) in denied:
             return False
         return any(
@@ -155,7 +157,7 @@ class Authorizer:
     def operations(
         self, session: Client, resource_type: ResourceType, name: str, supported: Collection[Operation]
     ) -> list[Operation]:
-        """Return the supported operations that the client is allowed to perform on a resource (KIP-430)."""
+        """Return which of the supported operations the client is allowed to perform on a resource (KIP-430)."""
         return [operation for operation in supported if self._is_allowed(session, operation, resource_type, name)]
 
     def find(self, acl_filter: AclFilter) -> list[AclBinding]:
@@ -195,7 +197,7 @@ class Authorizer:
                 self._by_type[acl.resource_type].remove(acl)
 
     def _store(self, entries: dict[AclBinding, _Entry]) -> None:
-        # Written to disk before it takes effect: after a crash, an enforced rule must still exist.
+        # Write the rules to disk before they take effect, because an enforced rule must still exist after a crash.
         self._metadata.write(_SECTION, list(entries.values()))
         self._entries = entries
         self._forget_decisions()
@@ -209,7 +211,7 @@ class Authorizer:
         if not allowed:
             message = f"{principal} at {_strip_slash(host)} may not {operation.name} {resource_type.name} {name}"
             _logger.info("%s", escape_for_log(message))
-        # 10,000 names of 32 KiB would take 300 MB.
+        # Cache only decisions with short names, because 10,000 names of 32 KiB would take 300 MB.
         if len(name) > _MAX_CACHED_NAME_LENGTH:
             return allowed
         if len(self._decisions) >= _MAX_CACHED_DECISIONS:

@@ -27,7 +27,7 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class JaasError(ValueError):
-    """An invalid login configuration. The message contains none of its text, which can include passwords."""
+    """An invalid login configuration. The message contains no part of it, because it can include passwords."""
 
 
 class JaasLogin(NamedTuple):
@@ -43,13 +43,13 @@ class JaasLogin(NamedTuple):
 
 
 def login_config_of(java_options: str) -> str | None:
-    """Return the path in the option `java.security.auth.login.config` of Java options such as KAFKA_OPTS."""
+    """Return the path that Java options such as KAFKA_OPTS set with `java.security.auth.login.config`."""
     match = _LOGIN_CONFIG.search(java_options)
     return None if match is None else match[1].strip("\"'")
 
 
 def parse_jaas(text: str) -> JaasLogin:
-    """Parse a text with exactly one login module.
+    """Parse a text that contains exactly one login module, and return the module.
 
     Raises:
         JaasError: the text is invalid.
@@ -101,7 +101,10 @@ def server_logins(text: str) -> dict[str, str]:
 
 
 def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
-    """Return settings such as `plain.sasl.jaas.config` that allow users to log in with PLAIN and SCRAM, if enabled."""
+    """Return settings such as `plain.sasl.jaas.config` that let users log in with PLAIN and SCRAM.
+
+    They take effect for the mechanisms that are enabled.
+    """
     users = user_options(passwords)
     return {
         f"{mechanism}.sasl.jaas.config": f"org.apache.kafka.common.security.{package}.{module} required{users};"
@@ -111,7 +114,7 @@ def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
 
 
 def user_options(passwords: Mapping[str, str]) -> str:
-    """Return the options for users and their passwords, each preceded by a space."""
+    """Return the options that set users and their passwords, each preceded by a space."""
     return "".join(f" {quote(f'user_{name}')}={quote(password)}" for name, password in passwords.items())
 
 

@@ -2,8 +2,8 @@
 
 A mechanism answers tokens with tokens until the user is authenticated, independently of sockets and requests. As in
 Kafka's `SaslServerAuthenticator`, there are two kinds of errors. Clients get the message of a
-`SaslAuthenticationError`, but not that of another `SaslError`, because it would reveal which users exist. PLAIN sends a
-name and a password in one message (`PlainSaslServer`, `PlainServerCallbackHandler`).
+`SaslAuthenticationError`. They do not get the message of any other `SaslError`, because it would reveal which users
+exist. In PLAIN, the client sends name and password in one message (`PlainSaslServer`, `PlainServerCallbackHandler`).
 """
 
 import hmac
@@ -24,21 +24,21 @@ SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 
 
 class SaslError(Exception):
-    """The exchange has failed. The client does not get the reason."""
+    """A failed exchange. The reason is not sent to the client."""
 
 
 class SaslAuthenticationError(SaslError):
-    """The exchange has failed. The client gets the message."""
+    """A failed exchange whose error message is sent to the client."""
 
 
 class SaslServer(ABC):
     """One exchange of tokens with one client.
 
     Attributes:
-        mechanism: its name.
+        mechanism: the name of the mechanism.
         user: the authenticated user name; None until the exchange succeeds.
         expires_ms: when the credentials expire, in milliseconds since the epoch; None if they do not expire.
-        is_token: whether the client used a delegation token, with which it is not allowed to create others.
+        is_token: whether the client used a delegation token. Such a client is not allowed to create other tokens.
     """
 
     mechanism: str
@@ -48,7 +48,7 @@ class SaslServer(ABC):
 
     @abstractmethod
     def evaluate(self, token: bytes) -> bytes:
-        """Return the response to a token of the client.
+        """Return the response to a token from the client.
 
         Raises:
             SaslError: the exchange has failed.
@@ -78,7 +78,7 @@ class PlainServer(SaslServer):
 
     def evaluate(self, token: bytes) -> bytes:
         """Check the message [authorization id] NUL name NUL password, in UTF-8, and return an empty response."""
-        parts = token.decode(errors="replace").split("\0", _PARTS)  # Kafka also stops splitting here.
+        parts = token.decode(errors="replace").split("\0", _PARTS)  # Like Kafka, limit the number of parts.
         if len(parts) != _PARTS:
             raise SaslAuthenticationError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, name, password = parts
@@ -87,7 +87,7 @@ class PlainServer(SaslServer):
         if not password:
             raise SaslAuthenticationError("Authentication failed: password not specified")
         expected = self._passwords.get(name)
-        # The comparison takes as long for an unknown user as for a wrong password.
+        # Compare even for an unknown user, so that the response takes as long as for a wrong password.
         matches = hmac.compare_digest((expected or "").encode(), password.encode())
         if expected is None or not matches:
             raise SaslAuthenticationError("Authentication failed: Invalid username or password")
@@ -100,7 +100,7 @@ class PlainServer(SaslServer):
 
 
 def plain_passwords(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the users of a `PlainLoginModule`, whose passwords are in its options `user_NAME`."""
+    """Return the passwords by user name, from the options `user_NAME` of a `PlainLoginModule`."""
     return {
         name.removeprefix(_USER_OPTION): password
         for name, password in options.items()

@@ -1,12 +1,12 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): the client sends a token from an issuer that names its user.
+"""OAUTHBEARER (RFC 7628, KIP-255): the client sends a token, in which an issuer names the user.
 
 The messages are those of Kafka's `OAuthBearerSaslServer`. Two validators check the tokens:
 
 - `signed_validator` accepts JWTs signed by an identity provider, and verifies them with the public keys in a JWKS file.
   The rules are those of Kafka's `OAuthBearerValidatorCallbackHandler` with a `file:` URL: a signature by one of the
   keys, `exp` and `iat`, and the audience and issuer, if configured. PyJWT verifies the signatures.
-- `unsecured_validator` accepts unsigned tokens for tests, with which a client can claim to be any user. The rules and
-  options are those of Kafka's default, `OAuthBearerUnsecuredValidatorCallbackHandler`.
+- `unsecured_validator` accepts unsigned tokens, for tests. With such a token a client can claim to be any user. The
+  rules and options are those of Kafka's default, `OAuthBearerUnsecuredValidatorCallbackHandler`.
 """
 
 import base64
@@ -40,7 +40,11 @@ class BearerToken(NamedTuple):
 
 
 class TokenError(Exception):
-    """An invalid token. The message is for the broker's own log; `scope` is the required scope, if that is missing."""
+    """An invalid token. The message is for the broker's own log.
+
+    Attributes:
+        scope: The required scope, if the token lacks it.
+    """
 
     def __init__(self, reason: str, scope: str | None = None) -> None:
         super().__init__(reason)
@@ -52,7 +56,7 @@ Validate = Callable[[str], BearerToken]
 
 
 class OAuthBearerServer(SaslServer):
-    """An OAUTHBEARER exchange. After an invalid token, the client must acknowledge an error message."""
+    """An OAUTHBEARER exchange. If the token is invalid, the client gets an error message that it must acknowledge."""
 
     mechanism = OAUTHBEARER
 
@@ -61,9 +65,9 @@ class OAuthBearerServer(SaslServer):
         self._error: str | None = None
 
     def evaluate(self, token: bytes) -> bytes:
-        """Validate a token, or fail after the client has acknowledged an error.
+        """Validate a token. If an error was sent before, fail after the client's acknowledgement.
 
-        After an error, Kafka accepts any number of further tokens.
+        Kafka instead accepts any number of further tokens after an error.
         """
         if self._error is not None:
             raise SaslAuthenticationError(self._error)
@@ -96,7 +100,7 @@ def _error_message(scope: str | None) -> str:
 
 
 def bearer_token(claims: Claims, principal_claim: str, now_ms: int, skew_ms: int) -> BearerToken:
-    """Return the token with these claims if they are valid now (`OAuthBearerValidationUtils`).
+    """Return the token described by the claims if they are valid now (`OAuthBearerValidationUtils`).
 
     Raises:
         TokenError: a claim is missing or invalid, or the token has expired.
@@ -131,7 +135,7 @@ def _read_time(claims: Claims, name: str) -> float | None:
 
 
 def scopes_of(claims: Claims, name: str) -> list[str]:
-    """Return the scopes in a claim, which is a string separated by spaces or a list of strings.
+    """Return the scopes in a claim. The claim is a list of strings, or one string with spaces between the scopes.
 
     Raises:
         TokenError: the claim has another type.
@@ -164,7 +168,8 @@ class TokenRules(NamedTuple):
 
     Attributes:
         jwks_url: `file:` and the path of a JSON Web Key Set (RFC 7517).
-        audiences: `aud` must contain one of them; an empty list accepts any, like None for `issuer`.
+        audiences: `aud` must contain one of these. If empty, any audience is accepted, as any issuer is if `issuer`
+            is None.
     """
 
     jwks_url: str
@@ -176,7 +181,7 @@ class TokenRules(NamedTuple):
 
 
 def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
-    """Return a validator, with keys that are read immediately.
+    """Return a validator for signed tokens. The keys are read now, not at the first login.
 
     Raises:
         ValueError: the file has no usable keys.

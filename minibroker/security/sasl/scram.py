@@ -1,8 +1,8 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), compatible with Kafka's `ScramSaslServer`.
 
 The client proves that it has a password of which the broker stores only hashes. Passwords are used as UTF-8 without
-SASLprep, which Kafka omits (`ScramFormatter.normalize`); a library that applies it would reject clients that Kafka
-accepts. Key derivation and comparison use `hashlib` and `hmac`. Channel binding is not supported.
+SASLprep, which Kafka omits (`ScramFormatter.normalize`). A library that applies SASLprep would reject clients that
+Kafka accepts. Key derivation and comparison use `hashlib` and `hmac`. Channel binding is not supported.
 """
 
 import base64
@@ -42,7 +42,7 @@ _NONCE_BYTES: Final = 24
 
 
 class ScramCredential(NamedTuple):
-    """A stored credential, which suffices to check a proof, but not to create one."""
+    """A stored credential. It is sufficient to check a proof, but not to create one."""
 
     salt: bytes
     stored_key: bytes
@@ -94,7 +94,7 @@ class ScramServer(SaslServer):
         self._find = find
         self._account: ScramAccount | None = None
         self._nonce = ""
-        self._auth_message = ""  # The messages covered by the proofs.
+        self._auth_message = ""  # The beginning of SCRAM's AuthMessage, over which the proofs are computed.
         self._failed = False
 
     def evaluate(self, token: bytes) -> bytes:

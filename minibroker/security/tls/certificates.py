@@ -26,10 +26,11 @@ class Certificates(NamedTuple):
 
     Attributes:
         ca: the authority trusted by clients, and by the broker for client certificates (PEM).
-        server_keystore: the broker's key and certificates, for `ssl.keystore.location` (PEM; `server_keystore_p12` is
-            PKCS12 for Java).
-        client_certificate: used with `client_key` by a client that must present a certificate.
-        client_keystore: both in one file, as required by Kafka's `ssl.keystore.type=PEM`.
+        server_keystore: the broker's key and certificates, for `ssl.keystore.location` (PEM; `server_keystore_p12`
+            is PKCS12 for Java).
+        client_certificate: the certificate of a client that must present one. Its key is `client_key`.
+        client_keystore: the client's certificate and key in one file, as required by Kafka's
+            `ssl.keystore.type=PEM`.
         truststore_p12: `ca` in PKCS12.
         password: the password of the PKCS12 files.
     """
@@ -50,12 +51,12 @@ class Certificates(NamedTuple):
 def write_certificates(
     directory: str, hosts: Iterable[str] = (), *, client: str = "client", password: str = PASSWORD
 ) -> Certificates:
-    """Create an authority and the certificates of a broker and a client in a directory, which is created if missing.
+    """Create an authority and the certificates of a broker and a client. The directory is created if missing.
 
     Args:
         directory: the directory to write to.
         hosts: additional names and addresses of the broker; those of the loopback interface are always included.
-        client: the common name in the client's certificate, whose principal is then `User:CN=client`.
+        client: the common name in the client's certificate. The client's principal is then `User:CN=client`.
         password: the password of the PKCS12 files. Java requires at least six characters.
 
     Raises:

@@ -29,7 +29,7 @@ _ENCRYPTED: Final = (b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
 
 
 class TlsError(ValueError):
-    """The TLS configuration of a listener is invalid. The message names the key."""
+    """An invalid TLS configuration of a listener. The message names the key."""
 
 
 def server_context(settings: "ListenerSettings", *, may_ask: bool) -> ssl.SSLContext:
@@ -120,7 +120,7 @@ def _explain_error(reason: str | None, store: KeyStore) -> str:
 
 
 def _allow_weak(context: ssl.SSLContext) -> None:
-    """Accept the same weak keys and signatures of certificates as Java. The ciphers do not change."""
+    """Accept the same weak keys and signatures in certificates that Java accepts. The ciphers do not change."""
     ciphers = [cipher["name"] for cipher in context.get_ciphers() if not cipher["name"].startswith("TLS_")]
     context.set_ciphers(":".join([*ciphers, "@SECLEVEL=0"]))
 
@@ -158,7 +158,10 @@ def _choose_suites(context: ssl.SSLContext, suites: list[str]) -> None:
 
 
 def _openssl_name(suite: str) -> str:
-    """Return OpenSSL's name of a suite such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384. Its own names are unchanged."""
+    """Return OpenSSL's name of a cipher suite such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384.
+
+    A name that is already OpenSSL's is returned unchanged.
+    """
     if not suite.startswith("TLS_"):
         return suite
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")

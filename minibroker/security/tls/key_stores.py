@@ -1,7 +1,7 @@
-"""Reading Kafka's key and trust stores as PEM for Python's `ssl`.
+"""Reads Kafka's key and trust stores as PEM for Python's `ssl`.
 
 PEM is used as is, and PKCS12 and Java's own JKS and JCEKS are converted. If there are several private keys, the first
-one is used, with the certificates of its issuers. JKS and JCEKS are lists of entries with a digest at the end
+one is used, with the certificate chain up to its issuer. JKS and JCEKS are lists of entries with a digest at the end
 (`sun.security.provider.JavaKeyStore`). JKS protects a private key with a stream of SHA-1 digests, and JCEKS with triple
 DES (`com.sun.crypto.provider.KeyProtector`).
 """
@@ -29,16 +29,16 @@ _DIGEST_BYTES: Final = 20
 
 
 class JavaKeyStoreError(ValueError):
-    """A JKS or JCEKS store that cannot be read. The message is the reason."""
+    """A JKS or JCEKS store that cannot be read. The message gives the reason."""
 
 
 class Entry(NamedTuple):
     """An entry of a JKS or JCEKS store.
 
     Attributes:
-        alias: its name.
+        alias: the name of the entry.
         key: the protected private key in DER; None for a trusted certificate.
-        chain: certificates in DER, beginning with that of the key.
+        chain: certificates in DER, beginning with the key's own certificate.
     """
 
     alias: str
@@ -62,7 +62,7 @@ def read_entries(content: bytes, password: str | None) -> list[Entry]:
 
 def _read_entry(reader: "_Reader", *, has_types: bool) -> Entry:
     tag, alias = reader.number(4), reader.text()
-    reader.take(8)  # Skip the creation time.
+    reader.take(8)  # The creation time is not used.
     if tag == _SECRET_KEY:
         raise JavaKeyStoreError(f"the entry {alias!r} is a secret key, which only Java can read")
     if tag not in {_PRIVATE_KEY, _CERTIFICATE}:
@@ -106,7 +106,8 @@ def _decrypt_jks(data: bytes, password: bytes) -> bytes | None:
 def _decrypt_jceks(data: bytes, password: bytes, salt: bytes, iterations: int) -> bytes | None:
     from cryptography.hazmat.primitives.ciphers import Cipher, modes  # noqa: PLC0415 - an extra
 
-    with warnings.catch_warnings(action="ignore"):  # Each release moves it to another module.
+    # The import warns, because each release of cryptography moves TripleDES to another module.
+    with warnings.catch_warnings(action="ignore"):
         from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES  # noqa: PLC0415 - an extra
     material = b""
     for half in (salt[:4], salt[4:]):
@@ -125,7 +126,7 @@ def _utf_16(password: str) -> bytes:
 
 
 class _Reader:
-    """Reads consecutive fields of a store. If there are too few bytes, it raises JavaKeyStoreError."""
+    """Reads the fields of a store in sequence. It raises JavaKeyStoreError if there are too few bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -183,7 +184,7 @@ class KeyStore(NamedTuple):
 
 
 def read_key_store(path: str, kind: str, store_password: str | None, key_password: str | None) -> KeyStore:
-    """Return the key store in `ssl.keystore.location`, whose type is `kind`.
+    """Return the key store in `ssl.keystore.location`. `kind` is the value of `ssl.keystore.type`.
 
     Raises:
         KeyStoreError: the store cannot be used.
@@ -317,7 +318,7 @@ def _read_content(source: str, path: str, kind: str) -> bytes:
     is_pem = b"-----BEGIN" in content
     if kind == "PEM" and not is_pem:
         raise KeyStoreError(f"{source} is not in PEM")
-    # Like Java, distinguish the formats by their first bytes.
+    # Like Java, distinguish PKCS12 and JKS by their first bytes instead of the configured type.
     if kind != "PEM" and (is_pem or not content.startswith((_DER, *MAGICS))):
         hint = "; for PEM set the type to PEM" if is_pem else ""
         raise KeyStoreError(f"{source} is not a key store in PKCS12 or JKS{hint}")

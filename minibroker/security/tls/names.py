@@ -38,7 +38,7 @@ class MappingRuleError(ValueError):
 
 
 class NoMappingError(Exception):
-    """A name to which no rule applies. Its client is rejected."""
+    """A name to which no rule applies. The client with that name is rejected."""
 
 
 def subject_of(certificate: bytes) -> str:
@@ -74,7 +74,7 @@ def _encode_der(attribute: "NameAttribute[str | bytes]") -> bytes:
     data = x509.Name([attribute]).public_bytes()
     for _ in range(3):
         data = data[_header_size(data) :]
-    return data[_header_size(data) + data[1] :]  # An object identifier is short.
+    return data[_header_size(data) + data[1] :]  # The length of an object identifier always fits into one byte.
 
 
 def _header_size(data: bytes) -> int:
@@ -101,7 +101,7 @@ class PrincipalMapper:
             self._rules.append(None if match["default"] else _compile_rule(match))
 
     def name_of(self, subject: str) -> str:
-        """Return the name of a principal.
+        """Return the principal's name for the subject of a certificate.
 
         Raises:
             NoMappingError: no rule applies.

@@ -31,7 +31,7 @@ class Signed(NamedTuple):
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """Return the form of a host in a certificate: an IP address or a DNS name.
+    """Return a host in the form used in certificates: an IP address or a DNS name.
 
     Raises:
         ValueError: the host is neither.
@@ -50,7 +50,10 @@ def general_name(host: str) -> x509.GeneralName:
 
 
 def sign(name: str, authority: Signed | None = None, hosts: Iterable[x509.GeneralName] = ()) -> Signed:
-    """Create a key and its certificate, signed by the authority. Without one, it is a self-signed authority."""
+    """Create a key and its certificate, signed by the authority.
+
+    Without an authority, the certificate is that of a new authority and is self-signed.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer = key if authority is None else authority.key

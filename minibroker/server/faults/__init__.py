@@ -1,1 +1,1 @@
-"""Fault injection: faults as data, the requests that they match and their limits. See `docs/faults.md`."""
+"""Fault injection: faults as data, with the requests that they match and their limits. See `docs/faults.md`."""

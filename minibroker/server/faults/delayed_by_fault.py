@@ -1,4 +1,4 @@
-"""Requests held by a fault: the response is delayed, damaged or lost, or the connection stops being served."""
+"""Requests held by a fault: the response is delayed, damaged or lost. A fault can also stop serving the connection."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ _WITHOUT_ANSWER: Final = frozenset({"disconnect", "black_hole", "drop"})
 
 
 class DelayedByFault(DelayedResponse):
-    """Waits for the handler's response, if there is one, and for the delay of the fault, then applies the fault.
+    """Waits for the handler's response, if there is one, and for the fault's delay, then applies the fault.
 
-    Like any delayed response it blocks later requests of its connection, and its appends are written before it acts.
+    Like any delayed response it blocks later requests on its connection. Records that the request appended are
+    written before the fault is applied.
 
     Args:
         channel: The connection.
         clock: The broker's clock.
         matched: The effect of the faults.
-        answer: The answer, without its response.
+        answer: The answer, which does not contain the response yet.
         inner: The delayed response of the handler, or None.
         has_answer: False for a request without a response (acks=0).
     """
@@ -72,12 +73,12 @@ class DelayedByFault(DelayedResponse):
             self._inner.cancel()
 
     def hasten(self) -> None:
-        """Answer early if the request permits it. The delay of the fault remains."""
+        """Hasten the handler's delayed response, see `DelayedResponse`. The delay of the fault remains."""
         if self._inner is not None:
             self._inner.hasten()
 
     def waits_for(self) -> str:
-        """Return what the response waits for."""
+        """Return what the request waits for, see `DelayedResponse`."""
         return "the delay of a fault" if self._inner is None else self._inner.waits_for()
 
     def proceed(self, response: Any) -> None:
@@ -90,7 +91,7 @@ class DelayedByFault(DelayedResponse):
                 response.throttle_time_ms = self._matched.throttle_ms
             self._answer.entry.answer(response)
             if self._matched.delay_ms:
-                _read_ranges(response)  # The files may be deleted during the delay.
+                _read_ranges(response)  # Read the records now, because their files may be deleted during the delay.
         self._after(self._matched.delay_ms, partial(self._act_or_fail, response))
 
     def _after(self, delay_ms: float, then: Any) -> None:
@@ -100,9 +101,9 @@ class DelayedByFault(DelayedResponse):
             then()
 
     def _act_or_fail(self, response: Any) -> None:
-        """Apply the fault. As always, a response that cannot be encoded closes the connection.
+        """Apply the fault. As usual, the connection is closed if the response cannot be encoded.
 
-        The response is encoded before anything is sent, so the client does not get a part of it.
+        The response is encoded before anything is sent, so that the client never gets a part of it.
         """
         try:
             self._act(response)
@@ -120,7 +121,7 @@ class DelayedByFault(DelayedResponse):
         elif action == "black_hole":
             channel.swallow()
         elif response is None:
-            # The request was dropped unapplied, or it has acks=0 and its client does not wait for a response.
+            # There is no response, because the request was dropped before it was applied, or because it has acks=0.
             if not self._has_answer:
                 channel.release()
         elif action == "drop":
@@ -138,7 +139,7 @@ class DelayedByFault(DelayedResponse):
             self._after(self._matched.throttle_ms, channel.release)
 
     def _frame(self, response: Any) -> bytearray:
-        """Return the whole response frame, including the records from files."""
+        """Return the whole response frame, including records read from files."""
         _read_ranges(response)
         data, _ = encode_answers([self._answer._replace(response=response, entry=None)])
         return data
@@ -181,7 +182,7 @@ def _read_ranges(response: Any) -> None:
 
 
 def _corrupt_records(fault: Fault, response: Any) -> bool:
-    """Damage the checksum of each partition's first batch. Return False if there is no batch."""
+    """Corrupt the checksum of each partition's first batch. Return False if there is no batch."""
     _read_ranges(response)
     has_batch = False
     for topic, partition in _partitions_with_records(response):
@@ -195,7 +196,7 @@ def _corrupt_records(fault: Fault, response: Any) -> bool:
 
 
 class BlackHole(asyncio.BufferedProtocol):
-    """Discards the bytes received for `connection`, and only passes on the end of the connection."""
+    """Discards everything received for `connection`. Only the end of the connection is passed on to it."""
 
     def __init__(self, connection: asyncio.BaseProtocol) -> None:
         self._connection = connection
@@ -209,5 +210,5 @@ class BlackHole(asyncio.BufferedProtocol):
         """Discard the received bytes."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass on the end of the connection, caused by the client or by the stop of the broker."""
+        """Pass on the end of the connection, whether the client closed it or the broker stops."""
         self._connection.connection_lost(exc)

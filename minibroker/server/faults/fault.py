@@ -1,4 +1,4 @@
-"""Faults: which requests they match, how often they fire, and their effect.
+"""Faults: which requests they match, how often they fire, and what effect they have.
 
 A fault is data that is validated by its constructor. A FaultError names the invalid field and its value.
 """
@@ -64,10 +64,11 @@ class RequestContext(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Fault:
-    """A fault: its effect, the matching requests, and how often it fires. `faults.reference` describes each field.
+    """A fault: its effect, the requests it matches, and how often it fires. `faults.reference` describes each field.
 
     Attributes:
-        hits: The entries of the last 1000 requests that it hit, even without a journal.
+        hits: The journal entries of the last 1000 requests that the fault hit. They are kept even without a
+            journal.
     """
 
     api: str | None = None
@@ -176,7 +177,7 @@ class Fault:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the fault names a topic or a partition, so that the rest of a request is served."""
+        """Whether the fault names a topic or a partition, so that the other parts of a request are served."""
         return self.topic is not None or self.partition is not None
 
     def is_for(self, api: str) -> bool:
@@ -184,7 +185,7 @@ class Fault:
         return self._is_api is None or self._is_api(api)
 
     def applies_to(self, target: Target) -> bool:
-        """Return whether the fault applies to a target of a request."""
+        """Return whether the fault applies to this target of a request."""
         if self.partition is not None and target.partition not in {self.partition, None}:
             return False
         if self.partition is not None and target.topic is None:
@@ -209,7 +210,7 @@ class Fault:
         )
 
     def is_due(self, context: RequestContext) -> bool:
-        """Return whether the fault hits this request, and count it if it matches."""
+        """Return whether the fault hits this request. A matching request is counted even if the fault is not due."""
         if not self.matches(context):
             return False
         self._matched += 1
@@ -227,14 +228,14 @@ class Fault:
         self.hits.append(entry)
 
     def remove_hit(self, entry: Entry) -> None:
-        """Remove a recorded hit, because the response contained nothing that the fault applies to."""
+        """Undo a recorded hit, because the response contained nothing that the fault could change."""
         self._fired -= 1
         if entry in self.hits:
             self.hits.remove(entry)
         entry.fault = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that are set. An error is represented by its name."""
+        """Return the fields that are set. An error is given by name."""
         document = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
         if isinstance(self.error, ErrorCode):
             document["error"] = self.error.name

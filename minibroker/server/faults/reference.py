@@ -9,10 +9,10 @@ END: Final = "<!-- The end of what was made. -->"
 
 
 def replace_tables(page: str, begin: str, tables: str) -> str:
-    """Return a page with its tables replaced, which are between the `begin` mark and the end mark.
+    """Return a page with the tables between its `begin` mark and its end mark replaced.
 
     Raises:
-        ValueError: A mark is missing.
+        ValueError: The page lacks one of the marks.
     """
     before, mark, rest = page.partition(begin)
     _, end_mark, after = rest.partition(END)
@@ -25,7 +25,7 @@ def fill(path: str, begin: str, tables: str) -> None:
     """Replace the tables in the file `path`.
 
     Raises:
-        ValueError: A mark is missing.
+        ValueError: The file lacks a mark of the tables.
         OSError: The file cannot be read or written.
     """
     with open(path, encoding="utf-8") as file:

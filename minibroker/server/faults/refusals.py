@@ -1,7 +1,7 @@
 """Error responses of injected faults, for a whole request or for the parts that a fault applies to.
 
-They have the form of `server/requests/refusals.py`. The parts that a fault applies to are not served, and their errors
-are merged into the response to the rest.
+`server/requests/refusals.py` builds them. The parts that a fault applies to are not served, and their errors
+are merged into the response to the other parts.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) -> Any:
-    """Refuse a request that an `error` fault hits, or the parts of it that the fault applies to.
+    """Refuse a request that a fault with `error` hits, or the parts of it that the fault applies to.
 
     Returns:
-        The result for the handler's place and whether it contains an error, or work that produces both.
+        The result to use instead of the handler's and whether it contains an error, or work that produces both.
 
     Raises:
         UnservedRequestError: A Produce request has acks=0. As in Kafka, an error closes its connection.
@@ -76,7 +76,8 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
         for topic in response.topics:
             if not fault.applies_to(Target(topic.name)):
                 served.append(topic)
-            elif topic.name not in refused_names and not request.topics:  # A request for all topics.
+            # A request for all topics names none, so refused topics are found in the response.
+            elif topic.name not in refused_names and not request.topics:
                 errors.append(replace(topic, error_code=code, partitions=[]))
         response.topics = [*served, *errors]
         return response, bool(errors)
@@ -88,7 +89,7 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
 
 
 def _remove_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool]:
-    """Set the error of a fault in the partitions with this number, and remove their leaders."""
+    """Set the fault's error in the partitions with this number, and remove their leaders."""
     has_partition = False
     for topic in response.topics:
         if fault.applies_to(Target(topic.name)):
@@ -129,7 +130,7 @@ def _refuse_partitions(
 
 
 def _topic_id(name: str, call: Call) -> bytes | None:
-    """Return the id of a topic if this fetch identifies topics by id, else None."""
+    """Return the id of a topic if this fetch identifies topics by id, otherwise None."""
     goes_by_ids = call.api_version >= first_version(fetch.FetchTopic, "topic_id")
     topic = call.core.topics.get(name) if goes_by_ids else None
     return None if topic is None else topic.id

@@ -1,4 +1,4 @@
-"""The faults of a broker: which are installed, which of them hit a request, and their effect on it."""
+"""Faults of a broker: which are installed, which of them hit a request, and what effect they have on it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class MatchedFault:
     Attributes:
         fault: The fault whose action applies, or None if the request is only delayed or throttled.
         all: All faults that hit the request.
-        delay_ms: The sum of their delays.
-        throttle_ms: The longest of their throttle times.
+        delay_ms: The sum of the delays of these faults.
+        throttle_ms: The longest throttle time of these faults.
     """
 
     fault: Fault | None
@@ -51,15 +51,15 @@ class MatchedFault:
 
 
 class FaultRegistry:
-    """The installed faults in the order of their installation. Requests pass through it while there are any.
+    """The installed faults, in the order of their installation. While any are installed, all requests go through here.
 
     Attributes:
-        history: The history of the metadata, or None unless a fault needs it.
+        history: The history of the metadata, or None unless a fault returns stale metadata.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._faults: tuple[Fault, ...] = ()  # Replaced, never modified, because other threads may read it.
+        self._faults: tuple[Fault, ...] = ()  # Changes replace the tuple, because other threads may be reading it.
         self.history: MetadataHistory | None = None
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class FaultRegistry:
         return self._faults
 
     def add(self, fault: Fault) -> Fault:
-        """Install a fault after the others. An installed fault keeps its position."""
+        """Install a fault after the others. A fault that is already installed keeps its position."""
         if fault not in self._faults:
             self._install((*self._faults, fault))
         return fault
@@ -110,8 +110,8 @@ class FaultRegistry:
     def match(self, context: RequestContext) -> MatchedFault | None:
         """Return the effect of the faults that hit a request, or None.
 
-        Each fault counts the requests that match it. Of the due faults only the first one with an action applies,
-        together with all those that only delay or throttle, regardless of their position.
+        Each fault counts the requests that it matches. Of the faults that are due, the first one with an action
+        applies. All due faults that only delay or throttle apply as well, regardless of their position.
         """
         due = [fault for fault in self._faults if fault.is_due(context)]
         if not due:
@@ -165,13 +165,14 @@ class FaultRegistry:
         answer = Answer(None, call, correlation_id, entry)
         delayed = DelayedByFault(channel, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
         if inner is None:
-            self._services.core.call_soon(partial(delayed.proceed, response))  # Its appends are written first.
+            # The appends of the request must be written first.
+            self._services.core.call_soon(partial(delayed.proceed, response))
         return Waiting(delayed, answer)
 
     def _respond(
         self, fault: Fault | None, request: Any, targets: tuple[Target, ...], call: Call, entry: RecordedRequest
     ) -> Any:
-        """Return the response of the handler, or of the fault that replaces the handler, or work that produces it."""
+        """Return the response of the handler or of the fault that replaces it, or work that produces the response."""
         if fault is None or fault.action not in {"error", "stale_metadata"}:
             return serve(request, call)
         if fault.action == "stale_metadata":

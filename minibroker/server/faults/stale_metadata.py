@@ -27,10 +27,10 @@ _NOWHERE = ("", 0)
 
 
 class MetadataHistory:
-    """The past states of the cluster's metadata since the creation of this object.
+    """The past states of the cluster's metadata since this object was created.
 
     Attributes:
-        depth: The number of remembered changes.
+        depth: The number of changes to remember.
     """
 
     def __init__(self, services: Services, depth: int) -> None:
@@ -40,7 +40,7 @@ class MetadataHistory:
         self.update()
 
     def update(self) -> None:
-        """Add the current state if it has changed."""
+        """Record the current state of the metadata if it has changed."""
         session = Session(self._services, advertised=_NOWHERE, client_host="", principal=BROKER)
         call = Call(self._services.core, self._services, _VERSION, None, session)
         current: MetadataResponse = detach(_request_metadata(None, call))
@@ -48,7 +48,7 @@ class MetadataHistory:
             self._states.append(current)
 
     def response(self, request: Any, changes: int, call: Call) -> MetadataResponse:
-        """Return the response to a request as of `changes` changes ago, or as of the oldest known state."""
+        """Return the response that a request would have had `changes` changes ago, or with the oldest known state."""
         self.update()
         past: MetadataResponse = detach(self._states[max(0, len(self._states) - 1 - changes)])
         current_brokers = {broker.node_id: broker for broker in _request_metadata([], call).brokers}

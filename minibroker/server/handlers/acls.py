@@ -79,15 +79,15 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
 def create_acls(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | DelayedResponse:
     """CreateAcls: create access control lists (KIP-140, KIP-290).
 
-    Versions 0-3 are served. Creating an ACL that exists already is not an error. An ACL with the value of ANY or MATCH
-    fails the whole request, and one with an enum value of 0 closes the connection, both as in Kafka.
+    Versions 0-3 are served. Creating an ACL that already exists is not an error. As in Kafka, an ACL with the enum
+    value of ANY or MATCH fails the whole request, and one with an enum value of 0 closes the connection.
 
     Error codes:
 
     - SECURITY_DISABLED: there is no authorizer.
-    - INVALID_REQUEST: the ACL is impossible, for Kafka's reason. The other ACLs of the request are created.
+    - INVALID_REQUEST: the ACL is invalid. The message is Kafka's. The other ACLs of the request are created.
     - UNKNOWN_SERVER_ERROR: for each ACL of a request with ANY or MATCH.
-    - POLICY_VIOLATION: for each ACL of a request with more than 10,000.
+    - POLICY_VIOLATION: for each ACL if the request has more than 10,000.
     """
     for creation in request.creations:
         if 0 in _enums_of_creation(creation):
@@ -155,8 +155,8 @@ def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResp
     """DeleteAcls: delete the access control lists that match filters (KIP-140, KIP-290).
 
     Versions 0-3 are served. Without an authorizer the error is SECURITY_DISABLED. A filter for an unknown type or
-    operation is INVALID_REQUEST, with Kafka's reason. A filter with an enum value of 0 closes the connection. Each
-    filter returns all of its matches, including ACLs that another filter deletes.
+    operation gets INVALID_REQUEST, with Kafka's message. A filter with an enum value of 0 closes the connection.
+    Each filter returns all of its matches, including ACLs that another filter deletes.
     """
     for acl_filter in request.filters:
         if 0 in _enums_of_filter(acl_filter):

@@ -49,16 +49,17 @@ def _refuse_api_versions(_request: ApiVersionsRequest, _version: int, code: Erro
 def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
     """ApiVersions: return the supported versions of each API.
 
-    Versions 0-5 are served. The response to a higher version has the form of version 0, with UNSUPPORTED_VERSION and
-    the supported versions of ApiVersions itself (KIP-511), which lets the client try again. Since version 3 the
-    client's software name and version must match Kafka's pattern (INVALID_REQUEST). Since version 5 a client can name
-    the cluster and node that it expects. If it has reached another one, the error is REBOOTSTRAP_REQUIRED (KIP-1242).
+    Versions 0-5 are served. The response to a higher version has the form of version 0, with UNSUPPORTED_VERSION
+    and the supported versions of ApiVersions itself (KIP-511), which lets the client try again. Since version 3 the
+    client's software name and version must match Kafka's pattern, otherwise the error is INVALID_REQUEST. Since
+    version 5 a client can name the cluster and node that it expects. If it has reached another one, the error is
+    REBOOTSTRAP_REQUIRED (KIP-1242).
 
-    The APIs of client metrics are listed only while there is a subscription. Clients that find them use them, and some
-    write that to their log. Kafka lists them while it has a plugin that collects metrics.
+    The APIs of client metrics are listed only while there is a subscription. Clients that find these APIs use them,
+    and some clients log that. Kafka lists them while it has a plugin that collects metrics.
 
-    Feature levels are returned since version 3. Features whose first level is 0 can be turned off. They are listed as
-    supported since version 4 only, because older Java clients cannot read them (KIP-1022).
+    Feature levels are returned since version 3. Features whose first level is 0 can be turned off. These are listed
+    as supported only since version 4, because older Java clients cannot read them (KIP-1022).
 
     Args:
         request: The request, or None if the client's version is not supported.

@@ -47,7 +47,7 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
 
     Error codes:
 
-    - UNSUPPORTED_VERSION: Kafka has no such entity type.
+    - UNSUPPORTED_VERSION: an entity type does not exist in Kafka.
     - INVALID_REQUEST: an entity type is repeated, a match type is unknown or does not fit, or IP addresses are
       combined with users or client ids.
     """
@@ -123,12 +123,13 @@ def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterC
     """AlterClientQuotas: set and remove quotas of users, client ids and IP addresses (KIP-546).
 
     Versions 0-1 are served. Quotas apply from the next request on, and survive a restart. Each entry has its own
-    result. Unknown hosts are resolved in the background, at most 100 per request and for at most 20 s.
+    result. Host names that are not known yet are resolved in the background, at most 100 per request and for at
+    most 20 s.
 
     Error codes:
 
     - INVALID_REQUEST: the entity or key does not exist, the value is not positive, or the host cannot be resolved.
-    - POLICY_VIOLATION: for all entries of a request with more than 10,000 entries or quotas.
+    - POLICY_VIOLATION: for all entries if the request has more than 10,000 entries or quotas.
     """
     if sum(max(1, len(entry.ops)) for entry in request.entries) > MAX_RECORDS:
         return AlterClientQuotasResponse(

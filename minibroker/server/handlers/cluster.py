@@ -1,4 +1,4 @@
-"""Handlers for the cluster: its brokers, controllers and features."""
+"""Handlers for brokers, controllers and features of the cluster."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -50,13 +50,13 @@ _NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     """DescribeCluster: return the running brokers and the controller (KIP-700).
 
-    Versions 0-2 are served. Since version 1 a client names the type of endpoint that it expects (KIP-919). Every node
-    here is a broker: a request for controllers gets MISMATCHED_ENDPOINT_TYPE, any other type
-    UNSUPPORTED_ENDPOINT_TYPE. Since version 2 a client can ask for fenced brokers, which are the stopped ones here
-    (KIP-1073).
+    Versions 0-2 are served. Since version 1 a client names the type of endpoint that it expects (KIP-919). Every
+    node here is a broker. A request for controllers gets MISMATCHED_ENDPOINT_TYPE, and one for any unknown type
+    gets UNSUPPORTED_ENDPOINT_TYPE. Since version 2 a client can ask for fenced brokers (KIP-1073). Stopped brokers
+    are reported as fenced.
 
-    Kafka names a random broker as the controller, and that broker forwards requests. Here the controller is the one
-    that Metadata names.
+    Kafka names a random broker as the controller, and that broker forwards requests. Here it is the same controller
+    as in Metadata.
     """
     if request.endpoint_type == _CONTROLLERS:
         return _refusal(
@@ -97,14 +97,15 @@ _CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 @handles(ApiKey.DESCRIBE_QUORUM, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(explained=True))
 def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
-    """DescribeQuorum: describe the quorum of the cluster's metadata (KIP-595, KIP-836, KIP-853).
+    """DescribeQuorum: describe the metadata quorum of the cluster (KIP-595, KIP-836, KIP-853).
 
     Versions 0-2 are served. There is no metadata log, only one copy of the cluster state. The controller is
     reported as the only voter and the leader of `__cluster_metadata`. The other running brokers are reported as
-    observers that have caught up. Offsets grow as in an idle Kafka cluster, which writes a record every 500 ms. Version
-    2 reports the broker's listener as the controller's.
+    observers that have caught up. Offsets grow as in an idle Kafka cluster, which writes a record every 500 ms.
+    Version 2 reports the broker's listener in place of the controller's.
 
-    If a request names anything but partition 0 of that topic, each of its partitions is UNKNOWN_TOPIC_OR_PARTITION.
+    If a request names anything but partition 0 of `__cluster_metadata`, each of its partitions gets
+    UNKNOWN_TOPIC_OR_PARTITION.
     """
     requested = [
         (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
@@ -180,16 +181,16 @@ _MAX_HASHED_CHARACTERS: Final = 100_000
 
 
 class _RefusedError(ValueError):
-    """The reason why a feature cannot be set to a level."""
+    """Raised if a feature cannot be set to a level, with the reason."""
 
 
 @handles(ApiKey.UPDATE_FEATURES, needs=on_cluster(Operation.ALTER))
 def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | DelayedResponse:
     """UpdateFeatures: raise or lower feature levels (KIP-584, KIP-778, KIP-1022).
 
-    Versions 0-2 are served. As in Kafka 4, either all updates succeed or none: one invalid update fails the request
-    with INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. metadata.version cannot be lowered past
-    a level that changed the metadata records, and kraft.version cannot be lowered at all.
+    Versions 0-2 are served. As in Kafka 4, either all updates succeed or none does: one invalid update fails the
+    whole request with INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. metadata.version
+    cannot be lowered past a level that changed the metadata records, and kraft.version cannot be lowered at all.
     """
     features = call.core.features
     controller = f"Local controller {call.node.id}"
@@ -226,7 +227,8 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
 
 def _sort_in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
     """Return updates in the order of Kafka's HashMap, which decides which error the response reports."""
-    # Hashing megabytes of names takes long, and no real feature has a long name.
+    # Long names keep the order of the request, because hashing megabytes takes long, and no real feature has a long
+    # name.
     if sum(len(update.feature) for update in updates) > _MAX_HASHED_CHARACTERS:
         return updates
     return hash_order(updates, lambda update: string_hash(update.feature))
@@ -273,7 +275,13 @@ def _checked_level(update: FeatureUpdateKey, features: Features, controller: str
 
 
 def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
-    """Raise unless metadata.version is high enough for the records of eligible leader replicas."""
+    """Check the metadata.version that eligible leader replicas depend on.
+
+    The feature needs records that the metadata only has from a certain level on.
+
+    Raises:
+        _RefusedError: The level of metadata.version is too low.
+    """
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
     if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _FIRST_METADATA_LEVEL_WITH_ELR:
         raise _refuse_level(
@@ -292,9 +300,10 @@ def _refuse_level(name: str, level: int, reason: str) -> _RefusedError:
 def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
     """UnregisterBroker: remove a broker from the cluster (KIP-500).
 
-    Version 0 is served. An unknown broker is BROKER_ID_NOT_REGISTERED. A stopped broker is no longer listed as fenced
-    and cannot be assigned partitions by hand, but keeps those that it has, as in Kafka. A running broker stops after
-    the response, while in Kafka it would keep running outside the cluster. Starting the broker registers it again.
+    Version 0 is served. An unknown broker gets BROKER_ID_NOT_REGISTERED. A stopped broker that was unregistered is
+    no longer listed as fenced. It cannot be assigned partitions by hand, but keeps those it has, as in Kafka. A
+    running broker is stopped after the response, while a Kafka broker would keep running outside the cluster. In
+    both cases, starting the broker registers it again.
     """
     cluster = call.core.cluster
     node = cluster.nodes.get(request.broker_id)
@@ -310,11 +319,11 @@ def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> Unregiste
 
 @handles(ApiKey.ADD_RAFT_VOTER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
 def add_raft_voter(request: AddRaftVoterRequest, call: Call) -> AddRaftVoterResponse:
-    """AddRaftVoter: refuse to add a controller to the voters of the metadata quorum (KIP-853).
+    """AddRaftVoter: refuse to make a controller a voter of the metadata quorum (KIP-853).
 
     Versions 0-1 are served. The voters are fixed, as in a Kafka cluster with kraft.version 0, so the error is
     UNSUPPORTED_VERSION. The checks of Kafka's `KafkaRaftClient` come first: INCONSISTENT_CLUSTER_ID for the id of
-    another cluster, and INVALID_REQUEST without a voter.
+    another cluster, and INVALID_REQUEST if no voter is named.
     """
     code, message = _voter_error(request, call, "Add", "adding")
     return AddRaftVoterResponse(error_code=code, error_message=message)
@@ -322,11 +331,11 @@ def add_raft_voter(request: AddRaftVoterRequest, call: Call) -> AddRaftVoterResp
 
 @handles(ApiKey.REMOVE_RAFT_VOTER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
 def remove_raft_voter(request: RemoveRaftVoterRequest, call: Call) -> RemoveRaftVoterResponse:
-    """RemoveRaftVoter: refuse to remove a controller from the voters of the metadata quorum (KIP-853).
+    """RemoveRaftVoter: refuse to remove a voter from the metadata quorum (KIP-853).
 
     Version 0 is served. The voters are fixed, as in a Kafka cluster with kraft.version 0, so the error is
     UNSUPPORTED_VERSION. The checks of Kafka's `KafkaRaftClient` come first: INCONSISTENT_CLUSTER_ID for the id of
-    another cluster, and INVALID_REQUEST without a voter.
+    another cluster, and INVALID_REQUEST if no voter is named.
     """
     code, message = _voter_error(request, call, "Remove", "removing")
     return RemoveRaftVoterResponse(error_code=code, error_message=message)
@@ -357,8 +366,8 @@ def _voter_error(
 def unregister_controller(request: UnregisterControllerRequest, call: Call) -> UnregisterControllerResponse:
     """UnregisterController: refuse to remove a controller, since the cluster has only one (KIP-1312).
 
-    Version 0 is served. The controller is the only voter of its quorum, and removing it is INVALID_REQUEST. Any other
-    id is CONTROLLER_ID_NOT_REGISTERED.
+    Version 0 is served. The controller is the only voter of its quorum, so removing it gets INVALID_REQUEST. Any
+    other id gets CONTROLLER_ID_NOT_REGISTERED.
     """
     requested, controller = request.controller_id, call.core.cluster.controller
     if controller is not None and requested == controller.id:

@@ -56,11 +56,11 @@ Rows = list[DescribeConfigsResourceResult]
 def describe_configs(request: DescribeConfigsRequest, call: Call) -> Served[DescribeConfigsResponse]:
     """DescribeConfigs: return the configuration of topics, brokers, loggers, client metrics and groups.
 
-    Versions 0-4 are served, with synonyms since version 1, and types and documentation since version 3. For its own id
-    a broker returns its configuration, and for an empty name the dynamic configuration of all brokers.
-    Documentation is in minibroker's own words. A broker's configuration has the keys of `docs/configuration.md`, and
-    any unknown keys that were set. In version 0 `is_default` is true for keys that are not set, while Kafka 3.9
-    returns false for all keys.
+    Versions 0-4 are served, with synonyms since version 1, and types and documentation since version 3. A broker
+    returns its own configuration for its id, and the dynamic configuration of all brokers for an empty name. The
+    documentation of keys is in minibroker's own words. A broker's configuration has the keys of
+    `docs/configuration.md`, and any other keys that were set. In version 0 `is_default` is true for keys that are
+    not set, while Kafka 3.9 returns false for all keys.
 
     Error codes:
 
@@ -133,7 +133,7 @@ def _broker(name: str, call: Call) -> Rows:
     check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
     config = call.core.configs.of_node(call.node.id)
     rows = _rows(config, is_read_only=lambda key: not is_alterable(key, config.keys))
-    if config.release is not None:  # Releases of Kafka do not have these keys, even if they are set.
+    if config.release is not None:  # Kafka does not have minibroker's own keys, so an emulated release hides them.
         rows = [row for row in rows if not row.name.startswith(_OWN_PREFIX)]
     cluster, broker = config.run_time
     layers = [
@@ -240,7 +240,7 @@ def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespo
     """AlterConfigs: replace whole configurations, with a result for each resource.
 
     Versions 0-2 are served. Keys that are not in the request return to their defaults. The resources are topics,
-    brokers (all of them for an empty name), client metrics and groups. Allowed keys and errors are those of
+    brokers (an empty name stands for all brokers), client metrics and groups. Allowed keys and errors are those of
     IncrementalAlterConfigs. Loggers are refused with INVALID_REQUEST.
     """
     altered = [
@@ -264,15 +264,15 @@ def incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse | DelayedResponse:
     """IncrementalAlterConfigs: alter single keys of configurations, with a result for each resource (KIP-339).
 
-    Versions 0-1 are served. The resources are topics, brokers (all of them for an empty name), loggers (KIP-412),
-    client metrics (KIP-714) and groups (KIP-848). Changes take effect immediately and are saved, except the levels of
-    loggers, which last until the broker stops. Brokers refuse changes of their listeners and of keys that are read-only
-    in Kafka.
+    Versions 0-1 are served. The resources are topics, brokers (an empty name stands for all brokers), loggers
+    (KIP-412), client metrics (KIP-714) and groups (KIP-848). Changes take effect immediately and are saved, except
+    the levels of loggers, which last until the broker stops. Brokers refuse changes of their listeners and of keys
+    that are read-only in Kafka.
 
     Error codes:
 
-    - INVALID_CONFIG, INVALID_REQUEST: as in Kafka, with its messages. An unknown operation is INVALID_REQUEST for all
-      resources, while Kafka returns UNKNOWN_SERVER_ERROR for most of them.
+    - INVALID_CONFIG, INVALID_REQUEST: as in Kafka, with its messages. An unknown operation gets INVALID_REQUEST for
+      all resources, while Kafka returns UNKNOWN_SERVER_ERROR for most of them.
     - UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist.
     """
     altered = [
@@ -302,9 +302,9 @@ def _alter_resources(
 def list_config_resources(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
     """ListConfigResources: list the names of resources that have a configuration (KIP-1142).
 
-    Versions 0-1 are served. Version 0 is Kafka 3.9's ListClientMetricsResources. The response has client metrics and
-    groups with a configuration, all topics, and the brokers that are running, also as loggers. An unknown resource type
-    is UNSUPPORTED_VERSION.
+    Versions 0-1 are served. Version 0 is Kafka 3.9's ListClientMetricsResources. The response lists all topics, the
+    client metrics and groups that have a key set, and the running brokers, both as brokers and as loggers. An
+    unknown resource type gets UNSUPPORTED_VERSION.
     """
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, config_resources=[])

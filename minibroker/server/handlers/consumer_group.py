@@ -41,12 +41,13 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
     """ConsumerGroupHeartbeat: join, stay in or leave a group of the consumer protocol (KIP-848).
 
     Versions 0-1 are served. The response is immediate, since no member waits for another
-    (`GroupMetadataManager.consumerGroupHeartbeat`). As in Kafka 4 a member can join without topics.
+    (`GroupMetadataManager.consumerGroupHeartbeat`). As in Kafka 4 a member can join with an empty list of topics.
 
-    Since version 1 the client creates the member id and can subscribe with a regular expression. Its topics are
-    resolved after the response, and arrive with the next group epoch. While topics or rights change, they are resolved
-    again at each heartbeat; Kafka does that in the background. As in Kafka, an expression never matches topics that the
-    member whose heartbeat resolves it cannot describe.
+    Since version 1 the client creates the member id and can subscribe with a regular expression. The expression is
+    resolved after the response, and the matching topics are assigned with the next group epoch. While topics or
+    rights change, it is resolved again at each heartbeat, while Kafka does that in the background. As in Kafka, it
+    is resolved with the rights of the member that sent the heartbeat, and matches no topic that this member cannot
+    describe.
 
     Error codes:
 
@@ -72,7 +73,8 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
         return _refuse_heartbeat(error.code, error.message)
     if request.member_epoch < 0:
         return _response(answer, 0)
-    # Tests, such as Kafka's own, compare the exact interval. They send no ApiVersions first, unlike real clients.
+    # Real clients send ApiVersions first, and get a short interval at first. Tests, such as Kafka's own, do not, and
+    # compare the exact interval.
     is_short = call.session.waited_fetches is not None
     return _response(answer, consumers.heartbeat_interval_ms(request.group_id, is_short_at_first=is_short))
 
@@ -110,7 +112,7 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
 
 
 def _is_blank(text: str | None) -> bool:
-    """Return whether a text is set but consists of blanks only."""
+    """Return whether a text is not None and consists only of blanks."""
     return text is not None and not text.strip()
 
 
@@ -162,15 +164,15 @@ def consumer_group_describe(
 ) -> ForEach[ConsumerGroupDescribeResponse]:
     """ConsumerGroupDescribe: describe groups of the consumer protocol, with current and target assignments (KIP-848).
 
-    Versions 0-1 are served, with the protocol of each member since version 1 (KIP-1099). Groups are described one by
-    one (`GroupMetadataManager.consumerGroupDescribe`). As in Kafka 4.3, a member's assignment includes partitions that
-    it has not revoked yet.
+    Versions 0-1 are served, with the protocol of each member since version 1 (KIP-1099). Groups are described one
+    by one (`GroupMetadataManager.consumerGroupDescribe`). As in Kafka 4.3, a member's assignment includes
+    partitions that it has not revoked yet.
 
     Error codes:
 
     - GROUP_ID_NOT_FOUND: there is no consumer group with this id.
     - INVALID_GROUP_ID: the id is empty.
-    - TOPIC_AUTHORIZATION_FAILED: the client cannot describe all topics of the group.
+    - TOPIC_AUTHORIZATION_FAILED: the client may not describe one of the group's topics.
     - UNSUPPORTED_VERSION: `group.coordinator.rebalance.protocols` lacks "consumer".
     """
     groups = call.services.groups.consumers
@@ -217,7 +219,7 @@ def _member(member: ConsumerMember, owned: Sequence[Partitions], target: Partiti
 
 
 def _assignment(several: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
-    """Concatenate sets of partitions and add topic names. Deleted topics are left out."""
+    """Return several sets of partitions as one list with topic names. Deleted topics are left out."""
     indexes_by_topic: dict[bytes, list[int]] = {}
     for partitions in several:
         for topic_id, indexes in partitions.items():

@@ -78,9 +78,9 @@ def _find_changeable(proof: bytes | bytearray | memoryview, call: Call) -> tuple
 def create_delegation_token(
     request: CreateDelegationTokenRequest, call: Call
 ) -> CreateDelegationTokenResponse | DelayedResponse:
-    """CreateDelegationToken: create a token with which an authenticated client can log in (KIP-48).
+    """CreateDelegationToken: create a token that an authenticated client can later log in with (KIP-48).
 
-    Versions 0-3 are served. Since version 3 a token can belong to another user (KIP-373).
+    Versions 0-3 are served. Since version 3 a token can be created for another user (KIP-373).
 
     Error codes:
 
@@ -140,7 +140,7 @@ def renew_delegation_token(
 ) -> RenewDelegationTokenResponse | DelayedResponse:
     """RenewDelegationToken: extend the life of a token, up to its maximum lifetime (KIP-48).
 
-    Versions 0-2 are served. The HMAC identifies the token.
+    Versions 0-2 are served. The HMAC identifies the token. The owner and the renewers may renew it.
 
     Error codes:
 
@@ -166,7 +166,7 @@ def expire_delegation_token(
 ) -> ExpireDelegationTokenResponse | DelayedResponse:
     """ExpireDelegationToken: shorten the life of a token, or with a negative period expire it immediately (KIP-48).
 
-    Versions 0-2 are served. Rights and errors are those of RenewDelegationToken.
+    Versions 0-2 are served. The required rights and the errors are those of RenewDelegationToken.
     """
     period_ms = request.expiry_time_period_ms
     code, token = _find_changeable(request.hmac, call)
@@ -189,9 +189,10 @@ def expire_delegation_token(
 def describe_delegation_token(request: DescribeDelegationTokenRequest, call: Call) -> DescribeDelegationTokenResponse:
     """DescribeDelegationToken: return the tokens of some owners, or all that the client may see (KIP-48, KIP-373).
 
-    Versions 0-3 are served. Users see the tokens that they own or can renew. Other tokens require DESCRIBE on the token
-    or DESCRIBE_TOKENS on its owner. Null owners select all tokens, an empty list none. Errors are those of
-    CreateDelegationToken. Unlike Kafka, which returns expired tokens until it removes them, minibroker leaves them out.
+    Versions 0-3 are served. Users see the tokens that they own or can renew. Other tokens require DESCRIBE on the
+    token or DESCRIBE_TOKENS on its owner. Null owners select all tokens, and an empty list selects none. The errors
+    are those of CreateDelegationToken. Unlike Kafka, which returns expired tokens until it removes them, minibroker
+    leaves them out.
     """
     tokens = call.services.security.tokens
     if not _may_request_tokens(call):

@@ -41,7 +41,7 @@ from minibroker_storage.log import Log
 def describe_transactions(request: DescribeTransactionsRequest, call: Call) -> ForEach[DescribeTransactionsResponse]:
     """DescribeTransactions: describe the current transaction of each transactional id (KIP-664).
 
-    Version 0 is served. An empty id is INVALID_REQUEST, and an unknown one TRANSACTIONAL_ID_NOT_FOUND.
+    Version 0 is served. An empty id gets INVALID_REQUEST, and an unknown one gets TRANSACTIONAL_ID_NOT_FOUND.
     """
     return ForEach(
         request.transactional_ids,
@@ -87,8 +87,8 @@ def list_transactions(
 ) -> ListTransactionsResponse | Steps[ListTransactionsResponse]:
     """ListTransactions: list the transactional ids that the broker coordinates (KIP-664).
 
-    Versions 0-2 are served. Version 1 adds a filter by the age of the transaction (KIP-994). Version 2 adds a filter by
-    a regular expression that matches the whole transactional id (KIP-1152). See
+    Versions 0-2 are served. Version 1 adds a filter by how long transactions have been running (KIP-994). Version 2
+    adds a filter by a regular expression, which must match the whole transactional id (KIP-1152); see
     `minibroker.config.names.regular_expressions`.
 
     Error codes:

@@ -59,7 +59,10 @@ def _topic_name(name_or_id: str | bytes, call: Call) -> str | None:
 
 
 def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None:  # noqa: PLR0911 - calls would cost more than what they do
-    """Serve a consumer's fetch of one partition if its records are ready, without session, rack and transactions."""
+    """Serve a one-partition fetch without session, rack and transactions if enough records are ready.
+
+    Return None for other requests, without any effect. The regular handler serves them.
+    """
     if call.api_version < _FIRST_WITH_PLAIN_SHAPE:
         return None
     (
@@ -114,7 +117,7 @@ def _return_unchanged(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
-    """Refuse a request. Since version 13 clients read only the error of the whole response."""
+    """Refuse a request. Since version 13 only the top-level error is set, because clients ignore all others."""
     topics = [] if version >= FIRST_WITH_IDS else request.topics
     return FetchResponse(
         error_code=code,
@@ -139,37 +142,38 @@ def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> Fetch
 def fetch(request: FetchRequest, call: Call) -> Served[FetchResponse | DelayedResponse]:
     """Fetch: return ranges of logs, which are sent from file to socket.
 
-    Versions 0-18 are served. `cluster.fetch_sessions` has the sessions, and `requests.fetch` the delayed fetches. Each
-    version adds to the ones before:
+    Versions 0-18 are served. Sessions are in `cluster.fetch_sessions`, and delayed fetches in `requests.fetch`.
+    Each version adds to the ones before:
 
-    - 0 to 3: Records are converted to message format v0 or v1. With `message.downconversion.enable=false` a fetch that
-      needs a conversion is UNSUPPORTED_VERSION. Before version 3 the limits are strict and cut even the first batch.
-    - 4: Readers of committed data get the records below the last stable offset, and the aborted transactions among them
-      (KIP-98). Since this version, batches that producers compressed with zstd are returned.
+    - 0 to 3: Records are converted to message format v0 or v1. With `message.downconversion.enable=false` a fetch
+      that needs a conversion gets UNSUPPORTED_VERSION. Before version 3 the limits are strict and cut even the
+      first batch.
+    - 4: Readers of committed data get the records below the last stable offset, and the aborted transactions among
+      them (KIP-98). Since this version, batches that producers compressed with zstd are returned.
     - 7: Fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
     - 9: The leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
-    - 10: Topics with the `compression.type` zstd require this version (KIP-110), and are UNSUPPORTED_COMPRESSION_TYPE
-      in earlier ones. Kafka 4 returns them in all versions that it serves, 4 and later.
+    - 10: Topics with the `compression.type` zstd require this version (KIP-110). Earlier versions get
+      UNSUPPORTED_COMPRESSION_TYPE. Kafka 4 returns such topics in all versions that it serves, 4 and later.
     - 11: Followers serve consumers (KIP-392). A broker without a replica returns NOT_LEADER_OR_FOLLOWER. With
       `replica.selector.class` the leader refers a consumer to a replica in the consumer's rack. That response is
       immediate and has no records.
-    - 12: If the last fetched epoch ended before the fetch offset, the response has the end of that epoch and no records
-      (KIP-595).
-    - 13: Topics are identified by id (KIP-516). An unknown id is UNKNOWN_TOPIC_ID. If the session has the id but the
-      topic's name now belongs to another topic, the error is INCONSISTENT_TOPIC_ID. A session that began with names
-      cannot continue with ids, nor the reverse (FETCH_SESSION_TOPIC_ID_ERROR).
+    - 12: If the last fetched epoch ended before the fetch offset, the response has the end of that epoch and no
+      records (KIP-595).
+    - 13: Topics are identified by id (KIP-516). An unknown id gets UNKNOWN_TOPIC_ID. If the session has the id but
+      the topic's name now belongs to another topic, the error is INCONSISTENT_TOPIC_ID. A session that began with
+      names cannot continue with ids, or the other way round (FETCH_SESSION_TOPIC_ID_ERROR).
     - 16: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH come with the leader and its address (KIP-951).
 
-    A fetch starts at the batch that contains the fetch offset. It reads at most `partition_max_bytes` per partition and
-    `max_bytes` (and `fetch.max.bytes`) in total, but at least one whole batch (KIP-74). A later partition whose first
-    batch does not fit gets no records, because clients fail on a record set without a whole batch
-    (`ReplicaManager.readFromLog`). A range ends at the start of a batch if the index has it. Otherwise it can end
-    within a batch, which clients skip.
+    A fetch starts at the batch that contains the fetch offset. It reads at most `partition_max_bytes` per partition
+    and `max_bytes` (and `fetch.max.bytes`) in total, but at least one whole batch (KIP-74). A later partition whose
+    first batch does not fit gets no records, because clients fail on a record set without a whole batch
+    (`ReplicaManager.readFromLog`). A range ends at the start of a batch if the index contains that position.
+    Otherwise it can end within a batch, which clients skip.
 
-    With fewer than `min_bytes` available, a fetch waits for appends, for at most `max_wait_ms` and without using CPU
+    If fewer than `min_bytes` are available, a fetch waits for appends for at most `max_wait_ms`, without using CPU
     time. Bytes after the range count too, since waiting would not add more (Kafka's `DelayedFetch`).
 
-    The response has partitions in the order of the request or session, and `max_bytes` is spent in that order.
+    The response lists partitions in the order of the request or session, and `max_bytes` is used up in that order.
     Partitions that do not exist or that the client may not read come last.
 
     The replica state of the request is ignored.

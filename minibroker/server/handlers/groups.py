@@ -1,4 +1,4 @@
-"""Handlers for groups: coordinators, the classic protocol of members, and the APIs for administrators."""
+"""Handlers for groups: coordinators, the classic protocol for members, and the APIs for administrators."""
 
 import re
 from typing import Any, Final
@@ -75,12 +75,13 @@ _NO_PORT: Final = -1
     refusal=Refusal({"node_id": -1, "port": -1}, explained=True),
 )
 def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Served[FindCoordinatorResponse]:
-    """FindCoordinator: return the broker that leads the coordinator's partition for a group or a transactional id.
+    """FindCoordinator: return the broker that coordinates a group, a transactional id or a share-partition.
 
-    Versions 0-6 are served: transactional ids since version 1, several keys per request since version 4 (KIP-699), and
-    keys of share-partitions since version 6 (KIP-932). See `KafkaApis.handleFindCoordinatorRequest`. The coordinator's
-    topic is created first if necessary. Kafka creates it in the background and returns COORDINATOR_NOT_AVAILABLE in the
-    meantime, while here the first response already has the coordinator.
+    The coordinator is the leader of the key's partition in the coordinator's topic
+    (`KafkaApis.handleFindCoordinatorRequest`). Versions 0-6 are served: transactional ids since version 1, several
+    keys per request since version 4 (KIP-699), and keys of share-partitions since version 6 (KIP-932). The
+    coordinator's topic is created first if it is missing. Kafka creates it in the background and returns
+    COORDINATOR_NOT_AVAILABLE in the meantime, while here the first response already has the coordinator.
 
     Error codes:
 
@@ -136,7 +137,7 @@ def _coordinator_log(key_type: int, call: Call) -> CoordinatorLog | None:
 
 
 def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
-    """Return the coordinator of a key, or an error and its message. Create the coordinator's topic if necessary."""
+    """Return the coordinator of a key, or an error and its message. Create the coordinator's topic if it is missing."""
     log = _coordinator_log(key_type, call)
     if log is None or (key_type == _SHARE and not _SHARE_PARTITION.fullmatch(key)):
         return None, ErrorCode.INVALID_REQUEST, "" if key_type == _SHARE else ErrorCode.INVALID_REQUEST.meaning
@@ -156,18 +157,18 @@ def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, Erro
 def join_group(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Reply:
     """JoinGroup: join a group and wait for its next generation.
 
-    Versions 0-9 are served (`GroupCoordinatorService.joinGroup`). The response is immediate if no other member has to
-    join. Before version 1 the session timeout is also the rebalance timeout. Since version 4 a dynamic member first
-    gets its id (MEMBER_ID_REQUIRED) and joins with it. A lost response then leaves no unused member in the group
-    (KIP-394).
+    Versions 0-9 are served (`GroupCoordinatorService.joinGroup`). The response is immediate if no other member has
+    to join. Before version 1 the session timeout is also the rebalance timeout. Since version 4 a dynamic member
+    first gets its id (MEMBER_ID_REQUIRED) and joins with it. A lost response then leaves no unused member in the
+    group (KIP-394).
 
-    Static members exist since version 5 (KIP-345). A static member that returns without its member id replaces its
-    former self, which is fenced. There is no rebalance if the group is stable and keeps its protocol. Since version 9 a
-    static leader that returns this way leads without assigning (KIP-814). Before, the response names its former member
-    id as the leader.
+    Static members exist since version 5 (KIP-345). A static member that returns without its member id gets a new
+    one and takes its old place, and the old member id is fenced. There is no rebalance if the group is stable and
+    keeps its protocol. Since version 9 a static leader that returns this way leads without assigning (KIP-814). In
+    earlier versions the response names its former member id as the leader.
 
-    Unlike in Kafka, a second JoinGroup of a member ends the first one with REBALANCE_IN_PROGRESS. Kafka never responds
-    to the first one.
+    Unlike in Kafka, a second JoinGroup of a member ends the first one with REBALANCE_IN_PROGRESS. Kafka never
+    answers the first one.
     """
     session = call.session
     client = JoiningClient(
@@ -198,19 +199,20 @@ def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Rep
     """SyncGroup: receive the assignments from the leader, and return each member's own.
 
     Versions 0-5 are served (`GroupCoordinatorService.syncGroup`). The leader, and members of a stable group, get an
-    immediate response. Other members wait for the leader. Assignments are in the log before any response has them.
-    Since version 5 a member must send its protocol type and name (KIP-559). If they are missing or wrong, the error is
-    INCONSISTENT_GROUP_PROTOCOL.
+    immediate response. Other members wait for the leader. Assignments are written to the log before any response
+    contains them. Since version 5 a member must send its protocol type and name (KIP-559). If they are missing or
+    wrong, the error is INCONSISTENT_GROUP_PROTOCOL.
 
     Unlike in Kafka, a second SyncGroup of a member ends the first one with REBALANCE_IN_PROGRESS, and a member that
-    leaves gets UNKNOWN_MEMBER_ID. Kafka never responds to these requests.
+    leaves gets UNKNOWN_MEMBER_ID. Kafka never answers such requests.
     """
     if call.api_version >= _FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     coordinator = call.services.groups
     code = coordinator.status(request.group_id, call.node)
     if code:
-        # A loading group has lost its rebalance, and old clients do not support COORDINATOR_LOAD_IN_PROGRESS.
+        # While a group is being loaded, its rebalance is lost, and old clients do not support
+        # COORDINATOR_LOAD_IN_PROGRESS.
         loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if loading else code)
     return coordinator.classic.sync(request)
@@ -218,10 +220,10 @@ def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Rep
 
 @handles(ApiKey.HEARTBEAT, needs=on_group(Operation.READ))
 def heartbeat(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
-    """Heartbeat: restart a member's session, and report whether the group rebalances.
+    """Heartbeat: restart a member's session timeout, and report whether the group is rebalancing.
 
-    Versions 0-4 are served (`GroupCoordinatorService.heartbeat`). While the coordinator loads, every heartbeat gets
-    NONE, as in Kafka.
+    Versions 0-4 are served (`GroupCoordinatorService.heartbeat`). While the coordinator is loading, every heartbeat
+    gets NONE, as in Kafka.
     """
     coordinator = call.services.groups
     code = coordinator.status(request.group_id, call.node)
@@ -235,11 +237,11 @@ _FIRST_WITH_MEMBERS: Final = first_version(LeaveGroupRequest, "members")
 
 @handles(ApiKey.LEAVE_GROUP, needs=on_group(Operation.READ))
 def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    """LeaveGroup: remove members from a group, at their own request or an operator's.
+    """LeaveGroup: remove members from a group, at their own request or at an operator's.
 
-    Versions 0-5 are served (`GroupCoordinatorService.leaveGroup`). The remaining members have to join again. Since
-    version 3 a request can name any number of members, each with its own result (KIP-345). A static member can be named
-    by its instance id alone. The reason, in version 5, is ignored.
+    Versions 0-5 are served (`GroupCoordinatorService.leaveGroup`). The remaining members have to join again. Up to
+    version 2 a request names one member. Since version 3 it can name any number of members, each with its own
+    result (KIP-345). A static member can be named by its instance id alone. The reason (version 5) is ignored.
     """
     coordinator = call.services.groups
     many = call.api_version >= _FIRST_WITH_MEMBERS
@@ -266,9 +268,10 @@ def describe_groups(request: DescribeGroupsRequest, call: Call) -> ForEach[Descr
     """DescribeGroups: describe the state and the members of groups.
 
     Versions 0-6 are served, with instance ids since version 4. Groups are described one by one
-    (`GroupCoordinator.handleDescribeGroup`). An unknown group is described as Dead: before version 6 without an error,
-    since then as GROUP_ID_NOT_FOUND (KIP-1043). Metadata of members is returned for stable groups only, and before
-    Kafka 4.0 so are their assignments. Since version 3 a client can request its authorized operations.
+    (`GroupCoordinator.handleDescribeGroup`). An unknown group is described as Dead, without an error before version
+    6 and with GROUP_ID_NOT_FOUND since then (KIP-1043). The metadata of members is only returned for stable groups.
+    Brokers that emulate a release before Kafka 4.0 also return assignments only for stable groups. Since version 3
+    a client can request its authorized operations.
     """
 
     def describe(group_id: str) -> DescribedGroup:
@@ -383,9 +386,9 @@ def _sort_in_hash_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGr
 def delete_groups(request: DeleteGroupsRequest, call: Call) -> ForEach[DeleteGroupsResponse]:
     """DeleteGroups: delete groups without members, with their offsets (KIP-229).
 
-    Versions 0-3 are served. Groups are deleted one by one, and a repeated group once
-    (`GroupCoordinator.handleDeleteGroups`). If a deletion cannot be written, the group stays and the response has an
-    error. Kafka returns NONE then.
+    Versions 0-3 are served. Groups are deleted one by one, and a group that is named twice is deleted once
+    (`GroupCoordinator.handleDeleteGroups`). If a deletion cannot be written, the group stays and the response has
+    an error, while Kafka returns NONE.
 
     Error codes:
 

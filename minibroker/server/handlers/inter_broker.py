@@ -1,4 +1,4 @@
-"""Handlers for requests between brokers and controllers, most of them for clusters with ZooKeeper."""
+"""Handlers for requests between brokers and controllers, most of them from clusters with ZooKeeper."""
 
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ _FIRST_WITH_TOPIC_ERRORS: Final = first_version(LeaderAndIsrResponse, "topics")
 
 
 def _refuse_leader_and_isr(request: LeaderAndIsrRequest, version: int, code: ErrorCode) -> LeaderAndIsrResponse:
-    """Refuse a request with an error for each partition. Versions before 5 list partitions without topics."""
+    """Refuse a request with an error for each partition. Before version 5 partitions are not grouped by topic."""
     if version >= _FIRST_WITH_TOPIC_ERRORS:
         topics = [
             LeaderAndIsrTopicError(
@@ -53,10 +53,10 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, version: int, code: Err
     ApiKey.LEADER_AND_ISR, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(whole=_refuse_leader_and_isr)
 )
 def leader_and_isr(request: LeaderAndIsrRequest, call: Call) -> Any:
-    """LeaderAndIsr: refuse a controller that assigns leaders and followers, for clusters with ZooKeeper.
+    """LeaderAndIsr: refuse a controller that assigns leaders and followers, as in clusters with ZooKeeper.
 
-    Versions 0-7 are served. This broker alone controls its cluster, so the sender must be an outdated controller. It
-    gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
+    Versions 0-7 are served. This broker alone controls its cluster, so the sender must be an outdated controller.
+    It gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
     return _refuse_leader_and_isr(request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
 
@@ -66,7 +66,7 @@ def _error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionErro
 
 
 def _refuse_stop_replica(request: StopReplicaRequest, _version: int, code: ErrorCode) -> StopReplicaResponse:
-    """Refuse a request with an error for each partition. Versions list their partitions in three ways."""
+    """Refuse a request with an error for each partition. Versions list partitions in three different forms."""
     partitions = [(partition.topic_name, partition.partition_index) for partition in request.ungrouped_partitions]
     partitions += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     for topic in request.topic_states:
@@ -79,31 +79,31 @@ def _refuse_stop_replica(request: StopReplicaRequest, _version: int, code: Error
 
 @handles(ApiKey.STOP_REPLICA, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(whole=_refuse_stop_replica))
 def stop_replica(request: StopReplicaRequest, call: Call) -> Any:
-    """StopReplica: refuse a controller that removes replicas, for clusters with ZooKeeper.
+    """StopReplica: refuse a controller that removes replicas, as in clusters with ZooKeeper.
 
-    Versions 0-4 are served. This broker alone controls its cluster, so the sender must be an outdated controller. It
-    gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
+    Versions 0-4 are served. This broker alone controls its cluster, so the sender must be an outdated controller.
+    It gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
     return _refuse_stop_replica(request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 @handles(ApiKey.UPDATE_METADATA, needs=on_cluster(Operation.CLUSTER_ACTION))
 def update_metadata(_request: UpdateMetadataRequest, _call: Call) -> UpdateMetadataResponse:
-    """UpdateMetadata: refuse a controller that sends metadata for clients, for clusters with ZooKeeper.
+    """UpdateMetadata: refuse a controller that sends metadata for clients, as in clusters with ZooKeeper.
 
-    Versions 0-8 are served. This broker alone controls its cluster, so the sender must be an outdated controller. It
-    gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
+    Versions 0-8 are served. This broker alone controls its cluster, so the sender must be an outdated controller.
+    It gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
     return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 @handles(ApiKey.CONTROLLED_SHUTDOWN, needs=on_cluster(Operation.CLUSTER_ACTION))
 def controlled_shutdown(_request: ControlledShutdownRequest, _call: Call) -> ControlledShutdownResponse:
-    """ControlledShutdown: refuse a broker that wants to be shut down, for clusters with ZooKeeper.
+    """ControlledShutdown: refuse the shutdown request of a broker, which exists in clusters with ZooKeeper.
 
-    Versions 0-3 are served; version 0 has no client id in its header. Brokers of this cluster never send it, and this
-    broker is not the controller of another cluster. The error is STALE_CONTROLLER_EPOCH, which Kafka up to 3.9 returns
-    if it is not the controller. Kafka without ZooKeeper closes the connection.
+    Versions 0-3 are served. Version 0 has no client id in its header. Brokers of this cluster never send this
+    request, and this broker is not the controller of any other. The error is STALE_CONTROLLER_EPOCH, which Kafka up
+    to 3.9 returns if it is not the controller. Kafka without ZooKeeper closes the connection.
     """
     return ControlledShutdownResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, remaining_partitions=[])
 
@@ -112,17 +112,18 @@ def controlled_shutdown(_request: ControlledShutdownRequest, _call: Call) -> Con
 def alter_partition(_request: AlterPartitionRequest, _call: Call) -> AlterPartitionResponse:
     """AlterPartition: refuse the request, which brokers of this cluster never send.
 
-    Versions 0-3 are served. The sender is not a node of this cluster, so the error is STALE_BROKER_EPOCH. A Kafka
-    controller returns it to a broker that is not registered with the epoch of its request.
+    Versions 0-3 are served. The nodes of this cluster need no requests to each other, so the sender cannot be one
+    of them. The error is STALE_BROKER_EPOCH, which a Kafka controller returns to a broker that is not registered
+    with the epoch in its request.
     """
     return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[])
 
 
 @handles(ApiKey.ENVELOPE, needs=on_cluster(Operation.CLUSTER_ACTION))
 def envelope(_request: EnvelopeRequest, _call: Call) -> EnvelopeResponse:
-    """Envelope: refuse the request, as any Kafka broker does for a client (KIP-590).
+    """Envelope: refuse the request, as any Kafka broker does if a client sends it (KIP-590).
 
-    Version 0 is served. Brokers send envelopes to controllers that know them. The error is
+    Version 0 is served. Only controllers accept envelopes, and only from brokers of their cluster. The error is
     CLUSTER_AUTHORIZATION_FAILED, whatever the envelope contains.
     """
     return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -132,6 +133,6 @@ def envelope(_request: EnvelopeRequest, _call: Call) -> EnvelopeResponse:
 def allocate_producer_ids(_request: AllocateProducerIdsRequest, _call: Call) -> AllocateProducerIdsResponse:
     """AllocateProducerIds: refuse the request, which brokers of this cluster never send.
 
-    Version 0 is served, with the error of AlterPartition. Producers use InitProducerId.
+    Version 0 is served, with the error of `alter_partition`. Producers use InitProducerId instead.
     """
     return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, producer_id_start=0, producer_id_len=0)

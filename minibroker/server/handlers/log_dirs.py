@@ -28,7 +28,7 @@ from minibroker_protocol.messages.log_dirs import (
 def _refuse_describe_log_dirs(
     _request: DescribeLogDirsRequest, _version: int, code: ErrorCode
 ) -> DescribeLogDirsResponse:
-    """Refuse a request without listing directories. Versions before 3 lack an error for the whole response."""
+    """Refuse a request without listing directories, even before version 3, which added a top-level error."""
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 
@@ -38,10 +38,11 @@ def _refuse_describe_log_dirs(
 def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> ForEach[DescribeLogDirsResponse]:
     """DescribeLogDirs: return the directories of a broker's replicas, and their sizes in bytes (KIP-113).
 
-    Versions 0-5 are served. All brokers of a cluster share one log directory, the data directory. Each broker returns
-    the partitions of which it is a replica. Other and unknown partitions are left out, as in Kafka. A size counts the
-    log's segments but not their indexes. Replicas never lag and are never moved between directories. Since version 4
-    the response has the size of the volume (KIP-827). The directory is never cordoned (version 5, KIP-1066).
+    Versions 0-5 are served. All brokers of a cluster share one log directory, the data directory. Each broker
+    returns the partitions that it has replicas of. Other and unknown partitions are left out, as in Kafka. A size
+    counts the log's segments but not their indexes. Replicas never lag and are never moved between directories.
+    Since version 4 the response has the total and usable bytes of the volume (KIP-827). The directory is never
+    cordoned (version 5, KIP-1066).
     """
     indexes_by_topic: dict[str, set[int]] | None = None
     if request.topics is not None:
@@ -82,7 +83,7 @@ def _log_dirs(replicas: Sequence[Partition], sizes: Sequence[int], call: Call) -
 
 
 def _size(partition: Partition) -> int:
-    """Return the size of a partition's segments in bytes. A closed log is not opened for this."""
+    """Return the total size of a partition's segments, in bytes. An unused log stays closed."""
     if partition.opened_log is not None:
         return partition.opened_log.size
     try:
@@ -100,7 +101,7 @@ _MAX_FILE_NAME: Final = 255
 def _refuse_alter_replica_log_dirs(
     request: AlterReplicaLogDirsRequest, _version: int, code: ErrorCode
 ) -> AlterReplicaLogDirsResponse:
-    """Refuse a request with an error for each partition, in the topics of all directories."""
+    """Refuse a request with an error for each partition. The response lists the topics of all directories together."""
     results = [
         AlterReplicaLogDirTopicResult(
             topic_name=topic.name,
@@ -123,14 +124,15 @@ def _refuse_alter_replica_log_dirs(
 def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
     """AlterReplicaLogDirs: move replicas to another log directory of their broker (KIP-113).
 
-    Versions 0-2 are served. There is only one log directory, and moving a replica to it succeeds without a change.
+    Versions 0-2 are served. There is only one log directory. Moving a replica to that directory succeeds and
+    changes nothing.
 
     Error codes:
 
-    - LOG_DIR_NOT_FOUND: any other directory.
+    - LOG_DIR_NOT_FOUND: the request names any other directory.
     - INVALID_TOPIC_EXCEPTION: the topic's name is too long for the suffix of Kafka's directories.
     - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
-    - REPLICA_NOT_AVAILABLE: only other brokers are replicas of the partition.
+    - REPLICA_NOT_AVAILABLE: only other brokers have replicas of the partition.
     """
     ours = os.path.abspath(call.core.topics.data_dir)
     results: dict[str, dict[int, ErrorCode]] = {}

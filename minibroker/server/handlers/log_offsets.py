@@ -1,4 +1,4 @@
-"""Handlers for the offsets of logs: by timestamp, by leader epoch, and the log start offset of DeleteRecords."""
+"""Handlers for log offsets: look-up by timestamp or leader epoch, and DeleteRecords, which moves the start."""
 
 import os
 from collections import Counter
@@ -64,19 +64,21 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
     - -2 is the log start offset.
     - -3 is the first record with the largest timestamp (version 7, KIP-734).
     - -4 is the start of the local log (version 8). Without tiered storage it is the log start offset.
-    - -5 is the last tiered offset (version 9), and -6 the first one waiting to be tiered (version 11). Neither exists.
-    - Any other timestamp selects the first record at or after it. Without such a record, offset and timestamp are -1.
+    - -5 is the last tiered offset (version 9), and -6 the first offset waiting to be tiered (version 11). Neither
+      exists here.
+    - Any other timestamp selects the first record at or after it. If there is none, offset and timestamp are -1.
 
     Version 0 returns start offsets of segments, newest first, like Kafka's `legacyFetchOffsetsBefore`. A timestamp
-    selects the segments last written before it.
+    selects the segments that were last written before it.
 
-    The leader epoch of the response (version 4) is that of the batch of the offset. For the start it is that of the
-    first batch, and for the end the leader's. Only the leader responds, or any replica for replica id -2.
+    Since version 4 the response has a leader epoch: that of the batch that was found, that of the first batch for
+    the log start, or the leader's current one for the log end. Only the leader serves the request. With replica id
+    -2, any replica does.
 
     Error codes:
 
     - INVALID_REQUEST: a partition is requested more than once. Each occurrence gets this error.
-    - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
+    - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition, or with replica id -2 has no replica of it.
     - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the client has a different leader epoch.
     """
     twice = _find_repeated_partitions(request) if call.api_version > 0 else ()
@@ -115,7 +117,7 @@ def _look_up(
     call: Call,
     response: ListOffsetsPartitionResponse,
 ) -> Any:
-    """Look up the offset of a partition and set it in `response`. Return `response`, or work that returns it."""
+    """Look up the offset of a partition and store it in `response`. Return `response`, or work that returns it."""
     try:
         work = _begin_look_up(topic_name, requested, request, call, response)
     except MAPPED as error:
@@ -135,12 +137,12 @@ def _begin_look_up(
     call: Call,
     response: ListOffsetsPartitionResponse,
 ) -> Any:
-    """Look up the offset of a partition. Return work if that can take reading many records, otherwise None."""
+    """Look up the offset of a partition. Return work if many records may have to be read for that, otherwise None."""
     timestamp = requested.timestamp
     topic = call.core.topics.get(topic_name)
     partition = topic.partition(requested.partition_index) if topic is not None else None
     if call.api_version > 0 > timestamp and call.api_version < _FIRST_VERSIONS.get(timestamp, call.api_version + 1):
-        response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka checks this before the partition.
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Like Kafka, check the version before the partition.
         return None
     if partition is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -184,7 +186,7 @@ def _start_epoch(partition: Partition) -> int:
 
 
 def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> list[int]:
-    """Return start offsets of segments and the log end, newest first (`UnifiedLog.legacyFetchOffsetsBefore`)."""
+    """Return the log end and the segments' start offsets, newest first (`UnifiedLog.legacyFetchOffsetsBefore`)."""
     segments = [
         (max(segment.base_offset, log.log_start_offset), _last_written_ms(log, segment)) for segment in log.segments
     ]
@@ -218,13 +220,14 @@ def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) ->
     """OffsetForLeaderEpoch: return where leader epochs end, for consumers that check for truncation (KIP-320).
 
     Versions 0-4 are served. Partitions are looked up one by one (`ReplicaManager.lastOffsetForLeaderEpoch`). The
-    response has the largest epoch that is not above the requested one, and its end offset. The current epoch ends at
-    the log end offset. If the log has no such epoch, both are -1.
+    response has the largest epoch that is not above the requested one, and its end offset. The current epoch ends
+    at the log end offset. If the log has no such epoch, epoch and offset are -1.
 
     Error codes:
 
     - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
-    - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: since version 2, the client has a different leader epoch.
+    - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the client has a different leader epoch, which is checked since
+      version 2.
     """
     return for_each_partition(
         request.topics,
@@ -262,9 +265,9 @@ _HIGH_WATERMARK: Final = -1
 def delete_records(request: DeleteRecordsRequest, call: Call) -> ForEach[DeleteRecordsResponse]:
     """DeleteRecords: raise the log start offset of partitions.
 
-    Versions 0-2 are served. Offset -1 means the high watermark. The low watermark in the response is the new log start
-    offset, since there are no other replicas. Whole segments below it are deleted immediately, after the offset is on
-    disk.
+    Versions 0-2 are served. Offset -1 means the high watermark. The low watermark in the response is the new log
+    start offset, since there are no other replicas. Once this offset is on disk, whole segments below it are
+    deleted immediately.
 
     Error codes:
 

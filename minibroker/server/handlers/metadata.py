@@ -1,4 +1,4 @@
-"""Handlers that describe brokers and topics: Metadata, and DescribeTopicPartitions with its pages."""
+"""Handlers that describe brokers and topics: Metadata, and DescribeTopicPartitions with its paging."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -44,14 +44,14 @@ _MAX_COMPARED_NAMES: Final = 100
 
 
 def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
-    """Return all topics for a request that names none."""
+    """Return all topics, for a request that names none."""
     if request.topics or (call.api_version > 0 and request.topics is not None):
         return ()
     return tuple(Target(topic.name) for topic in call.core.topics)
 
 
 def _refuse_metadata(request: MetadataRequest, _version: int, code: ErrorCode) -> MetadataResponse:
-    """Refuse a request with an error for the response and each topic. Topics named by id alone have an empty name."""
+    """Refuse a request with an error for the response and for each topic. Topics named only by id get an empty name."""
     topics = [
         MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=[])
         for topic in request.topics or ()
@@ -75,11 +75,12 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
     Kafka.
 
     An unknown topic is created if the client allows it (always before version 4) and `auto.create.topics.enable` is
-    set. Unlike in Kafka, the response to that request already has the topic's partitions, which saves clients a retry.
+    set. Unlike in Kafka, the response to that request already has the topic's partitions, which saves clients a
+    retry.
 
-    A request for all topics omits those that the client may not describe. A request by name gets
-    TOPIC_AUTHORIZATION_FAILED for them, whether they exist or not. Topics that the client may not create get the same
-    error.
+    A request for all topics omits those that the client may not describe. If the request names such a topic, the
+    topic gets TOPIC_AUTHORIZATION_FAILED whether it exists or not. A missing topic that the client may not create
+    gets the same error.
     """
     requested = request.topics or []
     joiner = call.session.early_joiner
@@ -177,10 +178,10 @@ def _check_creation(name: str, request: MetadataRequest, call: Call, *, creates:
 
 
 def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]:
-    """Create topics together, and return each topic or its error."""
+    """Create as many of the topics as possible together, and return each topic or its error."""
     core = call.core
-    # A client that polls until a topic is deleted creates it again with its request, but must not find it. Kafka never
-    # returns a topic that the same request has created.
+    # With auto-creation, a client that polls until a topic is deleted creates the topic again by its request. The
+    # response must not contain the new topic, because Kafka never returns a topic that the same request has created.
     deleted = {name for name in names if core.topics.was_deleted(name)}
     others = [topic.name for topic in core.topics if not topic.is_internal] if len(names) <= _MAX_COMPARED_NAMES else []
     results: dict[str, Topic | ErrorCode] = {}
@@ -229,7 +230,7 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
 
 
 def _operations(name: str, request: MetadataRequest, call: Call) -> int:
-    """Return the client's authorized operations on a topic if requested, even if the topic does not exist."""
+    """Return the client's authorized operations on a topic if the request asks for them. The topic need not exist."""
     if not request.include_topic_authorized_operations:
         return NO_AUTHORIZED_OPERATIONS
     return authorized_operations(call, ResourceType.TOPIC, name)
@@ -292,13 +293,13 @@ def describe_topic_partitions(
 ) -> Steps[DescribeTopicPartitionsResponse]:
     """DescribeTopicPartitions: return the partitions of topics in pages (KIP-966).
 
-    Version 0 is served. Topics are sorted by name. Without topics the request selects all that the client may describe.
-    A page has at most the requested number of partitions, and at most `max.request.partition.size.limit`. The request's
-    cursor names the first partition of the page, and the response's cursor that of the next page. A partition without a
-    leader is not an error. The lists of eligible leader replicas are empty: replicas share one log, so all running ones
-    are in sync.
+    Version 0 is served. Topics are sorted by name. Without topics the request selects all that the client may
+    describe. A page has at most the requested number of partitions, and at most `max.request.partition.size.limit`.
+    The request's cursor names the first partition of the page, and the response's cursor names the first partition
+    of the next page. A partition without a leader is not an error. The lists of eligible leader replicas are empty:
+    replicas share one log, so all running ones are in sync.
 
-    A cursor is INVALID_REQUEST if its partition is negative or its topic is not requested.
+    A cursor whose partition is negative, or whose topic is not requested, gets INVALID_REQUEST.
     """
     cursor = request.cursor
     names = _names_from_cursor(request, call)

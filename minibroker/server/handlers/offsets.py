@@ -63,10 +63,11 @@ _FIRST_COMMIT_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "t
 def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     """OffsetCommit: commit offsets of a group.
 
-    Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases and is refused by newer ones, but works
-    here like the others. Since version 10 topics are named by id. Offsets are written to `__consumer_offsets` before
-    the response. A commit counts as a heartbeat. A client without a generation can commit while the group has no
-    members. Versions 2-4 can set the retention, up to the largest timestamp, and version 1 the time of the commit.
+    Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases and is refused by newer ones, but
+    works here like the others. Since version 10 topics are named by id. Offsets are written to `__consumer_offsets`
+    before the response. A commit counts as a heartbeat. A client without a generation can commit while the group
+    has no members. Versions 2-4 can set a retention time, whose end is capped at the largest timestamp. Version 1
+    can set the time of the commit.
 
     Error codes:
 
@@ -74,9 +75,9 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
     - UNKNOWN_TOPIC_ID: no topic has this id.
     - OFFSET_METADATA_TOO_LARGE: the metadata exceeds `offset.metadata.max.bytes`.
     - UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION: the member or its generation does not match.
-    - REBALANCE_IN_PROGRESS: the group waits for assignments.
-    - GROUP_ID_NOT_FOUND: a generation of an unknown group, since version 9, as in Kafka 4. Earlier versions get
-      ILLEGAL_GENERATION.
+    - REBALANCE_IN_PROGRESS: the group is waiting for assignments.
+    - GROUP_ID_NOT_FOUND: the request has a generation but the group does not exist. As in Kafka 4, versions before
+      9 get ILLEGAL_GENERATION instead.
     """
     core = call.core
     store = call.services.groups.store
@@ -123,10 +124,10 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> Served[OffsetFetchR
     """OffsetFetch: return the committed offsets of groups.
 
     Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases, but works here like the others. Null
-    topics (version 2) select all committed offsets of a group, and version 8 adds several groups per request (KIP-709).
-    The member in version 9 is ignored for classic groups. Partitions do not have to exist. Without a committed offset
-    the offset is -1. Version 10 names topics by id, and omits offsets of deleted topics when a request selects all
-    topics.
+    topics (version 2) select all committed offsets of a group, and version 8 adds several groups per request
+    (KIP-709). The member in version 9 is ignored for classic groups. Partitions do not have to exist. A partition
+    without a committed offset gets -1. Version 10 names topics by id, and omits offsets of deleted topics when a
+    request selects all topics.
 
     Before version 2 the error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, is set on each partition.
 
@@ -165,7 +166,7 @@ def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool
 
 
 def _set_topic_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
-    """Set the topic ids of results, and return the results of existing topics."""
+    """Set the topic ids in results, and return only the results whose topics have an id."""
     existing: list[OffsetFetchResponseTopics] = []
     for result in results:
         topic = call.core.topics.get(result.name)
@@ -208,7 +209,7 @@ def _fetch(
     *,
     stable: bool,
 ) -> tuple[ErrorCode, list[_T]]:
-    """Return the error of a group, and its topics in the classes of the request's version."""
+    """Return the error of a group and its topics. The topics are built with the classes of the request's version."""
     code, offsets = _group_offsets(requested, call)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
@@ -283,7 +284,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
     Error codes:
 
     - GROUP_SUBSCRIBED_TO_TOPIC: members of a consumer group are subscribed to the topic.
-    - NON_EMPTY_GROUP: the group has members and is not one of consumers.
+    - NON_EMPTY_GROUP: the group has members that are not consumers.
     - GROUP_ID_NOT_FOUND: the group does not exist.
     - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
     """
@@ -325,7 +326,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
 
 
 class _Deletion:
-    """The deletion of offsets of topics without subscribers. Members can join and leave while it runs."""
+    """A deletion of a group's offsets for topics that no member subscribes to. Members can come and go meanwhile."""
 
     def __init__(self, group: AnyGroup, partitions: list[TopicPartition], call: Call) -> None:
         self._group = group
@@ -334,7 +335,8 @@ class _Deletion:
         self._call = call
         self._store = call.services.groups.store
         self._code = ErrorCode.NONE
-        self._subscribed_topics_seen: set[str] = set()  # Topics to which a member was subscribed at some time.
+        # The topics to which a member was subscribed at any time during this request.
+        self._subscribed_topics_seen: set[str] = set()
 
     def parts(self) -> list[list[TopicPartition]]:
         """Return the partitions with offsets, in lists of at most `_PARTITIONS_PER_STEP`."""

@@ -47,7 +47,10 @@ _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def _transaction_error(request: ProduceRequest, call: Call) -> ErrorCode:
-    """Return the error of transactional records without the right to write (`RequestUtils.hasTransactionalRecords`)."""
+    """Return an error if a request has transactional records and the client may not write to their transaction.
+
+    See `RequestUtils.hasTransactionalRecords`.
+    """
     if not any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
         return ErrorCode.NONE
     transactional_id = request.transactional_id
@@ -68,7 +71,7 @@ def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[str, bytes, Part
 
 def _build_plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[Any, ...] | ProduceResponse:
     name, topic_id, outcome = plain
-    if outcome.error_code:  # The write can fail after the append.
+    if outcome.error_code:  # The append succeeded, but the write can still have failed.
         topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[outcome])
         return ProduceResponse(responses=[topic])
     offset, time_ms, start = outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
@@ -86,37 +89,38 @@ def _build_plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> t
 def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | DelayedResponse | None]:
     """Produce: validate batches, assign their offsets and append them.
 
-    Versions 0-13 are served. A partition gets exactly one batch of format v2. Before version 3 it can also be a message
-    set of format v0 or v1, or empty, which does nothing. Since version 3 the older formats are INVALID_RECORD. If the
-    topic's configuration has no special codec, timestamps, message format or keys, v2 batches are appended unchanged.
-    All others pass the log validator, which converts, recompresses and stamps them. zstd requires version 7 (KIP-110).
+    Versions 0-13 are served. A partition gets exactly one batch of format v2. Before version 3 it can also get a
+    message set of format v0 or v1, or nothing. Since version 3 the older formats get INVALID_RECORD. If the topic's
+    configuration makes no demands on codec, timestamps, message format or keys, v2 batches are appended unchanged.
+    All others pass the log validator, which converts, recompresses and stamps them. zstd requires version 7
+    (KIP-110).
 
-    Version 13 names topics by id (KIP-516), and an unknown one is UNKNOWN_TOPIC_ID. If a partition is repeated, its
-    last records count, and it has one result, as in Kafka. Each partition has its own result:
-    UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP and others. The
-    topics of coordinators are INVALID_TOPIC_EXCEPTION.
+    Version 13 names topics by id (KIP-516), and an unknown one gets UNKNOWN_TOPIC_ID. If a partition is named
+    twice, its last records are used and there is one result, as in Kafka. Each partition has its own result:
+    UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP and others.
+    The topics of the coordinators get INVALID_TOPIC_EXCEPTION.
 
-    Idempotent producers (KIP-98, KIP-360): sequence numbers must be consecutive. A batch that is among the last five of
-    its producer is not appended again, and gets its original offset.
+    Idempotent producers (KIP-98, KIP-360): sequence numbers must be consecutive. A batch that repeats one of the
+    producer's last five is not appended again, and the response has its original offset.
 
     Transactional batches (KIP-98): the first batch of a transaction in a log is verified with the coordinator
-    (KIP-890). If its partition was not added, the error is TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version
-    11. Retriable errors become NOT_ENOUGH_REPLICAS, as in Kafka. Since version 12 the batch itself adds its partition,
-    and CONCURRENT_TRANSACTIONS is returned unchanged. Without a transactional id the error is
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+    (KIP-890). If its partition was not added, the error is TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below
+    version 11. Retriable errors become NOT_ENOUGH_REPLICAS, as in Kafka. Since version 12 the batch itself adds its
+    partition, and CONCURRENT_TRANSACTIONS is returned unchanged. A transactional batch in a request without a
+    transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 
     A broker that does not lead a partition returns NOT_LEADER_OR_FOLLOWER, since version 10 with the leader and its
     address (KIP-951).
 
     `acks`: For 0 there is no response, and an error closes the connection, as in Kafka. For -1 at least
-    `min.insync.replicas` must be in sync (NOT_ENOUGH_REPLICAS). Replicas share the log, which makes -1 as fast as 1.
-    The response is sent when the batch is in the log file, or on disk if `flush.messages` records are due. If another
-    broker leads the partition by then, the error is NOT_LEADER_OR_FOLLOWER. The timeout is ignored, since nothing waits
-    for other replicas.
+    `min.insync.replicas` replicas must be in sync (NOT_ENOUGH_REPLICAS). Replicas share the log, so -1 waits for no
+    more than 1 does. The response is sent when the batch is in the log file. Once `flush.messages` records have
+    accumulated, it is sent when the batch is on disk. If another broker leads the partition by then, the error is
+    NOT_LEADER_OR_FOLLOWER. The timeout is ignored, since nothing waits for other replicas.
     """
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         request.topic_data = _merge_topics(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
-    # Long requests are served in slices, between which topics can be created and deleted.
+    # A long request is copied, because it is served in slices, and its buffer is reused between two slices.
     if _is_long(request, call):
         return _append(_copy_records(request), call, call.core.slices.large)
     response: ProduceResponse | DelayedResponse | None = drain(steps_of(_append(request, call, drain)))
@@ -126,7 +130,7 @@ def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | Del
 def _append(
     request: ProduceRequest, call: Call, validate: Callable[[Steps[Any]], Any]
 ) -> ForEach[ProduceResponse | DelayedResponse | None]:
-    """Append the records of all partitions. `validate` runs the generator of a validation."""
+    """Append the records of all partitions. `validate` runs the validation, which is a generator of steps."""
     refusal = None
     if request.acks not in _ACKS:
         refusal = RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")

@@ -44,15 +44,16 @@ def alter_partition_reassignments(
 ) -> AlterPartitionReassignmentsResponse | DelayedResponse:
     """AlterPartitionReassignments: change the replicas of partitions (KIP-455).
 
-    Versions 0-1 are served. Brokers share one log, and a new replica is in sync immediately: a reassignment is complete
-    before the response. The rules are those of Kafka's `ReplicationControlManager`.
+    Versions 0-1 are served. Brokers share one log, so a new replica is in sync immediately and a reassignment is
+    complete before the response. The rules are those of Kafka's `ReplicationControlManager`.
 
     Error codes:
 
-    - NO_REASSIGNMENT_IN_PROGRESS: the client cancels a reassignment.
-    - INVALID_REPLICA_ASSIGNMENT: there are no replicas, or a broker is repeated or unknown. Unlike in Kafka, also if no
-      broker is running.
-    - INVALID_REPLICATION_FACTOR: since version 1, the number of replicas changes against the client's wish (KIP-860).
+    - NO_REASSIGNMENT_IN_PROGRESS: the client wants to cancel a reassignment, but none is ever in progress.
+    - INVALID_REPLICA_ASSIGNMENT: there are no replicas, or a broker is repeated or unknown. Unlike in Kafka, the
+      error is also returned if none of the brokers is running.
+    - INVALID_REPLICATION_FACTOR: since version 1, the number of replicas would change although the client forbids
+      that (KIP-860).
     - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
     """
     may_resize = request.allow_replication_factor_change
@@ -67,7 +68,8 @@ def alter_partition_reassignments(
         AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=may_resize,
             error_code=ErrorCode.NONE,
-            error_message=None if request.topics else "",  # Kafka's text without its controller.
+            # Without topics, Kafka returns a default response, whose message is empty.
+            error_message=None if request.topics else "",
             responses=responses,
         ),
         request,
@@ -112,7 +114,7 @@ def _reassign(name: str, requested: ReassignablePartition, call: Call, *, may_re
 
 
 def _check(cluster: Cluster, replicas: Sequence[int]) -> None:
-    """Check the replicas of a partition, even if the cluster has one broker.
+    """Check that brokers can be a partition's replicas, also in a cluster of one broker.
 
     Raises:
         TopicError: The list is empty, or a broker is unknown or repeated.
@@ -135,7 +137,7 @@ def _refusal(message: str) -> TopicError:
 def _refuse_list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, _version: int, code: ErrorCode
 ) -> ListPartitionReassignmentsResponse:
-    """Refuse a request. Its partitions are listed without errors of their own."""
+    """Refuse a request with an error for the whole response. Partitions are listed without errors of their own."""
     topics = [
         OngoingTopicReassignment(
             name=topic.name,
@@ -161,7 +163,7 @@ def list_partition_reassignments(
 ) -> ListPartitionReassignmentsResponse:
     """ListPartitionReassignments: return no partitions, since none is ever being reassigned (KIP-455).
 
-    Version 0 is served. Brokers share one log, and a reassignment is complete immediately.
+    Version 0 is served. Brokers share one log, so a reassignment completes immediately.
     """
     return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None, topics=[])
 
@@ -195,14 +197,15 @@ def _refuse_elect_leaders(
     deadline="topic_partitions",
 )
 def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | DelayedResponse:
-    """ElectLeaders: elect the preferred replica of partitions, or any live one, as the leader (KIP-183, KIP-460).
+    """ElectLeaders: elect the preferred replica of partitions, or any live replica, as leader (KIP-183, KIP-460).
 
-    Versions 0-2 are served; version 0 elects preferred replicas only. A request for all partitions returns those that
-    needed an election. The rules are those of Kafka's `ReplicationControlManager`.
+    Versions 0-2 are served; version 0 elects preferred replicas only. A request for all partitions returns those
+    that needed an election. The rules are those of Kafka's `ReplicationControlManager`.
 
     Error codes:
 
-    - ELECTION_NOT_NEEDED: the preferred replica leads already, or for an unclean election (type 1) there is a leader.
+    - ELECTION_NOT_NEEDED: the preferred replica already leads, or an unclean election (type 1) was requested and
+      there is a leader.
     - PREFERRED_LEADER_NOT_AVAILABLE: the preferred replica is not in sync.
     - ELIGIBLE_LEADERS_NOT_AVAILABLE: no replica is alive.
     - INVALID_REQUEST: the election type is unknown.

@@ -42,9 +42,9 @@ _DONE = "SaslAuthenticate request received after successful authentication"
 def sasl_authenticate(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse | DelayedResponse:
     """SaslAuthenticate: process a token of the exchange that SaslHandshake v1 began.
 
-    Versions 0-2 are served. Since version 1 the last response has the lifetime of the session (KIP-368). Unlike in
-    Kafka, any other request between SaslHandshake and its token closes the connection. Kafka first returns
-    ILLEGAL_SASL_STATE.
+    Versions 0-2 are served. Since version 1 the response to the last token has the lifetime of the session
+    (KIP-368). Any other request between SaslHandshake and its token closes the connection, while Kafka first
+    returns ILLEGAL_SASL_STATE.
 
     Error codes:
 

@@ -113,16 +113,17 @@ def alter_user_scram_credentials(
 ) -> AlterUserScramCredentialsResponse | DelayedResponse:
     """AlterUserScramCredentials: store and remove SCRAM credentials, which never contain passwords (KIP-554).
 
-    Version 0 is served. The rules are those of `ScramControlManager`. An error of one user does not affect the others.
+    Version 0 is served. The rules are those of `ScramControlManager`. An error for one user does not affect the
+    other users.
 
     Error codes:
 
     - DUPLICATE_RESOURCE: a user is repeated.
     - UNACCEPTABLE_CREDENTIAL: the name is empty, or the iterations are not between 4096 and 16384. Unlike in Kafka,
-      also for a salt or salted password of more than 65,536 bytes.
+      it is also returned for a salt or salted password of more than 65,536 bytes.
     - UNSUPPORTED_SASL_MECHANISM: the mechanism is unknown.
     - RESOURCE_NOT_FOUND: the credential to remove does not exist.
-    - UNSUPPORTED_VERSION: metadata.version is before 3.5-IV2, which added credentials.
+    - UNSUPPORTED_VERSION: metadata.version is lower than 3.5-IV2, the version that added credentials.
     - UNKNOWN_SERVER_ERROR: the request has more than 10,000 changes. Kafka refuses more than 10,000 records.
     """
     if len(request.deletions) + len(request.upsertions) > MAX_RECORDS:
@@ -180,7 +181,7 @@ def _upsertion_refusal(change: ScramCredentialUpsertion) -> _Refusal | None:
     if change.iterations > MAX_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
     if not change.salted_password:
-        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka fails on an empty key.
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka fails with this error on an empty salted password.
     if max(len(change.salt), len(change.salted_password)) > _MAX_SALT_BYTES:
         return (
             ErrorCode.UNACCEPTABLE_CREDENTIAL,

@@ -55,8 +55,8 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
 
     Version 1 is served. The response is immediate, since no member waits for another
     (`GroupMetadataManager.shareGroupHeartbeat`). The client creates the member id, of at most 36 characters. A
-    partition is assigned once its state exists. As in Kafka, the state is created after the first heartbeat with the
-    partition's topic, and the member gets the partition in a later response.
+    partition is assigned once its state exists. As in Kafka, the state is created after the first heartbeat that
+    names the topic, and a later response assigns the partition.
 
     Error codes:
 
@@ -133,7 +133,7 @@ def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ForE
 
     - GROUP_ID_NOT_FOUND: there is no share group with this id.
     - INVALID_GROUP_ID: the id is empty.
-    - TOPIC_AUTHORIZATION_FAILED: the client cannot describe all topics of the group.
+    - TOPIC_AUTHORIZATION_FAILED: the client may not describe one of the group's topics.
     - UNSUPPORTED_VERSION: the feature share.version is off.
     """
     groups = call.services.groups.shares
@@ -204,10 +204,10 @@ def describe_share_group_offsets(
 
 
 class _NamedTopic(NamedTuple):
-    """A topic to describe.
+    """A topic named in a request to describe offsets.
 
     Attributes:
-        known: The topic, if it exists and the client may describe it.
+        known: The topic, or None if it does not exist or the client may not describe it.
     """
 
     name: str
@@ -302,8 +302,8 @@ def alter_share_group_offsets(
 ) -> AlterShareGroupOffsetsResponse | Steps[AlterShareGroupOffsetsResponse]:
     """AlterShareGroupOffsets: set the start offsets of an empty share group (KIP-932).
 
-    Version 0 is served. The states of the partitions begin again (`GroupCoordinatorService.alterShareGroupOffsets`). An
-    unknown group is created.
+    Version 0 is served. The states of the partitions are initialized again
+    (`GroupCoordinatorService.alterShareGroupOffsets`). An unknown group is created.
 
     Error codes:
 
@@ -360,7 +360,7 @@ def _refuse_alteration(code: ErrorCode, message: str | None = None) -> AlterShar
 def delete_share_group_offsets(
     request: DeleteShareGroupOffsetsRequest, call: Call
 ) -> DeleteShareGroupOffsetsResponse | Steps[DeleteShareGroupOffsetsResponse]:
-    """DeleteShareGroupOffsets: delete the offsets of topics for an empty share group (KIP-932).
+    """DeleteShareGroupOffsets: delete an empty share group's offsets for some topics (KIP-932).
 
     Version 0 is served. The states of all partitions of the topics are deleted
     (`GroupCoordinatorService.deleteShareGroupOffsets`).

@@ -1,4 +1,7 @@
-"""Handlers for the state of share-partitions, which group coordinators and leaders keep here (KIP-932)."""
+"""Handlers of the share coordinator, which keeps the state of share-partitions (KIP-932).
+
+Group coordinators and partition leaders use them.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -76,15 +79,15 @@ def initialize_share_group_state(
 ) -> Served[InitializeShareGroupStateResponse]:
     """InitializeShareGroupState: initialize the state of share-partitions for the group coordinator (KIP-932).
 
-    Version 0 is served (`ShareCoordinatorService.initializeState`). An existing state is initialized again, unless its
-    epoch is higher (FENCED_STATE_EPOCH). A request without a group gets an empty response, as in Kafka.
+    Version 0 is served (`ShareCoordinatorService.initializeState`). An existing state is initialized again, unless
+    its epoch is higher (FENCED_STATE_EPOCH). A request without a group gets an empty response, as in Kafka.
 
     Error codes of all APIs of this module:
 
-    - NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE: the coordinator is not here or not
-      ready.
+    - NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE: the coordinator is another broker,
+      still loading, or unavailable.
     - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
-    - INVALID_REQUEST: the partition is negative.
+    - INVALID_REQUEST: the partition number is negative.
     """
     states, node = call.services.share_states, call.node
 
@@ -97,11 +100,11 @@ def initialize_share_group_state(
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(explained=True))
 def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> Served[ReadShareGroupStateResponse]:
-    """ReadShareGroupState: return the state of share-partitions to the leader of a partition (KIP-932).
+    """ReadShareGroupState: return the state of share-partitions to their leader (KIP-932).
 
-    Version 0 is served (`ShareCoordinatorService.readState`). The leader epoch is saved, and earlier ones get
-    FENCED_LEADER_EPOCH from then on. Without an initialized state the error is INVALID_REQUEST. A request without a
-    group, or with a topic without partitions, gets an empty response, as in Kafka.
+    Version 0 is served (`ShareCoordinatorService.readState`). The leader's epoch is saved, and requests with an
+    earlier one get FENCED_LEADER_EPOCH from then on. Without an initialized state the error is INVALID_REQUEST. A
+    request without a group, or with a topic without partitions, gets an empty response, as in Kafka.
     """
     states, node = call.services.share_states, call.node
 
@@ -130,18 +133,20 @@ def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> S
 
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(explained=True))
 def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) -> Served[WriteShareGroupStateResponse]:
-    """WriteShareGroupState: change the state of share-partitions for the leader of a partition (KIP-932).
+    """WriteShareGroupState: change the state of share-partitions for their leader (KIP-932).
 
-    Versions 0-1 are served (`ShareCoordinatorService.writeState`). Epochs lower than the state's get FENCED_STATE_EPOCH
-    or FENCED_LEADER_EPOCH, but -1 is not compared. Without an initialized state the error is INVALID_REQUEST. A request
-    without a group, or with a topic without partitions, gets an empty response, as in Kafka.
+    Versions 0-1 are served (`ShareCoordinatorService.writeState`). A state epoch or leader epoch that is lower than
+    the saved one gets FENCED_STATE_EPOCH or FENCED_LEADER_EPOCH. An epoch of -1 is not checked. Without an
+    initialized state the error is INVALID_REQUEST. A request without a group, or with a topic without partitions,
+    gets an empty response, as in Kafka.
     """
     states, node = call.services.share_states, call.node
 
     def write(key: SharePartitionKey, requested: WrittenPartition) -> PartitionResult:
         batches = [
             StoredBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
-            for batch in requested.state_batches[: MAX_BATCHES + 1]  # A longer list is refused as a whole.
+            # One batch more than the maximum suffices, because the list is then refused as a whole.
+            for batch in requested.state_batches[: MAX_BATCHES + 1]
         ]
         change = Change(requested.leader_epoch, requested.start_offset, requested.delivery_complete_count, batches)
         code, message = states.write(key, requested.state_epoch, change, node)

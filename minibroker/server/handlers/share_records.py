@@ -72,17 +72,17 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
     """ShareFetch: acquire records for a member of a share group, and acknowledge earlier ones (KIP-932).
 
     Versions 1-2 are served (`KafkaApis.handleShareFetchRequest`). Acknowledgements are written before records are
-    acquired. Records are returned in the log's own batches, with the offsets that the member has acquired. With fewer
-    than `min_bytes` available, a fetch waits for appends and released records, for at most `max_wait_ms`. Since version
-    2 a member can limit the records strictly to `max_records` (KIP-1206) and renew its locks (KIP-1222). A renewal
-    fetches nothing.
+    acquired. Whole batches of the log are returned, along with the offsets in them that the member has acquired. If
+    fewer than `min_bytes` are available, a fetch waits for appends and released records, for at most `max_wait_ms`.
+    Since version 2 a member can limit the records strictly to `max_records` (KIP-1206) and renew its locks
+    (KIP-1222). A renewal fetches nothing.
 
-    A member's session saves its partitions. Epoch 0 opens the session, and -1 closes it and releases the acquired
-    records. Losing the connection that opened the session also closes it.
+    A member's session remembers its partitions, which are named only once. Epoch 0 opens the session, and -1 closes
+    it and releases the acquired records. So does the loss of the connection that opened the session.
 
-    A group starts reading at `share.auto.offset.reset`. If by_duration finds no record that recent, the group starts at
-    the end of the log. Kafka returns OFFSET_NOT_AVAILABLE until there is such a record. While the share coordinator
-    loads the state, the response has no records.
+    `share.auto.offset.reset` determines where a group starts reading. If it is by_duration and there is no record
+    that recent, the group starts at the end of the log, while Kafka returns OFFSET_NOT_AVAILABLE until there is
+    one. While the share coordinator loads the state, the response has no records.
 
     Error codes:
 
@@ -119,7 +119,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
 
 
 def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> ShareSession:
-    """Open, continue or end the session of a request, and return it.
+    """Open, continue or end the session of a request, and return the session.
 
     Raises:
         ShareSessionError: The session does not exist, has another epoch, or cannot be opened.
@@ -143,8 +143,8 @@ def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> Share
     if any(requested.acknowledgement_batches for topic in request.topics for requested in topic.partitions):
         raise ShareSessionError(ErrorCode.INVALID_REQUEST)
     session = sessions.open(member, (), call.session)
-    session.partitions = partitions  # Not copied, because copying 200,000 partitions takes 15 ms.
-    if not call.session.ends:  # once for all sessions of the connection
+    session.partitions = partitions  # The dict is assigned directly, because copying 200,000 partitions takes 15 ms.
+    if not call.session.ends:  # One callback suffices for all sessions of the connection.
         call.session.ends = (partial(manager.connection_lost, call.node, call.session),)
     return session
 
@@ -183,7 +183,7 @@ def _answer(
         node_endpoints=list(leaders.values()),
     )
     quotas = call.services.quotas
-    if quotas is not None:  # mutes the connection after too many bytes
+    if quotas is not None:  # Recording the response mutes a connection that is over its quota.
         quotas.record_share_fetch(response, call.session, call.client_id, call.api_version)
     return response
 
@@ -217,13 +217,13 @@ def _refuse_share_acknowledge(
 def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Served[ShareAcknowledgeResponse]:
     """ShareAcknowledge: acknowledge records of a share group without a fetch (KIP-932).
 
-    Versions 1-2 are served (`KafkaApis.handleShareAcknowledgeRequest`). Records are accepted, released, rejected, or
-    since version 2 locked for longer (KIP-1222). The state is written before the response. Epoch -1 ends the member's
-    session and releases its remaining records.
+    Versions 1-2 are served (`KafkaApis.handleShareAcknowledgeRequest`). Records are accepted, released, rejected,
+    or since version 2 locked for longer (KIP-1222). The state is written before the response. Epoch -1 ends the
+    member's session and releases the records that the member still holds.
 
     Error codes:
 
-    - INVALID_RECORD_STATE: the member does not have the records, or not any longer.
+    - INVALID_RECORD_STATE: the member has not acquired the records, or no longer holds them.
     - UNKNOWN_TOPIC_OR_PARTITION: no member of the group has fetched from the partition.
     """
     manager = call.services.share_partitions

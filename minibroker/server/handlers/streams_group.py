@@ -46,15 +46,15 @@ _DESCRIPTION_NOT_STORED: Final = 1
 def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> ForEach[StreamsGroupDescribeResponse]:
     """StreamsGroupDescribe: describe streams groups, their topologies, and the tasks of their members (KIP-1071).
 
-    Versions 0-1 are served. Version 1 adds the name of the assignor and, on request, the description of the topology.
-    Descriptions need a plugin in Kafka, and minibroker has none, so no group has a description (KIP-1331). Groups are
-    described one by one (`GroupMetadataManager.streamsGroupDescribe`).
+    Versions 0-1 are served. Version 1 adds the name of the assignor and, on request, the description of the
+    topology. Descriptions need a plugin in Kafka, and minibroker has none, so no group has a description
+    (KIP-1331). Groups are described one by one (`GroupMetadataManager.streamsGroupDescribe`).
 
     Error codes:
 
     - GROUP_ID_NOT_FOUND: there is no streams group with this id.
     - INVALID_GROUP_ID: the id is empty.
-    - TOPIC_AUTHORIZATION_FAILED: the client cannot describe all topics of the group.
+    - TOPIC_AUTHORIZATION_FAILED: the client may not describe one of the group's topics.
     - UNSUPPORTED_VERSION: the feature streams.version is off.
     """
 
@@ -94,7 +94,7 @@ def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
 
 
 def _topology(group: StreamsGroup) -> Topology | None:
-    """Return the topology with the numbers of partitions that the coordinator has chosen, or as members sent it."""
+    """Return the topology with the partition counts chosen by the coordinator, or as a member sent it."""
     configured = group.configured
     if configured is not None and configured.is_ready and configured.subtopologies is not None:
         subtopologies = [
@@ -192,9 +192,10 @@ def streams_group_topology_description_update(
 ) -> StreamsGroupTopologyDescriptionUpdateResponse:
     """StreamsGroupTopologyDescriptionUpdate: refuse the description of a topology (KIP-1331).
 
-    Version 0 is served (`GroupCoordinatorService.streamsGroupTopologyDescriptionUpdate`). Kafka passes the description
-    to the plugin in `group.streams.topology.description.plugin.class`, and includes no such plugin. Without one Kafka
-    returns UNSUPPORTED_VERSION and requests no descriptions from members, and so does minibroker, which has no plugins.
+    Version 0 is served (`GroupCoordinatorService.streamsGroupTopologyDescriptionUpdate`). Kafka passes the
+    description to the plugin that `group.streams.topology.description.plugin.class` names, and ships without one.
+    Without a plugin Kafka returns UNSUPPORTED_VERSION and requests no descriptions from members. So does
+    minibroker, which has no plugins.
     """
     del request
     message = "The broker has no streams group topology description plugin configured."

@@ -46,7 +46,8 @@ _TASK_FIELDS: Final = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
 def _authorization_error(request: StreamsGroupHeartbeatRequest, call: Call) -> ErrorCode:
     """Return the error of a missing right. A topology can only use topics that the member may describe."""
     topics = _topics(request)
-    is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in topics)  # refused later
+    # Invalid topic names are refused later, with an error of their own.
+    is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in topics)
     return check_can_subscribe(call, request.group_id, () if is_refused else topics)
 
 
@@ -62,18 +63,18 @@ def streams_group_heartbeat(
     """StreamsGroupHeartbeat: join, stay in or leave a streams group, and return a member's tasks (KIP-1071).
 
     Versions 0-1 are served. The response is immediate, since no member waits for another
-    (`GroupMetadataManager.streamsGroupHeartbeat`). Version 1 adds missing client tags and the acceptable recovery lag.
-    The client creates the member id.
+    (`GroupMetadataManager.streamsGroupHeartbeat`). Version 1 reports client tags that the member lacks, and the
+    acceptable recovery lag. The client creates the member id.
 
     The coordinator determines the internal topics of the topology, and creates missing ones if the client has the
-    right. Tasks are assigned once all topics exist. Until then a status describes the problem. As in Kafka 4.4 there
-    are no warm-up tasks, topologies cannot change, and without a plugin no description of a topology is requested
-    (KIP-1331). Emulated releases up to 4.3 have no static members and ignore the offsets of tasks.
+    right to do so. Tasks are assigned once all topics exist. Until then a status describes the problem. As in Kafka
+    4.4 there are no warm-up tasks, topologies cannot change, and without a plugin no description of a topology is
+    requested (KIP-1331). Emulated releases up to 4.3 have no static members and ignore the offsets of tasks.
 
     Error codes:
 
     - INVALID_REQUEST: fields contradict each other.
-    - STREAMS_INVALID_TOPOLOGY: the topology is impossible.
+    - STREAMS_INVALID_TOPOLOGY: the topology cannot work.
     - GROUP_ID_NOT_FOUND: the group is of another type.
     - UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID: another member has the same instance id.
     - UNSUPPORTED_VERSION: the feature streams.version is off.
@@ -133,7 +134,7 @@ def _check(request: StreamsGroupHeartbeatRequest, call: Call) -> None:
 
 
 def _topics(request: StreamsGroupHeartbeatRequest) -> list[str]:
-    """Return the topics of the topology, in the order in which Kafka checks them."""
+    """Return all topics of the topology, in the order in which Kafka checks them."""
     topics: dict[str, None] = {}
     for subtopology in () if request.topology is None else request.topology.subtopologies:
         topics.update(dict.fromkeys((*subtopology.source_topics, *subtopology.repartition_sink_topics)))

@@ -30,9 +30,10 @@ def get_telemetry_subscriptions(
 ) -> GetTelemetrySubscriptionsResponse:
     """GetTelemetrySubscriptions: return the metrics that the client should push (KIP-714).
 
-    Version 0 is served. Subscriptions are configurations of client metrics. A client that matches none gets no metrics
-    to push and an interval of five minutes. A client that polls too early gets THROTTLING_QUOTA_EXCEEDED. Kafka lists
-    this API only if a plugin collects metrics. Here it is always listed, and the metrics are kept.
+    Version 0 is served. Subscriptions are configuration resources of the type client metrics. A client that matches
+    none is asked for no metrics, and to poll again in five minutes. A client that polls too early gets
+    THROTTLING_QUOTA_EXCEEDED. Kafka lists this API only if a plugin collects metrics. Here it is always listed, and
+    the metrics are kept.
     """
     telemetry = call.services.telemetry
     instance_id = request.client_instance_id

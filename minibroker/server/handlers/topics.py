@@ -87,12 +87,12 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
     """CreateTopics: create topics, with a result for each.
 
     Versions 0-7 are served: validate_only since version 1, the resulting configuration since 5 (KIP-525), topic ids
-    since 7. A topic accepts records when the response is sent, so the timeout is ignored.
+    since 7. A topic accepts records before the response is sent, so the timeout is ignored.
 
     A single broker accepts any replication factor and replica assignment, and reports a factor of 1. With several
-    brokers, or with `minibroker.replication.factor.strict`, INVALID_REPLICATION_FACTOR and INVALID_REPLICA_ASSIGNMENT
-    are as in Kafka. All topics are POLICY_VIOLATION if a request has more than 10,000 topics or partitions, or would
-    write more than 10,000 records to Kafka's metadata log.
+    brokers, or with `minibroker.replication.factor.strict`, INVALID_REPLICATION_FACTOR and
+    INVALID_REPLICA_ASSIGNMENT are as in Kafka. All topics get POLICY_VIOLATION if a request has more than 10,000
+    topics or partitions, or would write more than 10,000 records to Kafka's metadata log.
     """
     counts = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
@@ -121,7 +121,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
             results[requested.name] = _refuse_creation(requested.name, error)
         else:
             plans.append(plan)
-            results[requested.name] = None  # Reserves the position in the response.
+            results[requested.name] = None  # The entry reserves the topic's position in the response.
     created: list[Topic] | list[None] = [None] * len(plans)
     try:
         refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
@@ -132,7 +132,8 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
             return _refuse_all(request, error, call)
         results.update((plan.name, _refuse_creation(plan.name, error)) for plan in plans)
     else:
-        configs: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # keyed by overrides
+        # Topics with equal overrides share one list of configurations.
+        configs: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
         for plan, topic in zip(plans, created, strict=True):
             overrides = tuple(plan.config.overrides.items())
             if overrides not in configs:
@@ -211,7 +212,8 @@ def _configs(plan: TopicPlan) -> list[CreatableTopicConfigs]:
 def _creation_result(
     plan: TopicPlan, topic: Topic | None, configs: list[CreatableTopicConfigs], call: Call
 ) -> CreatableTopicResult:
-    topic_id = topic.id if topic else new_uuid()  # The id of a validated topic is unused.
+    # For a topic that is only validated, return a new id, which stays unused.
+    topic_id = topic.id if topic else new_uuid()
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
         return CreatableTopicResult(
             name=plan.name,
@@ -247,14 +249,14 @@ _NameCounts = Counter[tuple[str | None, bytes]]
 def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | DelayedResponse:
     """DeleteTopics: delete topics immediately, and their files in the background.
 
-    Versions 0-6 are served: by name, or since version 6 by id (KIP-516). Offsets that groups have committed for a topic
-    are deleted with it.
+    Versions 0-6 are served: by name, or since version 6 by id (KIP-516). Offsets that groups have committed for a
+    topic are deleted with it.
 
     Error codes:
 
     - INVALID_REQUEST: the topic is named twice, by name or id. It is not deleted.
-    - POLICY_VIOLATION: for all topics of a request with more than 10,000.
-    - TOPIC_DELETION_DISABLED: `delete.topic.enable` is false. Before version 3 this is INVALID_REQUEST.
+    - POLICY_VIOLATION: for all topics if the request has more than 10,000.
+    - TOPIC_DELETION_DISABLED: `delete.topic.enable` is false. Before version 3 the error is INVALID_REQUEST.
     """
     states = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.core.config.boolean("delete.topic.enable"):
@@ -291,9 +293,9 @@ def _target(state: DeleteTopicState, call: Call) -> Topic | None:
 def _delete(
     state: DeleteTopicState, call: Call, counts: _NameCounts, deleted: list[_Deleted]
 ) -> list[DeletableTopicResult]:
-    """Delete a topic and append it to `deleted`, unless it is named twice, as in Kafka.
+    """Delete a topic and append it to `deleted`. As in Kafka, a topic that is named twice is refused.
 
-    If a request has a topic's name and its id, only the name gets a result.
+    If a request has both a topic's name and its id, only the name gets a result.
     """
     mistake = _naming_error(state, counts)
     if mistake is not None:
@@ -369,11 +371,11 @@ _Growth = tuple[Topic, int, Sequence[Replicas]]
     deadline="timeout_ms",
 )
 def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | DelayedResponse:
-    """CreatePartitions: raise the number of a topic's partitions; it can never be lowered.
+    """CreatePartitions: raise the number of a topic's partitions. It can never be lowered.
 
-    Versions 0-3 are served. New partitions have as many replicas as existing ones, even if the client assigns them
-    (INVALID_REPLICA_ASSIGNMENT). They accept records when the response is sent. All topics are POLICY_VIOLATION if a
-    request has more than 10,000 topics or adds more partitions than that.
+    Versions 0-3 are served. A new partition has as many replicas as the existing ones. This also holds if the
+    client assigns the replicas (INVALID_REPLICA_ASSIGNMENT). New partitions are ready before the response is sent.
+    All topics get POLICY_VIOLATION if a request has more than 10,000 topics, or adds more than 10,000 partitions.
     """
     counts = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
@@ -423,7 +425,7 @@ def _refuse_growth(name: str, error: TopicError) -> CreatePartitionsTopicResult:
 
 
 def _plan_growth(requested: CreatePartitionsTopic, call: Call) -> _Growth:
-    """Return the topic, its new number of partitions, and the replicas of the added ones.
+    """Return a topic, its new number of partitions, and the replicas of the added partitions.
 
     Raises:
         TopicError: The topic cannot grow that way.

@@ -93,16 +93,16 @@ def _init_authorization_error(request: InitProducerIdRequest, call: Call) -> Err
 def init_producer_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
     """InitProducerId: return a producer id, and fence earlier producers of a transactional id.
 
-    Versions 0-5 are served, and 6 with `unstable.api.versions.enable`. Without a transactional id the response is a new
-    producer id with epoch 0, even if the producer sends its id (version 3, KIP-360).
+    Versions 0-5 are served, and 6 with `unstable.api.versions.enable`. Without a transactional id the response is a
+    new producer id with epoch 0, even if the producer sends its id (version 3, KIP-360).
 
-    With a transactional id, a new epoch fences its earlier producers. If they have an open transaction, it is aborted
-    and the response is CONCURRENT_TRANSACTIONS: the second attempt succeeds. A producer that sends its id and epoch
-    keeps the id unless it is fenced.
+    With a transactional id, a new epoch fences its earlier producers. If they left a transaction open, it is
+    aborted and the response is CONCURRENT_TRANSACTIONS. The second attempt succeeds. A producer that sends its id
+    and epoch keeps the id unless it is fenced.
 
-    In version 6 a transaction can be part of one with an external coordinator, and then never times out (KIP-939). This
-    requires `transaction.two.phase.commit.enable`. Keeping a prepared transaction is UNSUPPORTED_VERSION, since no
-    release of Kafka supports it.
+    In version 6 a transaction can be part of one with an external coordinator, and then never times out (KIP-939).
+    This requires `transaction.two.phase.commit.enable`. A request to keep a prepared transaction gets
+    UNSUPPORTED_VERSION, since no release of Kafka supports that.
 
     Error codes:
 
@@ -167,17 +167,17 @@ def _addition_authorization_error(request: AddPartitionsToTxnRequest, call: Call
     names=topics_at("v3_and_below_topics.name", "partitions") | topics_at("transactions.topics.name", "partitions"),
 )
 def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Served[AddPartitionsToTxnResponse]:
-    """AddPartitionsToTxn: add partitions to a transaction, and open it with the first one (KIP-98).
+    """AddPartitionsToTxn: add partitions to a transaction. The first partition opens the transaction (KIP-98).
 
-    Versions 0-5 are served. Up to version 3 a client names the partitions of one transaction. Since version 4 a broker
-    names those of several, or with `verify_only` checks whether they are in the transaction (KIP-890). Either all
-    partitions of a transaction are added or none. Clients cannot add internal topics (TOPIC_AUTHORIZATION_FAILED, as in
-    Kafka without an authorizer).
+    Versions 0-5 are served. Up to version 3 a client names the partitions of one transaction. Since version 4 a
+    broker names those of several transactions, and with `verify_only` only checks whether these have the partitions
+    (KIP-890). Either all partitions of a transaction are added or none is. Clients cannot add internal topics
+    (TOPIC_AUTHORIZATION_FAILED, as in Kafka without an authorizer).
 
     Error codes:
 
-    - TRANSACTION_ABORTABLE: a verified partition is not in the transaction.
-    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist. The others are OPERATION_NOT_ATTEMPTED.
+    - TRANSACTION_ABORTABLE: a partition to verify is not in the transaction.
+    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist. The other partitions get OPERATION_NOT_ATTEMPTED.
     - PRODUCER_FENCED: a newer producer has fenced this one. Before version 2 this is INVALID_PRODUCER_EPOCH.
     """
     if call.api_version >= _FIRST_FROM_BROKERS:
@@ -222,7 +222,8 @@ def _add_partitions(transaction: AddPartitionsToTxnTransaction, call: Call) -> l
             )
             for partition in dict.fromkeys(partitions)
         )
-    # Brokers send these versions only for producers that support epochs raised by the coordinator.
+    # Brokers send versions from `_FIRST_FROM_BROKERS` on only for producers that support epochs raised by the
+    # coordinator.
     version = RAISES_EPOCHS if call.api_version >= _FIRST_FROM_BROKERS else 0
     added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
     error = downgrade_fenced_error(added, call.api_version)
@@ -256,7 +257,7 @@ def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> AddOffset
     """AddOffsetsToTxn: add a group's offsets to a transaction (KIP-98).
 
     Versions 0-4 are served. The group's partition of `__consumer_offsets` is added to the transaction, as by
-    AddPartitionsToTxn. Before version 2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
+    AddPartitionsToTxn. Before version 2, INVALID_PRODUCER_EPOCH is returned instead of PRODUCER_FENCED.
     """
     error = call.services.transactions.add_partitions(
         request.transactional_id,
@@ -282,17 +283,18 @@ _FIRST_WITH_TOPIC_IDS: Final = first_version(TxnOffsetCommitRequestTopic, "topic
 def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
     """TxnOffsetCommit: commit a group's offsets as part of a producer's transaction (KIP-98, KIP-447).
 
-    Versions 0-6 are served. Offsets are written to `__consumer_offsets` and take effect when the transaction commits.
-    Before version 5 AddOffsetsToTxn must have added the group's partition of `__consumer_offsets`. Since version 5 this
-    request itself adds it. Version 6 names topics by id. Since version 3 the member and its generation are checked as
-    in OffsetCommit, except for generation -1 without a member id. Earlier versions do not send a member.
+    Versions 0-6 are served. Offsets are written to `__consumer_offsets` and take effect when the transaction
+    commits. Before version 5 AddOffsetsToTxn must have added the group's partition of `__consumer_offsets`. Since
+    version 5 this request itself adds it. Version 6 names topics by id. Since version 3 the member and its
+    generation are checked as in OffsetCommit, except for generation -1 without a member id. Earlier versions do not
+    identify the member.
 
     Error codes:
 
     - INVALID_TXN_STATE: the group's partition was not added. In version 4 this is TRANSACTION_ABORTABLE (KIP-890).
-    - UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND: the topic or group does not exist, in version 6.
-    - COORDINATOR_NOT_AVAILABLE: the group is loading, in versions 0 and 1. Producers of their time support this error
-      (KAFKA-7296).
+    - UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND: the topic or the group does not exist (version 6).
+    - COORDINATOR_NOT_AVAILABLE: the group is still loading (versions 0 and 1). Producers from the time of these
+      versions can handle this error (KAFKA-7296).
     """
     store = call.services.groups.store
     topics: list[TxnOffsetCommitRequestTopic] = request.topics
@@ -360,14 +362,14 @@ _FIRST_WITH_NEXT_EPOCH: Final = first_version(EndTxnResponse, "producer_epoch")
 def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     """EndTxn: commit or abort a transaction (KIP-98).
 
-    Versions 0-5 are served. All markers are in their logs before the response. Kafka responds when the end is decided,
-    and writes the markers afterwards. Repeating a request is not an error. Version 5 raises the producer's epoch and
-    returns it (KIP-890), with a new producer id if the old one has no epochs left. It can also abort a transaction that
-    has written nothing.
+    Versions 0-5 are served. All markers are in the logs before the response is sent, while Kafka responds when the
+    outcome is decided, and writes the markers afterwards. Repeating a request is not an error. Version 5 raises the
+    producer's epoch and returns it (KIP-890), with a new producer id if the old one has no epochs left. It can also
+    abort a transaction that has written nothing.
 
     Error codes:
 
-    - INVALID_TXN_STATE: there is no transaction, or it has ended the other way.
+    - INVALID_TXN_STATE: there is no transaction, or it has already ended with the other outcome.
     - PRODUCER_FENCED: a newer producer has fenced this one. Before version 2 this is INVALID_PRODUCER_EPOCH.
     """
     error, producer_id, producer_epoch = call.services.transactions.end(
@@ -388,10 +390,10 @@ def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     names=topics_at("markers.topics.name", "partition_indexes"),
 )
 def write_txn_markers(request: WriteTxnMarkersRequest, call: Call) -> ForEach[WriteTxnMarkersResponse]:
-    """WriteTxnMarkers: end transactions in logs, for coordinators and administrators (KIP-98).
+    """WriteTxnMarkers: write the markers that end transactions to logs (KIP-98).
 
-    Versions 0-2 are served. Administrators abort hanging transactions with it. A marker is written even if no
-    transaction is open. See `write_marker` for errors.
+    Versions 0-2 are served. Coordinators send this request, and administrators abort hanging transactions with it.
+    A marker is written even if no transaction is open. See `write_marker` for the errors.
     """
 
     def write(marker: WritableTxnMarker) -> ForEach[WritableTxnMarkerResult]:

@@ -18,7 +18,7 @@ EXCHANGE_SIZE: Final = 600
 
 
 class Kind(Enum):
-    """The form of the data that a client sent."""
+    """The kind of data that a client sent."""
 
     REQUEST = "request"
     TOKEN = "token"  # noqa: S105 - not a password
@@ -54,15 +54,16 @@ class Exchange:
         began: When the request was complete, in ms since the epoch and on the monotonic clock.
         ended_ms: When the response was complete, on the monotonic clock.
         header: The API key, version and correlation id.
-        request_frame: The frame from the client, with its length field. It is truncated to the recorded size, and empty
-            if nothing is recorded.
-        response_frame: The frame from the broker, in the same form.
+        request_frame: The frame as the client sent it, with its length field. It is truncated if it exceeds the
+            size that is kept, and empty if there is none or none is kept.
+        response_frame: The frame as the broker sent it, in the same form.
         bytes_in: The size of the request frame, with its length field.
         bytes_out: The size of the response frame, with its length field.
         expects_response: False for Produce with acks=0.
-        failure: Why the request closed its connection.
-        replaced: The addresses that were replaced in the response for the client, with their replacements.
-        memory: The memory that the ring counts for the exchange.
+        failure: Why the connection was closed because of the request.
+        replaced: Addresses in the broker's response that the client does not see, with the addresses it sees
+            instead.
+        memory: The memory that the ring counts for the exchange, in bytes.
     """
 
     # Defaults are on the class, because an exchange is created for each request and only sets what differs.
@@ -122,7 +123,7 @@ class Exchange:
 
     @property
     def loss(self) -> str | None:
-        """Why there will be no response, or None."""
+        """The reason why there will never be a response, or None."""
         if self.failure is not None or self.bytes_out or not self.expects_response or not self.origin.is_closed:
             return self.failure
         return "the connection closed"
@@ -137,21 +138,22 @@ E = TypeVar("E", bound=Exchange)
 
 
 class Ring(Generic[E]):
-    """The newest exchanges by number. One thread fills the ring, and others may read it at the same time.
+    """The newest exchanges by number. One thread fills the ring, and other threads may read it at the same time.
 
-    If memory is short, the exchanges of a journal first lose their frames, before any is dropped. The frames are for a
-    page, which must not displace exchanges of the journal.
+    When memory is short, exchanges of a journal lose their frames before any exchange is dropped. Only a page needs
+    the frames, and it must not shorten the journal.
 
     Attributes:
         first: The number of the oldest exchange.
         last: The number of the newest exchange, or 0 before the first one.
-        first_shown: The number of the oldest exchange with its frames, which is the first one on the page.
+        first_shown: The number of the oldest exchange that still has its frames, the first one on the page.
         journal_begins: Returns the number of the journal's oldest exchange. Without a journal it is above `last`.
         memory: The estimated memory of the exchanges, in bytes.
     """
 
     def __init__(self, max_exchanges: int, max_bytes: int = MAX_BYTES) -> None:
-        self._exchanges: dict[int, E] = {}  # By number, so other threads never get the wrong exchange.
+        # Exchanges are keyed by number, so that other threads never get the wrong exchange.
+        self._exchanges: dict[int, E] = {}
         self.max_exchanges = max_exchanges
         self.max_bytes = max_bytes
         self.journal_begins = self.after_all
@@ -173,7 +175,7 @@ class Ring(Generic[E]):
             self._make_room()
 
     def grow(self, exchange: E, size: int) -> None:
-        """Add `size` bytes to the memory of an exchange, if it is still in the ring."""
+        """Add `size` bytes to the memory counted for an exchange, if it is still in the ring."""
         if self._exchanges.get(exchange.number) is exchange:
             exchange.memory += size
             self.memory += size
@@ -191,19 +193,21 @@ class Ring(Generic[E]):
         """Drop the frames of the oldest exchange that has some."""
         size = EXCHANGE_SIZE + len(exchange.request_frame) + len(exchange.response_frame)
         self.first_shown += 1
-        exchange.request_frame = exchange.response_frame = b""  # The exchange may live on among the hits of a fault.
+        # Drop the frames explicitly, because the hits of a fault may still contain the exchange.
+        exchange.request_frame = exchange.response_frame = b""
         exchange.memory -= size
         self.memory -= size
 
     def _drop_oldest(self) -> None:
         exchange = self._exchanges.pop(self.first)
         self.memory -= exchange.memory
-        exchange.request_frame = exchange.response_frame = b""  # The exchange may live on among the hits of a fault.
+        # Drop the frames explicitly, because the hits of a fault may still contain the exchange.
+        exchange.request_frame = exchange.response_frame = b""
         self.first += 1
         self.first_shown = max(self.first, self.first_shown)
 
     def clear(self) -> None:
-        """Drop all exchanges. The numbering continues."""
+        """Drop all exchanges. Numbering continues."""
         while self.first <= self.last:
             self._drop_oldest()
 

@@ -1,8 +1,8 @@
-"""The journal: the newest requests of clients and their responses, for tests and people.
+"""The journal: the newest requests of clients with their responses, for tests and people.
 
-It is a view of the ring of exchanges that `inspection.recording` fills, with the newest `capacity` of them and at most
-64 MiB of their messages. Messages are decoded on demand. Records are summarized (`message_json.RecordsSummary`); their
-bytes are only kept in small requests.
+It is a view of the ring of exchanges that `inspection.recording` fills: the newest `capacity` exchanges, with
+at most 64 MiB of their messages. Messages are decoded on demand. Records are summarized
+(`message_json.RecordsSummary`). Their bytes are only kept in small requests.
 """
 
 from __future__ import annotations
@@ -48,17 +48,18 @@ class Entry(Exchange):
     Each access to a message decodes it again. The memory of such copies is not limited.
 
     Attributes:
-        number: Counts the requests since the start of the journal, or all requests on a broker with a page, which uses
-            the same numbers. It is 0 for a fault's hit without a journal.
+        number: The number of the request since the start of the journal. On a broker with a page all requests are
+            counted, and the page shows the same numbers. It is 0 if the entry is a fault's hit and there is no
+            journal.
         bytes_in: The size of the request, with the length field.
         bytes_out: The size of the response with the length field, or 0 if none was sent.
         fault: The fault that hit the request.
-        failure: Why the request closed its connection.
+        failure: Why the connection was closed because of the request.
     """
 
     origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry's is one
-    fault: Any = None  # A Fault, which belongs to a higher layer.
-    _endpoint: Any = None  # An Endpoint, which belongs to a higher layer.
+    fault: Any = None  # The type is Fault, which belongs to a higher layer and cannot be imported here.
+    _endpoint: Any = None  # The type is Endpoint, which belongs to a higher layer and cannot be imported here.
     _client_id: str | None = None
     _request_form: Any = None
     _response_form: Any = None
@@ -94,7 +95,7 @@ class Entry(Exchange):
 
     @property
     def connection(self) -> str:
-        """Both ends of the connection, "HOST:PORT-HOST:PORT", the broker's first."""
+        """Both ends of the connection as "HOST:PORT-HOST:PORT", the broker's end first."""
         return f"{self.origin.address}-{self.origin.client}"
 
     @property
@@ -109,7 +110,7 @@ class Entry(Exchange):
 
     @property
     def client_host(self) -> str:
-        """The client's address in Kafka's format, "/127.0.0.1"."""
+        """The client's address in Kafka's format, such as "/127.0.0.1"."""
         return self.origin.client_host
 
     @property
@@ -150,7 +151,7 @@ class Entry(Exchange):
 
     @property
     def error_codes(self) -> frozenset[ErrorCode]:
-        """The errors in the response, or an empty set without a response."""
+        """The errors in the response, empty without a response."""
         codes = self._error_codes
         if codes is None:
             codes = frozenset(ErrorCode(code) for code in error_codes_of(self.response))
@@ -159,7 +160,7 @@ class Entry(Exchange):
         return codes
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry for `json.dumps`. Messages have Kafka's own field names."""
+        """Return the entry as a value for `json.dumps`. Messages have Kafka's own field names."""
         return {
             "number": self.number,
             "time": self.time_ms,
@@ -196,7 +197,7 @@ def error_codes_of(message: Any) -> Iterator[int]:
 
 @cache
 def _error_fields(cls: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of a class's error code fields, and of its arrays whose elements contain error codes."""
+    """Return the names of a class's error code fields, and of its array fields whose elements contain error codes."""
     fields = fields_of(cls)
     codes = tuple(field.name for field in fields if field.name.endswith("error_code"))
     return codes, tuple(field.name for field in fields if field.is_array and _has_errors(field.kind))
@@ -210,7 +211,7 @@ class Journal:
     """The newest requests, oldest first.
 
     Args:
-        ring: The exchanges. Those from before the journal was started are ignored.
+        ring: The ring of exchanges. Exchanges from before the start of the journal are ignored.
         capacity: The maximum number of entries.
         owns_ring: False if the ring belongs to a page.
     """
@@ -229,7 +230,7 @@ class Journal:
         return iter(self._entries())
 
     def find_first_number(self) -> int:
-        """Return the number that the oldest entry can have."""
+        """Return the smallest number that an entry can have. That entry may have been dropped already."""
         return max(self._begins_after, self._cleared_after, self._ring.last - self._capacity) + 1
 
     def _entries(self) -> list[Entry]:
@@ -238,16 +239,16 @@ class Journal:
 
     @property
     def count(self) -> int:
-        """The number of the newest request. Dropped requests are counted, too."""
+        """The number of the newest request. Requests whose entries were dropped are counted, too."""
         return self._ring.last
 
     @property
     def cleared_after(self) -> int:
-        """The number of the last request before the last `clear`, or 0."""
+        """The number of the last request before the last `clear`, or 0 if there was none."""
         return self._cleared_after
 
     def clear(self) -> None:
-        """Drop all entries. The numbering continues."""
+        """Drop all entries. Numbering continues."""
         self._cleared_after = self._ring.last
         if self._owns_ring:
             self._ring.clear()
@@ -283,7 +284,7 @@ class Journal:
         error: ErrorCode | str | int | None = None,
         after: int = 0,
     ) -> Steps[list[Entry]]:
-        """Return `entries` in steps, for a server with other clients."""
+        """Like entries(), but in steps, so that a server can serve other clients in between."""
         is_api = None if api is None else matcher_of_apis(api)
         is_client, is_topic, is_group = (None if name is None else matcher(name) for name in (client_id, topic, group))
         code = None if error is None else error_code(error)
@@ -304,7 +305,7 @@ class Journal:
 
 
 def matcher_of_apis(pattern: str) -> Callable[[str], bool]:
-    """Return a predicate for the names of APIs.
+    """Return a predicate that matches the names of APIs.
 
     Raises:
         OperationError: The pattern matches no served API.

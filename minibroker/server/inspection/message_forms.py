@@ -1,9 +1,9 @@
 """The forms in which the recording keeps messages: copied bytes that are decoded on demand.
 
-Decoding and copying a message costs more than serving the request, and few messages are ever read. Messages with
-secrets are copied immediately, without the secrets (`message_json.detach`). Long requests are also copied, because
-their frames can contain more bytes than the message. Records are replaced by a summary, or by their file range if
-summarizing takes long. The batch headers in the range are then read on demand.
+Decoding and copying a message costs more than serving the request, and few messages are ever read. Two kinds
+are copied immediately (`message_json.detach`): messages with secrets, without the secrets, and long requests,
+because their frames can contain more bytes than the message. Records are replaced by a summary, or by their
+file range if summarizing takes long. The batch headers in the range are then read on demand.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class _Undetached(NamedTuple):
 
 
 class _Spliced(NamedTuple):
-    """The bytes of a message without its records, and the records as (position, summary or file range)."""
+    """The bytes of a message without its records, and the records as pairs (position, summary or file range)."""
 
     frame: bytearray
     records: list[tuple[int, RecordsSummary | LogSlice | None]]
 
 
 def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[Any, int]:
-    """Return the form of a request that was decoded from `frame`, and the memory that it takes, in bytes."""
+    """Return the form of a request that was decoded from `frame`, and the memory of the form in bytes."""
     if request is None:
         return None, 0
     cls: Any = endpoint.request
@@ -86,7 +86,7 @@ def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[A
 
 
 def plain_request_form(frame: memoryview, values: tuple[Any, ...]) -> tuple[Any, int]:
-    """Return the form of a request in the plain shape, and the memory that it takes, in bytes."""
+    """Return the form of a request in the plain shape, and its memory in bytes."""
     size = len(frame)
     if size <= MAX_FRAME_BYTES:
         return bytes(frame), size
@@ -95,10 +95,10 @@ def plain_request_form(frame: memoryview, values: tuple[Any, ...]) -> tuple[Any,
 
 
 def response_form(call: Call, response: Any, frame: bytearray, splices: Splices) -> tuple[Any, int]:
-    """Return the form of a response, and the memory that it takes, in bytes.
+    """Return the form of a response, and the memory of the form in bytes.
 
-    The frame does not contain file ranges, which are in `splices`. The records in `response` are replaced, because it
-    has been sent and is no longer used.
+    The frame does not contain file ranges, which are in `splices`. The records in the response are replaced in
+    place, which is safe because it has been sent and is no longer used.
     """
     cls: Any = call.endpoint.response
     size = len(frame)
@@ -111,14 +111,15 @@ def response_form(call: Call, response: Any, frame: bytearray, splices: Splices)
     holders, name = _holders(response)
     for holder in holders:
         if records := getattr(holder, name):
-            if isinstance(records, bytes | bytearray | memoryview):  # They are part of the frame.
+            # These records are part of the frame, so their size is subtracted.
+            if isinstance(records, bytes | bytearray | memoryview):
                 size -= len(cast("bytes", records))
             setattr(holder, name, summarize_or_keep(records))
     return _Undetached(response), size * MEMORY_PER_BYTE
 
 
 def _summarize(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
-    """Copy the structures on the path to the records. Replace these with summaries, and add their sizes to `sizes`."""
+    """Copy a message as far as its records, which are replaced by summaries. Add their sizes to `sizes`."""
     copy = shallow_copy(message)
     name, inner_path = path[0], path[1:]
     value = getattr(message, name)
@@ -133,7 +134,7 @@ def _summarize(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
 
 @cache
 def _path_to_records(cls: type[Any]) -> tuple[str, ...] | None:
-    """Return the names of the nested lists that lead to the only records field, followed by its own name.
+    """Return the names of the nested lists that lead to the only records field, followed by that field's name.
 
     Return None for a message with other fields that must be copied, or with secrets.
     """
@@ -161,7 +162,7 @@ def _uses_topic_ids(names: Names, request: Any) -> bool:
 
 
 def resolve_targets(call: Call, request: Any) -> tuple[Target, ...] | None:
-    """Return the targets of a request that could change later: those of topic ids, of a session, or all topics.
+    """Return those targets of a request that could change later: targets by topic id, of a session, or all topics.
 
     Return None for a request that names all its targets itself.
     """
@@ -192,7 +193,7 @@ def decode_request(endpoint: Endpoint, form: Any) -> Any:
 
 def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
     """Decode a response from any form."""
-    # Summaries of file ranges are stored, because the file may be deleted before the next access.
+    # Replace file ranges by their summaries, because the file may be deleted before the next access.
     if isinstance(form, _Undetached):
         holders, name = _holders(form.message)
         for holder in holders:
@@ -216,7 +217,7 @@ def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
 
 
 def _insert_marks(splice_frame: _Spliced, *, is_compact: bool) -> bytes:
-    """Return the message with a one-byte placeholder and its length in place of each records field."""
+    """Return the message with a one-byte placeholder and its length in place of each field with records in files."""
     parts: list[bytes | bytearray] = []
     end = 0
     for position, records in splice_frame.records:
@@ -235,7 +236,7 @@ def _replace_marks(response: Any, records: Iterator[Any]) -> None:
 
 
 def _holders(message: Any) -> tuple[list[Any], str]:
-    """Return the structures with a records field, in order, and the name of the field."""
+    """Return the structures with a records field, in the order of the message."""
     *lists, name = cast("tuple[str, ...]", _path_to_records(message.__class__))
     holders = [message]
     for list_name in lists:
@@ -244,10 +245,10 @@ def _holders(message: Any) -> tuple[list[Any], str]:
 
 
 def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_request: bool) -> bytes | bytearray:
-    """Return the part of a frame that may be recorded. Tokens are omitted, and zeroed in SaslAuthenticate.
+    """Return a frame without tokens, as it may be recorded. In SaslAuthenticate, tokens are replaced by zeros.
 
     Args:
-        exchange: An exchange with its kind and its header.
+        exchange: An exchange with its kind and its header set.
         frame: The frame with its length field, possibly truncated.
         is_request: False for a response.
     """
@@ -281,7 +282,7 @@ def _drop_token(frame: bytes | bytearray, version: int, *, is_request: bool) -> 
 
 @cache
 def may_keep_bytes(cls: type[Any]) -> bool:
-    """Return whether a message contains neither records nor secrets."""
+    """Return whether the bytes of a message may be kept, because they contain neither records nor secrets."""
     return not (holds_secrets(cls) or any(field.kind is p.RECORDS for _, field in _all_fields(cls)))
 
 

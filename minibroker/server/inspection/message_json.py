@@ -60,9 +60,9 @@ class RecordsSummary(NamedTuple):
     Attributes:
         size: The size in bytes.
         batches: The number of batches of format v2, or of messages of formats v0 and v1. The last one may be
-            incomplete. None if the file was deleted before it was read.
-        records: The number of records. Also None if there are compressed messages of v0 or v1, which only contain their
-            number inside.
+            incomplete. None if the file of the records was deleted before it could be read.
+        records: The number of records, or None. It is also None if there are compressed messages of v0 or v1,
+            because their number of records is only known after decompression.
     """
 
     size: int
@@ -71,7 +71,7 @@ class RecordsSummary(NamedTuple):
 
 
 def summary(records: Any) -> RecordsSummary | None:
-    """Return a summary of a records field: bytes, a file range, or None. Only the headers of a range are read.
+    """Return a summary of a records field: bytes, a file range, or None. In a range little more than headers is read.
 
     It can be called on any thread.
     """
@@ -83,7 +83,7 @@ def summary(records: Any) -> RecordsSummary | None:
 def summarize_or_keep(records: Any) -> RecordsSummary | LogSlice | None:
     """Return a summary of a records field, or the field itself if it is a file range that takes long to read.
 
-    It is called on the broker's thread.
+    Call it on the broker's thread.
     """
     if isinstance(records, LogSlice):
         if records.size > _SHORT:
@@ -96,7 +96,7 @@ def summarize_or_keep(records: Any) -> RecordsSummary | LogSlice | None:
 
 
 def count_records(records: memoryview | bytes | None) -> tuple[int, int | None, int | None] | None:
-    """Return the summary of records in memory as a tuple. It is fast for a single batch, the usual case."""
+    """Return the fields of a summary of records in memory. This is fast for a single batch, the usual case."""
     if records is None:
         return None
     size = len(records)
@@ -119,7 +119,7 @@ def _summary_of_range(records: LogSlice) -> RecordsSummary:
             return _summary_of_file(fd, records.position, records.size)
         finally:
             os.close(fd)
-    except (OSError, StorageError):  # The file was deleted.
+    except (OSError, StorageError):  # The file was deleted, so only the size of the records is known.
         return RecordsSummary(records.size, None, None)
 
 
@@ -139,7 +139,7 @@ def _summary_of_file(fd: int, begin: int, size: int) -> RecordsSummary:
 
 
 def _count_entries(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
-    """Return (end of the last entry, entries, records). An entry with an incomplete header only counts if `is_last`."""
+    """Return (end of the last entry, entries, records). Count an entry with a truncated header only if `is_last`."""
     end, batches = 0, 0
     count: int | None = 0
     unpack, last_head = _HEAD.unpack_from, len(view) - RECORD_BATCH_OVERHEAD
@@ -151,7 +151,7 @@ def _count_entries(view: memoryview, *, is_last: bool) -> tuple[int, int, int | 
         batches += 1
         count += number
     tail = view[end:]
-    # Entries of other formats, or the incomplete header of the last entry.
+    # The tail has entries of other formats, or the incomplete header of the last entry.
     for position, size in entry_bounds(tail):
         entry = tail[position:]
         if not is_last and len(entry) < RECORD_BATCH_OVERHEAD:
@@ -199,7 +199,7 @@ def is_password(key: str) -> bool:
     if key.endswith(_LOGINS):
         return True
     config_key = key_of(key)
-    if config_key is None:  # A key of another broker's plug-in.
+    if config_key is None:  # The key may belong to a plug-in of another broker, so its name must suffice.
         return any(word in key.lower() for word in _SECRET_WORDS)
     return config_key.type is ConfigType.PASSWORD
 
@@ -234,7 +234,7 @@ def _unchanged(value: Any) -> Any:
 
 
 def to_json(message: Any, version: int) -> Any:
-    """Return a message as a value for `json.dumps`, with the fields of `version` only."""
+    """Return a message as a JSON value for `json.dumps`, with the fields of `version` only."""
     if message is None:
         return None
     return _structure(message, version, flexible=version in schema_of(_class(message)).flexible)
@@ -249,7 +249,8 @@ def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
     for name, json_name, is_array, convert in _json_fields(_class(value), version, flexible=flexible):
         content = getattr(value, name)
         if content is not None:
-            content = [convert(element) for element in content] if is_array else convert(content)  # No element is null.
+            # Only the field itself can be null, not an element of its array.
+            content = [convert(element) for element in content] if is_array else convert(content)
         document[json_name] = content
     return document
 

@@ -1,10 +1,11 @@
 """The recording of a broker's traffic: each request and its response, for the journal, the page and other watchers.
 
-It is the outermost interceptor while there is a journal, a page, a watcher or a fault. Without them requests have no
-additional cost. The ring has the newest exchanges: with the bytes of both frames for a page, and in forms that are
-decoded on demand for the journal (`message_forms`).
+The recording is the outermost interceptor while there is a journal, a page, a watcher or a fault. Otherwise it
+costs requests nothing. The ring has the newest exchanges: for a page with the bytes of both frames, for the
+journal in forms that are decoded on demand (`message_forms`).
 
-`RecordedRequest.end` is the only place where a request ends. It calls the watchers, such as `log_slow_requests`.
+`RecordedRequest.end` is the only place where a request ends. It calls the watchers, such as
+`log_slow_requests`.
 """
 
 from __future__ import annotations
@@ -65,12 +66,13 @@ class BrokerConnection(Origin):
     """The connection of recorded requests.
 
     Attributes:
-        address: The broker's end, "HOST:PORT".
+        address: The broker's end of the connection, "HOST:PORT".
         node: The id of the broker.
         client_host: The client's address in Kafka's format, "/127.0.0.1".
         opened_after: The number of the last request before the connection's first one.
-        request: The pending request, or None.
-        may_send_tokens: Whether the client has sent SaslHandshake, after which bytes without a header may be tokens.
+        request: The last request, until it has ended, or None.
+        may_send_tokens: Whether the client has sent SaslHandshake, after which bytes without a header may be
+            tokens.
     """
 
     __slots__ = ("address", "client_host", "core", "may_send_tokens", "node", "opened_after", "request")
@@ -97,8 +99,9 @@ class RecordedRequest(Entry):
     """A request in progress, and its entry in the journal.
 
     Attributes:
-        waits_since_ms: When the request started to wait for other clients, on the monotonic clock, or None.
-        waited_ms: How long it waited before a fault held its response, or None without such a fault.
+        waits_since_ms: When the request started to wait for other clients, on the monotonic clock. None if it does
+            not wait.
+        waited_ms: How long the request waited before a fault held its response, or None without such a fault.
     """
 
     _call: Call | None = None
@@ -123,7 +126,7 @@ class RecordedRequest(Entry):
             self.header = _unpack_header(frame)
         else:
             self.kind = Kind.UNREADABLE
-        if call is not None:  # The entry outlives the call, which holds other objects.
+        if call is not None:  # Copy the endpoint and the client id, because the call is released after the response.
             self._call, self._endpoint, self._client_id = call, call.endpoint, call.client_id
 
     def keep(self, call: Call, frame: memoryview, request: Any) -> None:
@@ -143,7 +146,7 @@ class RecordedRequest(Entry):
             self.memory += len(targets) * _TARGET_SIZE
 
     def settle(self, outcome: Outcome) -> None:
-        """Record the outcome, unless it is an answer, which `finish` records."""
+        """Record the outcome unless it is an answer. Answers are recorded by `finish`."""
         if outcome is None:
             self.expects_response = False
             self.end()
@@ -154,7 +157,7 @@ class RecordedRequest(Entry):
                 self.waits_since_ms = self._recording.monotonic_ms()
 
     def finish(self, response: Any, frame: bytearray, splices: Splices) -> None:
-        """Record the response, which is sent as `frame` with `splices` of files in it."""
+        """Record the response, which is sent as `frame` with `splices` from files inserted at their positions."""
         recording = self._recording
         self.ended_ms = recording.monotonic_ms()
         size, memory = len(frame), 0
@@ -174,7 +177,7 @@ class RecordedRequest(Entry):
         return len(self.response_frame)
 
     def fail(self, error: Exception, frame: memoryview | None = None) -> None:
-        """Record why the request closes its connection, unless it has already ended.
+        """Record why the connection is closed because of the request, unless the request has already ended.
 
         Args:
             error: The reason.
@@ -202,7 +205,7 @@ class RecordedRequest(Entry):
                     watcher(self)
 
     def answer(self, response: Any) -> None:
-        """Keep the handler's response, which a fault will change, and how long the request has waited."""
+        """Keep the handler's response, which a fault will change, and record how long the request has waited."""
         copy = self._response_form = detach(response)
         self._recording.grow(self, memory_of(copy))
         self.waited_ms = 0.0
@@ -224,7 +227,7 @@ class Recording:
     Attributes:
         ring: The newest exchanges, or None if neither a journal nor a page needs them.
         journal: The journal, or None.
-        has_faults: Whether faults are installed, whose hits are entries, too.
+        has_faults: Whether faults are installed. The requests that they hit become entries, too.
         keeps_frames: Whether there is a page, which shows bytes.
         keeps_messages: Whether messages are needed in the form of the journal.
         watchers: Called with each request when it has ended.
@@ -245,7 +248,7 @@ class Recording:
         self._credit_at = perf_counter()  # The limit protects this machine, so it does not use the broker's clock.
 
     def keep_journal(self, capacity: int = DEFAULT_CAPACITY) -> Journal:
-        """Start a new journal, replacing an existing one.
+        """Start a new journal, which replaces any existing one.
 
         Raises:
             ValueError: The capacity is below 1.
@@ -271,7 +274,7 @@ class Recording:
         self._settle()
 
     def keep_frames(self) -> Ring[Entry]:
-        """Keep the bytes of frames for a page from now on. Call it before `keep_journal`."""
+        """Keep the bytes of frames for a page from now on. This must be called before `keep_journal`."""
         self.ring = Ring(MAX_EXCHANGES)
         self.keeps_frames = True
         self._settle()
@@ -282,7 +285,7 @@ class Recording:
         return self.keeps_frames and self.ring is not None and recorded.number >= self.ring.first_shown
 
     def grow(self, recorded: RecordedRequest, size: int) -> None:
-        """Add `size` bytes to the memory of a request."""
+        """Add `size` bytes to the memory counted for a request."""
         if self.ring is not None:
             self.ring.grow(recorded, size)
 
@@ -292,7 +295,7 @@ class Recording:
         self._settle()
 
     def record_faults(self, *, has_faults: bool) -> None:
-        """Set whether faults are installed."""
+        """Record whether faults are installed."""
         self.has_faults = has_faults
         self._settle()
 
@@ -335,7 +338,7 @@ class Recording:
     def begin_plain(
         self, channel: Channel, frame: memoryview, call: Call, values: tuple[Any, ...], began: tuple[int, float]
     ) -> RecordedRequest:
-        """Record a request that was served in the plain shape, given the values of its message."""
+        """Record a request that was served in the plain shape, given the field values of its message."""
         recorded = RecordedRequest(self, self._origin(channel, call.session), frame, began, call)
         if self.keeps_messages:
             recorded.keep_plain(call, frame, values)
@@ -352,7 +355,7 @@ class Recording:
             self.ring.add(recorded)
 
     def before(self, take: FrameHandler, channel: Channel) -> FrameHandler:
-        """Return a `FrameHandler` that records the frames which SASL does not pass to dispatch."""
+        """Return a `FrameHandler` that records the frames that SASL does not pass on. Dispatch records the others."""
         return partial(self._record_login, take, channel)
 
     def _record_login(self, take: FrameHandler, channel: Channel, frame: memoryview, session: Session) -> Outcome:
@@ -361,7 +364,8 @@ class Recording:
             token = RecordedRequest(self, self._origin(channel, session), frame, began)
             token.kind, token.header = Kind.TOKEN, RecordedRequest.header
             token.origin.request = token
-            if self.keeps_frames:  # The journal only contains requests.
+            # Tokens are added only to recordings with frames, because the journal contains only requests.
+            if self.keeps_frames:
                 self._add(token, frame)
             return take(frame, session)
         before = self._begun
@@ -373,7 +377,7 @@ class Recording:
             raise
 
     def _add_refused(self, refused: RecordedRequest, frame: memoryview, error: Exception) -> None:
-        """Record a request that is not allowed yet. It may be a token, so only a valid header is kept."""
+        """Record a request that is not allowed before a login. It may be a token, so only a valid header is kept."""
         header = _safe_header(refused, frame)
         if not header:
             refused.kind, refused.header = Kind.UNREADABLE, RecordedRequest.header
@@ -399,7 +403,7 @@ class Recording:
         return kept_size if has_credit else SHORT
 
     def splice_frame(self, frame: bytearray, splices: Splices) -> bytearray | bytes:
-        """Return a frame with its file ranges inserted. It is truncated after a range that is not kept completely."""
+        """Return a frame with its file ranges inserted. It ends early if a range is not kept completely."""
         limit = MAX_KEPT + _LENGTH.size
         if not splices:
             return frame[:limit]
@@ -419,13 +423,16 @@ class Recording:
 
 
 def _drop_token(refused: RecordedRequest, frame: memoryview) -> memoryview:
-    """Return the bytes of a rejected frame to keep. Clients may send SASL tokens even to a listener without SASL."""
+    """Return the bytes to keep of a frame that is not a request: none if it may be a SASL token.
+
+    Clients may send tokens even to a listener without SASL.
+    """
     may_be_token = refused.origin.may_send_tokens or bytes(frame[:1]) == _GSSAPI
     return _safe_header(refused, frame) if may_be_token else frame
 
 
 def _safe_header(refused: RecordedRequest, frame: memoryview) -> memoryview:
-    """Return the bytes of a frame that cannot be secret, although the frame may be a token."""
+    """Return those bytes of an unhandled frame that are certainly not secret. The frame may be a token."""
     key, version, _ = refused.header
     is_known = any(route.key == key and route.first <= version <= route.last for route in ROUTES)
     return frame[: _HEADER_SIZE if is_known else 0]
@@ -442,12 +449,12 @@ def _read_beginning(part: LogSlice, room: int) -> bytes:
 
 
 def _address(end: Any) -> str:
-    """Return a socket name as "HOST:PORT", or "?" if it is unknown."""
+    """Return the name of a socket as "HOST:PORT", or "?" if it is unknown."""
     return format_address(end[:2]) if end else "?"
 
 
 def recording_of(services: Services) -> Recording:
-    """Return the recording of a broker. It becomes an interceptor when it is first used."""
+    """Return the recording of a broker. It intercepts requests only while something uses it."""
     return cast("Recording | None", services.recording) or Recording(services)
 
 

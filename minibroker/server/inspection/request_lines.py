@@ -53,7 +53,7 @@ def subjects_of(targets: Sequence[Target]) -> Sequence[str]:
 
 @lru_cache(maxsize=1000)
 def _cached_subjects(targets: tuple[Target, ...]) -> tuple[str, ...]:
-    """Return the subjects for a few targets, which often recur."""
+    """Like subjects_of(), but cached, for the few targets that recur."""
     return tuple(_subjects_of(targets))
 
 
@@ -84,7 +84,7 @@ def _shorten_names(prefix: str, names: Sequence[str]) -> str:
 
 
 def records_of(message: Any) -> str:
-    """Return the number and size of the records in a message as text, or "" if there are none."""
+    """Return a text with the number and size of the records in a message, or "" if there are none."""
     summaries = [records_summary for records_summary in _summaries(message) if records_summary.size]
     if not summaries:
         return ""
@@ -109,7 +109,7 @@ def _summaries(message: Any) -> Iterator[RecordsSummary]:
 
 @cache
 def _record_fields(cls: type[Any]) -> tuple[tuple[str, bool, bool], ...]:
-    """Return (name, whether it is an array, whether it is a structure) for the fields that contain records."""
+    """Return (name, whether it is an array, whether it is a structure) for fields that are or contain records."""
     return tuple(
         (field.name, field.is_array, field.kind is not RECORDS) for field in fields_of(cls) if _has_records(field.kind)
     )

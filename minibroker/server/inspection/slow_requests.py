@@ -19,7 +19,7 @@ _LIMITS_OF_WAITS: Final = {
 
 
 def log_slow_requests(services: Services, slow_ms: int) -> None:
-    """Log each request that takes longer than `slow_ms`, excluding the time that its client lets it wait."""
+    """Log each request that takes longer than `slow_ms`, not counting time that it waited as its client intended."""
     recording_of(services).watch(partial(_log_if_slow, slow_ms))
 
 
@@ -46,7 +46,7 @@ def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
 
 
 def _waited_ms(request: RecordedRequest, took_ms: float) -> float:
-    """Return how long a request waited as its client intended: for records, or for other members of its group."""
+    """Return how long a request waited as its client intended, for records or for other members of its group."""
     field = _LIMITS_OF_WAITS.get(request.api)
     if field is None or request.waits_since_ms is None:
         return 0.0

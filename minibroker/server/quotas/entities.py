@@ -1,7 +1,7 @@
 """Quota entities, their limits and their storage.
 
-An entity is a user, a client id, both, or an address, each by name or as the default (None). The section "quotas" of
-the cluster metadata lists them:
+An entity is a user, a client id, both, or an address. Each part is a name, or None for the default. The section
+"quotas" of the cluster metadata lists them:
 
     [{"entity": {"user": "alice", "client-id": null}, "values": {"producer_byte_rate": 1024.0}}]
 """
@@ -41,7 +41,7 @@ Values = Mapping[str, float]
 
 
 class QuotaError(ValueError):
-    """An invalid entity or value: INVALID_REQUEST."""
+    """An error for an entity that cannot have quotas, or for an invalid value. Clients get INVALID_REQUEST."""
 
 
 def keys_of(
@@ -51,7 +51,7 @@ def keys_of(
 
     Args:
         entity: Pairs of entity type and name.
-        addresses: The addresses of hosts.
+        addresses: The addresses of hosts, by host name.
 
     Raises:
         QuotaError: The entity is invalid (`ClientQuotaControlManager`).
@@ -106,7 +106,7 @@ class QuotaTable:
         changed: Called after each change from any source.
 
     Attributes:
-        hosts: The limits of hosts, by address or name.
+        hosts: The limits of hosts, by address or host name.
     """
 
     def __init__(self, metadata: ClusterMetadata, changed: Callable[[], None]) -> None:
@@ -126,16 +126,16 @@ class QuotaTable:
         return self._by_entity.items()
 
     def limit(self, key: str, user: str | None = "", client_id: str | None = "", ip: str | None = "") -> float | None:
-        """Return one limit of exactly this entity. A part that is "" does not belong to it, and None is the default."""
+        """Return a limit of exactly this entity. A part is "" if the entity lacks it, and None for the default."""
         parts = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
         values = self._by_entity.get(frozenset((kind, name) for kind, name in parts if name is None or name))
         return None if values is None else values.get(key)
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
-        """Set or remove limits together. A limit of None is removed.
+        """Set or remove several limits together. A limit of None is removed.
 
         Raises:
-            OSError: The file cannot be written. Nothing has changed.
+            OSError: The file cannot be written. In this case no limit has changed.
         """
         altered, rows = dict(self._by_entity), dict(self._rows)
         for entity, ops in changes.items():

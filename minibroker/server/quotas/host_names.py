@@ -1,6 +1,6 @@
-"""The addresses of hosts in quotas and limits, looked up off the event loop, one at a time.
+"""The addresses of hosts named in quotas and limits. They are looked up off the event loop, one at a time.
 
-A resolver may take ten seconds for a name, or hang. Only the request with the name waits for it.
+A resolver may take ten seconds for a name, or hang. Only the request that brought the name waits for it.
 """
 
 import socket
@@ -44,14 +44,14 @@ class HostNames:
         self._is_busy = False
 
     def cached_addresses(self, host: str) -> Addresses | None:
-        """Return the addresses of a host if they are known without the resolver, else None."""
+        """Return the addresses of a host if they are known without asking the resolver, else None."""
         cached = self._cached.get(host)
         if cached is None and (len(host) > _MAX_NAME_LENGTH or "\0" in host):
             return frozenset()
         return cached or addresses_of(host, socket.AI_NUMERICHOST) or None
 
     def look_up(self, host: str, done: Done) -> None:
-        """Call `done` with the addresses of a host, or none if it is unknown or too many hosts are pending."""
+        """Look up a host and call `done` with its addresses: none if it is unknown or too many look-ups are pending."""
         cached = self.cached_addresses(host)
         if cached is None and host not in self._waiting and len(self._waiting) >= _MAX_WAITING_HOSTS:
             cached = frozenset[str]()
@@ -67,11 +67,11 @@ class HostNames:
     def resolve_all(
         self, hosts: Iterable[str], timeout_ms: float, done: Callable[[dict[str, Addresses]], None]
     ) -> None:
-        """Call `done` once with the known addresses when all hosts have been looked up, or after the timeout."""
+        """Look up hosts, then call `done` once with the addresses found, at the latest after the timeout."""
         _Search(self, self._clock, hosts, timeout_ms, done)
 
     def forget(self, host: str, done: Done) -> None:
-        """Cancel a call of `done`. A host without waiting requests is not looked up."""
+        """Cancel a pending call of `done`. A host that no request waits for is not looked up."""
         waiting = self._waiting.get(host, [])
         if done in waiting:
             waiting.remove(done)
@@ -99,7 +99,7 @@ class HostNames:
 
 
 class _Search:
-    """A look-up of several hosts."""
+    """A look-up of several hosts that requests wait for."""
 
     def __init__(
         self,

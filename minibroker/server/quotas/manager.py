@@ -1,8 +1,8 @@
-"""Measures clients against their quotas, and computes throttle times (`ClientQuotaManager` and related classes).
+"""Compares the usage of clients with their quotas, and computes throttle times (`ClientQuotaManager` and others).
 
-`Services.quotas` is None until a quota is set, and requests are not measured until then. A client that is over its
-quota is answered immediately, with `throttle_time_ms`, and its connection is not read for that time (KIP-219). This
-throttles even clients that ignore the field.
+`Services.quotas` is None until a quota is set, and requests are not measured until then. A client that is over
+its quota is answered immediately, with `throttle_time_ms`, and its connection is not read for that time
+(KIP-219). Clients that ignore the throttle time are thus throttled, too.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ Sharer = tuple[str, str]
 
 
 class Quotas:
-    """The quotas of a broker, and their usage by clients.
+    """The quotas of a broker, and how much of them clients have used.
 
     Args:
         core: The core of the broker.
         table: The quotas.
-        host_names: Returns the look-up of hosts in quotas.
+        host_names: Returns the object that looks up hosts named in quotas.
     """
 
     def __init__(self, core: Core, table: QuotaTable, host_names: Callable[[], HostNames]) -> None:
@@ -70,15 +70,15 @@ class Quotas:
 
     def record_request(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
         """Record the cost of a request in seconds and produced bytes, and return the throttle time in milliseconds."""
-        # At most one window (Kafka's `ClientRequestQuotaManager.maxThrottleTimeMs`), so that a single slow request does
-        # not mute a client for minutes.
+        # Limit the wait to one window (Kafka's `ClientRequestQuotaManager.maxThrottleTimeMs`), so that a single slow
+        # request does not mute a client for minutes.
         wait_ms = min(self._record(REQUEST, session, client_id, spent_s * _PERCENT), self._step_ms)
         return max(wait_ms, self._record(PRODUCE, session, client_id, produced)) if produced else wait_ms
 
     def record_fetch(
         self, response: FetchResponse, request: FetchRequest, session: Client, client_id: str | None, version: int
     ) -> FetchResponse:
-        """Return the response to a fetch, or an empty one above the quota. The client fetches the records again."""
+        """Return the response to a fetch, or an empty one if it exceeds the quota. The client then fetches again."""
         quota = self._find_quota(FETCH, session, client_id or "")
         if quota is None:
             return response
@@ -91,29 +91,29 @@ class Quotas:
         now_ms = self._core.clock.monotonic_ms()
         self._rate(FETCH, quota[0], now_ms).record(-size, now_ms)
         session.muted_ms = max(session.muted_ms, wait_ms)
-        # The client does not get the id of a new session. With id 0 it opens another one.
+        # Return id 0 instead of the id of a new session, so that the client opens another session.
         session_id = response.session_id if request.session_epoch > 0 else 0
         return type(response)(throttle_time_ms=wait_ms, session_id=session_id, responses=[])
 
     def record_share_fetch(
         self, response: ShareFetchResponse, session: Client, client_id: str | None, version: int
     ) -> None:
-        """Record a share fetch. Its records are acquired, so it is sent, and the connection is muted afterwards."""
+        """Record a share fetch. Its records are already acquired, so it is sent. The connection is muted afterwards."""
         if self._find_quota(FETCH, session, client_id or "") is not None:
             size = _encoded_size(response, version)
             response.throttle_time_ms = self._record(FETCH, session, client_id or "", size)
             session.muted_ms = max(session.muted_ms, response.throttle_time_ms)
 
     def fetch_bytes(self, session: Client, client_id: str | None) -> int | None:
-        """Return how many bytes a fetch can get without being throttled, or None without a limit."""
+        """Return how many bytes a fetch can return without ever being throttled, or None without a limit."""
         quota = self._find_quota(FETCH, session, client_id or "")
         return None if quota is None else int(quota[1] * (self._samples - 1) * self._step_ms / _SECOND_MS)
 
     def record_mutation(self, session: Client, client_id: str | None, partitions: int, *, strict: bool) -> int:
-        """Record created or deleted partitions, and return the throttle time.
+        """Record created or deleted partitions, and return the throttle time in milliseconds.
 
-        With `strict`, a client that is over its quota is refused: nothing is recorded, and the caller must not create
-        or delete anything.
+        With `strict`, a client that already exceeds its quota is refused: nothing is recorded, and the caller must
+        not create or delete anything.
         """
         quota = self._find_quota(MUTATION, session, client_id or "")
         if quota is None:
@@ -158,7 +158,7 @@ class Quotas:
         return rate.throttle_ms(limit, now_ms)
 
     def _find_quota(self, key: str, session: Client, client_id: str) -> tuple[Sharer, float] | None:
-        """Return the clients that share the most specific quota of a client, and its limit."""
+        """Return the clients that share a client's quota, and its limit. The most specific quota applies."""
         user, limit_of = session.principal.name, self._table.limit
         shared = client_id[:_MAX_CLIENT_ID_LENGTH]
         by_both, by_user, by_id = (user, shared), (user, ""), ("", shared)
@@ -188,12 +188,12 @@ class Quotas:
         return self._table.limit(CONNECTION, ip=None)
 
     def _resolve_host(self, host: str) -> frozenset[str]:
-        """Return the addresses of a host, which are looked up once, or an empty set if they are not known."""
+        """Return the addresses of a host, which is looked up once. The result is empty until they are known."""
         addresses = self._addresses.get(host)
         if addresses is None:
             addresses = self._addresses[host] = frozenset()
             self._host_names().look_up(host, partial(self._addresses.__setitem__, host))
-            # If the host was looked up before, `look_up` calls back before it returns.
+            # Read the entry again, because `look_up` calls back before it returns if the host was looked up before.
             addresses = self._addresses[host]
         return addresses
 
@@ -206,7 +206,7 @@ class Quotas:
         return rate
 
     def _forget(self, now_ms: float) -> None:
-        """Drop clients that have been idle for long, then the longest idle ones."""
+        """Drop clients that have been idle for long, then those that have been idle longest, to make room."""
         recent = [(client, usage) for client, usage in self._rates.items() if now_ms - usage[1] < _IDLE_EXPIRY_MS]
         if len(recent) >= _MAX_REMEMBERED:
             recent = sorted(recent, key=lambda item: item[1][1])[_MAX_REMEMBERED // 2 :]

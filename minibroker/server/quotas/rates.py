@@ -1,7 +1,7 @@
 """Rates that are compared with quotas.
 
-The arithmetic is Kafka's (`SampledStat`, `Rate`, `TokenBucket`, `QuotaUtils`), since it determines the throttle times
-of clients. Times are in milliseconds on the monotonic clock.
+The arithmetic is Kafka's (`SampledStat`, `Rate`, `TokenBucket`, `QuotaUtils`), because it determines how long
+clients are throttled. Times are in milliseconds on the monotonic clock.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ class Rate:
 
     Args:
         samples: The number of samples in the window, including the current one.
-        step_ms: The length of a sample.
+        step_ms: The length of a sample, in milliseconds.
     """
 
     __slots__ = ("_samples", "_step_ms", "_steps")
@@ -33,7 +33,7 @@ class Rate:
         self._steps[-1][1] += value
 
     def window_ms(self, now_ms: float) -> float:
-        """Return the length of the window, which is at least that of all samples but one."""
+        """Return the length of the window in milliseconds, which is at least that of all samples but one."""
         self._forget(now_ms)
         elapsed = now_ms - self._steps[0][0] if self._steps else 0.0
         missing = self._samples - 1 - int(elapsed // self._step_ms)
@@ -45,7 +45,7 @@ class Rate:
         return sum(value for _, value in self._steps) / (window / _SECOND_MS) if window else 0.0
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """Return the time until the rate falls to `limit` if nothing is added, or 0 if it is not above it."""
+        """Return the milliseconds until the rate falls to `limit` if nothing is added, or 0 if it is no higher."""
         rate = self.measure(now_ms)
         if rate <= limit:
             return 0
@@ -60,9 +60,9 @@ class TokenBucket:
     """A bucket of tokens that refills at a constant rate. Taking more tokens than it has creates a debt (KIP-599).
 
     Args:
-        window_s: The time in which an empty bucket is refilled.
+        window_s: The time in which an empty bucket is refilled, in seconds.
         limit: The number of tokens added per second.
-        now_ms: The current time.
+        now_ms: The current time, in milliseconds.
     """
 
     __slots__ = ("_filled_ms", "_tokens", "_window_s")
@@ -73,12 +73,12 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def take(self, tokens: float, limit: float, now_ms: float) -> None:
-        """Take tokens, going into debt if necessary."""
+        """Take tokens. If there are too few, the bucket goes into debt."""
         self._fill(limit, now_ms)
         self._tokens = min(self._window_s * limit, self._tokens - tokens)
 
     def debt_ms(self, limit: float, now_ms: float) -> int:
-        """Return the time until the debt is repaid."""
+        """Return the milliseconds until the debt is repaid."""
         self._fill(limit, now_ms)
         return round(-self._tokens / limit * _SECOND_MS) if self._tokens < 0 else 0
 

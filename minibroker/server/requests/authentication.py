@@ -1,9 +1,9 @@
 """The SASL authentication of a connection, before its first request and again when its session expires.
 
 The states, and the requests accepted in each, are those of Kafka's `SaslServerAuthenticator` (KIP-43, KIP-152,
-KIP-368): at most one ApiVersions, SaslHandshake, then tokens, which are sent in SaslAuthenticate requests, or bare
-after SaslHandshake v0. Any other request closes the connection. A client that fails gets the error after
-`connection.failed.authentication.delay.ms`, and the connection closes.
+KIP-368): at most one ApiVersions, SaslHandshake, then tokens, which are sent in SaslAuthenticate requests, or
+bare after SaslHandshake v0. Any other request closes the connection. A client that fails to authenticate gets
+the error after `connection.failed.authentication.delay.ms`, and then the connection closes.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ class _State(Enum):
 
 
 class IllegalSaslStateError(UnservedRequestError):
-    """A request that is not allowed in the current state. The connection closes."""
+    """A request that is not allowed in the current SASL state. The connection is closed."""
 
 
 class SessionExpiredError(UnservedRequestError):
-    """The session expired without re-authentication. The connection closes."""
+    """The session expired before the client authenticated again. The connection is closed."""
 
 
 class Authentication:
-    """The authentication of one connection. It is an interceptor, and `Session.authentication`.
+    """The authentication of one connection: an interceptor that is also kept as `Session.authentication`.
 
     Args:
         security: The security settings of the listener.
@@ -88,9 +88,9 @@ class Authentication:
         self._clock = session.services.core.clock
         self._state = _State.START
         self._exchange: SaslServer | None = None
-        self._mechanism = ""  # The session's mechanism, once it is authenticated.
+        self._mechanism = ""  # The mechanism with which the session was authenticated, or an empty string.
         self._refused = 0  # The number of rejected ApiVersions requests.
-        self._expires_ms: float | None = None  # On the monotonic clock.
+        self._expires_ms: float | None = None  # The end of the session on the monotonic clock, or None without a limit.
         self._reauthenticated_ms: float | None = None
         self.by_token = False
         self._timer: Timer | None = self._clock.call_later(_MAX_AUTHENTICATION_MS, self._give_up)
@@ -112,24 +112,24 @@ class Authentication:
             self._timer = None
 
     def before(self, take: FrameHandler) -> FrameHandler:
-        """Return a `FrameHandler` that handles authentication, and passes all later requests to `take`."""
+        """Return a `FrameHandler` that handles authentication and passes all later requests on to `take`."""
         return partial(self._accept, take)
 
     def _accept(self, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
-        """Return the result of `take(frame, session)` if the request is allowed now.
+        """Return the result of `take(frame, session)` if such a request is allowed now.
 
-        The errors of `take` are raised, too.
+        Errors raised by `take` are passed on.
 
         Raises:
-            IllegalSaslStateError: The request is not allowed now. The connection must close.
-            SessionExpiredError: The session has expired. The connection must close.
+            IllegalSaslStateError: The request is not allowed now. The connection must be closed.
+            SessionExpiredError: The session has expired. The connection must be closed.
         """
         # After SaslHandshake v0 frames contain bare tokens, without an API key.
         if self._state is _State.BARE_TOKENS:
             return self._bare_token(bytes(frame))
         key = int.from_bytes(frame[:2], "big", signed=True)
         if self._state is _State.DONE:
-            # Only sessions with a time limit (KIP-368) are watched. Others pay for one comparison.
+            # Only sessions with a time limit (KIP-368) are checked. For others, this comparison is the only cost.
             if self._expires_ms is not None:
                 self._check_session(key, self._expires_ms)
         elif self._state is _State.TOKENS:
@@ -146,7 +146,7 @@ class Authentication:
         return outcome
 
     def _may_begin(self, key: int) -> bool:
-        # ApiVersions is allowed once before the handshake (KIP-35), and again if its version was unknown.
+        # Before the handshake, ApiVersions is allowed once (KIP-35), and again if the version was unsupported.
         if self._state is _State.START:
             return key == ApiKey.SASL_HANDSHAKE or (key == ApiKey.API_VERSIONS and self._refused < _MAX_REFUSED)
         return self._state is _State.HANDSHAKE and key == ApiKey.SASL_HANDSHAKE
@@ -215,7 +215,7 @@ class Authentication:
         """
         principal = Principal(USER, exchange.user or "")
         before = self._session.principal
-        # Pending requests were authorized for the first principal.
+        # The principal must not change, because pending requests were authorized for the first one.
         if self._mechanism and principal != before:
             raise SaslAuthenticationError(
                 f"Cannot change principals during re-authentication from {before.type}.{before.name}: "
@@ -237,7 +237,7 @@ class Authentication:
         return lifetime_ms or 0
 
     def _bare_token(self, token: bytes) -> Waiting:
-        """Handle a token after SaslHandshake v0. Request and response have no headers."""
+        """Handle a token after SaslHandshake v0. Neither the token nor its response has a header."""
         exchange = self._exchange
         assert exchange is not None
         delayed: DelayedResponse
@@ -274,7 +274,7 @@ class Authentication:
 
 
 class _Refusal(DelayedResponse):
-    """A delayed failure. Without a response it only closes the connection."""
+    """A failure that is reported to the client with a delay. Without a response, the connection is only closed."""
 
     timer: Timer
 
@@ -300,7 +300,7 @@ class _BareAnswer(DelayedResponse):
     def __init__(self, channel: Channel, token: bytes, recorded: Any) -> None:
         self._channel: Channel | None = channel
         self._token = token
-        self._recorded = recorded  # The token in the recording, or None.
+        self._recorded = recorded  # The recorded token, or None without a recording.
 
     def go(self) -> None:
         channel = self._channel
@@ -331,7 +331,7 @@ def _refusal(message: str) -> SaslAuthenticateResponse:
 
 
 def _has_responded(outcome: Outcome) -> bool:
-    """Return whether the client gets the API versions. After an unknown version the client may repeat its request."""
+    """Return whether the client gets the table of API versions. If its version is unknown, it may ask again."""
     return not isinstance(outcome, Answer) or outcome.response.error_code == ErrorCode.NONE
 
 

@@ -1,4 +1,4 @@
-"""`Call`: the context of requests for one API in one version on one connection. Handlers get it with every request."""
+"""`Call`: the context of a connection's requests for one API in one version. Handlers get it with every request."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ class Call:
         decode: Decodes requests. None for ApiVersions in an unsupported version.
         encode: Encodes whole response frames.
         plain: The plain shape of the API (`requests.declarations.PlainShape`), or None. `decode_plain` and
-            `encode_plain` are its codec.
+            `encode_plain` decode requests and encode responses in this shape.
         may_wait: Whether requests may have to wait until groups are loaded.
     """
 
@@ -48,7 +48,7 @@ class Call:
     )
 
     endpoint: Any
-    header: Any  # Bytes, which are compared with a slice of the frame.
+    header: Any  # The header stays undecoded, because it is compared with a slice of the frame.
     body: int
     decode: "Decoder | None"
     encode: "ResponseEncoder"
@@ -70,8 +70,8 @@ class Call:
     def node(self) -> Node:
         """The node that the client is connected to.
 
-        All nodes share one state and one copy of each log. Handlers that only serve leaders compare `partition.leader`
-        with this node.
+        All nodes share one state and one copy of each log. A handler that only the leader may serve compares
+        `partition.leader` with this node.
         """
         return self.session.node
 
@@ -86,7 +86,7 @@ class Call:
         return self.session.principal
 
     def address_of(self, node: Node) -> tuple[str, int]:
-        """Return the (host, port) of a node for this client."""
+        """Return the (host, port) at which this client can reach a node."""
         advertised = self.session.advertised
         return advertised if node is self.session.node else node.address(self.session.listener, advertised)
 
@@ -98,11 +98,11 @@ class Call:
         return limit if allowed is None else min(limit, allowed)
 
     def allows(self, operation: "Operation", resource_type: "ResourceType", name: str) -> bool:
-        """Return whether the client may perform an operation on a resource. Without an authorizer it always may."""
+        """Return whether the client may perform an operation on a resource. Always true without an authorizer."""
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows(self.session, operation, resource_type, name)
 
     def allows_somewhere(self, operation: "Operation", resource_type: "ResourceType") -> bool:
-        """Return whether the client may perform an operation on any resource of a type."""
+        """Return whether the client may perform an operation on at least one resource of a type."""
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows_somewhere(self.session, operation, resource_type)

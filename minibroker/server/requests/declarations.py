@@ -10,13 +10,14 @@
     )
     def delete_topics(request, call): ...
 
-Everything except `needs` is optional (`requests.requirements`). Fields named `group_id` and `transactional_id` are
-found without a declaration. `deadline` is for requests that Kafka's controller rejects with REQUEST_TIMED_OUT if their
-`timeout_ms` is not positive, unless the field named by `deadline` is empty. `plain` is for frequent requests that
-usually concern a single partition, where a few microseconds matter.
+Everything except `needs` is optional (`requests.requirements`). Fields named `group_id` and `transactional_id`
+are found without a declaration. `deadline` is for requests that Kafka's controller rejects with
+REQUEST_TIMED_OUT if their `timeout_ms` is not above 0. Requests in which the field named by `deadline` is empty
+are not rejected. `plain` is for requests so frequent that a few microseconds matter, and that nearly always
+concern a single partition.
 
-`requests.endpoints` collects the declarations. `requests.targets`, `requests.refusals` and `requests.dispatch` use
-them.
+`requests.endpoints` collects the declarations. `requests.targets`, `requests.refusals` and `requests.dispatch`
+use them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """An object that a request names. Fields that do not apply are None."""
+    """One object that a request names, such as a topic. Fields that do not apply are None."""
 
     topic: str | None = None
     partition: int | None = None
@@ -63,12 +64,12 @@ class TopicList(NamedTuple):
 
 
 class KeyList(NamedTuple):
-    """The location of a list of group ids or transactional ids.
+    """The location of a list of group ids or transactional ids in a request.
 
     Attributes:
         field: The field with the list.
-        kind: "group" or "transactional_id". Empty if the request's `key_type` decides.
-        single: The field with the only key in versions without the list.
+        kind: "group" or "transactional_id". It is empty if the request's `key_type` decides.
+        single: The field with the only key, in versions without the list.
     """
 
     field: str
@@ -126,7 +127,10 @@ def transactional_ids_at(field: str) -> Names:
 
 
 def coordinator_keys_at(field: str, single: str) -> Names:
-    """Declare a list of coordinator keys with a `key_type`, and the field `single` of versions with one key."""
+    """Declare a list of group ids or transactional ids, according to `key_type`.
+
+    `single` is the field with the only key, in versions without the list.
+    """
     return Names(keys=KeyList(field, "", single))
 
 
@@ -140,17 +144,18 @@ Refuse = Callable[[Any, int, "ErrorCode"], Any]
 
 
 class Refusal(NamedTuple):
-    """The error responses of an API, equal to those of `AbstractRequest.getErrorResponse`.
+    """The error responses of an API, equal to those of Kafka's `AbstractRequest.getErrorResponse`.
 
-    The error code is set at the outermost level that has one: at the top, or in each element that the request names.
-    Fields without a default are empty. `whole` builds responses that this cannot describe.
+    The error code is set at the outermost level that has one: at the top, or in each element that the request
+    names. Fields without a default are empty. `whole` builds responses that these attributes cannot describe.
 
     Attributes:
         values: The values of fields that are not empty, by name.
-        everywhere: Whether the code is set at every level that has one.
+        everywhere: Whether the code is set at every level that has a field for it.
         explained: Whether `error_message` contains the message of the error.
-        whole: Builds the response.
-        parts: Builds a response with errors for some elements, to be merged with the served ones.
+        whole: Builds the whole response.
+        parts: Builds a response with errors for some elements, to be merged with the response for the served
+            elements.
     """
 
     values: Mapping[str, Any] = {}
@@ -161,15 +166,15 @@ class Refusal(NamedTuple):
 
 
 class PlainShape(NamedTuple):
-    """The fast path of requests with one element in each array (`minibroker_protocol.compiler`).
+    """The fast path for requests in which each array has one element (`minibroker_protocol.compiler`).
 
     It is used unless an authorizer, a quota or a fault inspects messages.
 
     Attributes:
-        handle: Takes the values of a request and returns a result, or None to use the regular handler. It must return
-            None before it has any effect.
-        values: Takes the result of `handle` when the response is encoded, after all appends are written. Returns the
-            values of the response, or a whole response.
+        handle: Takes the values of a request and returns a result, or None to fall back to the regular handler. It
+            must decide on the fallback before it changes anything.
+        values: Takes the result of `handle`, when the response is encoded after all appends are written. Returns
+            the values of the response, or a whole response.
     """
 
     handle: Callable[[tuple[Any, ...], Call], Any]
@@ -213,7 +218,7 @@ def handles(
     deadline: str | None = None,
     plain: PlainShape | None = None,
 ) -> Callable[[_H], _H]:
-    """Register a function as the handler of an API. `needs` are the rights that its clients need."""
+    """Register a function as the handler of an API. `needs` are the rights that clients need."""
 
     def declare(handle: _H) -> _H:
         HANDLERS[key] = Handler(handle, needs, names, refusal, deadline, plain)

@@ -12,7 +12,7 @@ from minibroker_storage.log import Log
 class DelayedRead(DelayedResponse):
     """A read that waits for appends to its logs until a timeout, and reads again after each append.
 
-    It is waiting while it has a timer.
+    The read is waiting as long as its timer exists.
     """
 
     __slots__ = ("_call", "_is_over", "_is_reading", "_is_scheduled", "_logs", "_timer")
@@ -31,7 +31,7 @@ class DelayedRead(DelayedResponse):
         self._stop_waiting()
 
     def hasten(self) -> None:
-        """Answer with the available records. The client's timeout is an upper bound."""
+        """Answer with the records available so far. The client's wait time is only an upper bound."""
         self._on_timeout()
 
     def listen(self, logs: Iterable[Log]) -> None:
@@ -59,7 +59,7 @@ class DelayedRead(DelayedResponse):
         raise NotImplementedError
 
     def _fail(self, error: Exception) -> None:
-        """Answer with an error that makes the client retry, and raise the error for the event loop to log."""
+        """Answer with an error that makes the client retry, and pass the exception to the event loop, which logs it."""
         raise NotImplementedError
 
     def _stop_waiting(self) -> None:
@@ -67,13 +67,13 @@ class DelayedRead(DelayedResponse):
         if timer is None:
             return
         timer.cancel()
-        # A log may have thousands of delayed fetches, and a stale listener would be called forever.
+        # A log may have thousands of delayed fetches, and a listener that stays would be called forever.
         for log in self._logs:
             log.remove_append_listener(self._on_append)
         self._on_end()
 
     def _on_end(self) -> None:
-        """Remove listeners other than those of the logs."""
+        """Remove any listeners of the wait other than those on logs."""
 
     def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
         self.read_soon()
@@ -89,7 +89,8 @@ class DelayedRead(DelayedResponse):
         self._read()
 
     def _read(self) -> None:
-        # The read was answered, or is running in slices. In that case an append is noticed when it ends.
+        # Return if the request was answered. If a read is running in slices, new appends are noticed when that read
+        # ends.
         if self._timer is None or self._is_reading:
             return
         self._is_reading = True

@@ -56,9 +56,9 @@ class SlicedRequest(DelayedResponse):
     """A request whose work runs in slices.
 
     Attributes:
-        finish: Called once, with a function that returns the outcome or raises the error of the request.
-        amend: Changes the outcome before it is encoded. Its arguments are the outcome and the time that the work took,
-            in seconds.
+        finish: Called once, with a function that returns the outcome or raises the error that ended the request.
+        amend: Changes the outcome before it is encoded. Its arguments are the outcome and the time that the work
+            took, in seconds.
         recorded: The request in the recording, or None.
     """
 
@@ -73,16 +73,16 @@ class SlicedRequest(DelayedResponse):
         work.then(self._done, self._failed)
 
     def cancel(self) -> None:
-        """Drop the response. The work continues, since half of a change would be worse."""
+        """Drop the response but let the work run to its end, since a half-finished change would be worse."""
         self._is_gone = True
 
     def waits_for(self) -> str:
-        """Return what the response waits for."""
+        """Return what the request waits for, see `DelayedResponse`."""
         return "its next slice: the request is large"
 
     def _done(self, outcome: Outcome) -> None:
         if self._is_gone:
-            # The client disconnected, so a fetch must not start to wait now.
+            # The client has disconnected, so a fetch must not begin to wait.
             if isinstance(outcome, Waiting):
                 outcome.delayed.cancel()
             return
@@ -90,7 +90,7 @@ class SlicedRequest(DelayedResponse):
             outcome = self.amend(outcome, self._work.spent_s)
         if self.recorded is not None:
             self.recorded.settle(outcome)
-        # The response claims appends that the last slice may have staged.
+        # The last slice may have staged appends, which must be written before the response is sent.
         self._services.core.writes.commit()
         self.finish(lambda: outcome)
 
@@ -104,7 +104,7 @@ class SlicedRequest(DelayedResponse):
             self.finish(fail)
 
 
-# Constants, because accessing a member of an enum is a lookup.
+# Module constants, because looking up a member of an enum with every request takes time.
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _START: Final = Struct(">Ii")
@@ -121,7 +121,7 @@ _UNSERVED: Final = (1, 0)
 
 
 def accept(frame: memoryview, session: Session) -> Outcome:
-    """Serve one request frame of a connection. After an error the connection must close.
+    """Serve one request frame of a connection. The caller should close the connection after an error.
 
     Raises:
         DecodeError: The frame is not a valid request.
@@ -138,9 +138,9 @@ def _serve_frame(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
 
 
 def accept_plain(frame: memoryview, session: Session) -> Outcome:
-    """Serve one request frame like `accept`, with a fast path for requests in the plain shape.
+    """Serve one request frame like accept(), with a fast path for requests in the plain shape.
 
-    It is for brokers where only handlers inspect messages. The plain handler gets the values of a request for one
+    It can be used if only handlers inspect messages. The plain handler gets the values of a request for one
     partition, instead of a message of five structures.
     """
     call, correlation_id = call_of(frame, session)
@@ -218,7 +218,7 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
 
 
 def call_of(frame: memoryview, session: Session) -> tuple[Call, int]:
-    """Return the call of a request, cached by the connection if possible, and its correlation id.
+    """Return the call of a request and its correlation id. The connection caches the calls.
 
     Raises:
         DecodeError: The header cannot be decoded.
@@ -227,7 +227,7 @@ def call_of(frame: memoryview, session: Session) -> tuple[Call, int]:
     try:
         key, correlation_id = _START.unpack_from(frame)
     except StructError:
-        read_request_header(frame)  # This raises an error with a message.
+        read_request_header(frame)  # This call raises a DecodeError that describes the problem.
         raise
     call = session.calls.get(key)
     if call is None or frame[_HEADER_AT : call.body] != call.header:
@@ -302,7 +302,7 @@ def _await_groups(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach
 
 
 def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
-    """Convert the result of a handler to an outcome. Unfinished work is not allowed here."""
+    """Convert the result of a handler, which must not be unfinished work, to an outcome."""
     if response is None:
         return None
     if isinstance(response, DelayedResponse):
@@ -311,12 +311,12 @@ def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None
 
 
 def convert_to_outcome(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
-    """Convert the result of `serve` to an outcome. Steps start here."""
+    """Convert the result of serve() to an outcome. If the result is `Steps`, start running them."""
     if type(response) is call.endpoint.response:
         return make_answer((response, call, correlation_id, entry))
     if isinstance(response, GeneratorType):
         steps = cast("Steps[Any]", response)
-        try:  # Most requests are small, and their steps end before checking the clock is worthwhile.
+        try:  # The first steps run without checking the clock, because most requests end with them.
             next(steps)
             next(steps)
         except StopIteration as end:
@@ -328,9 +328,9 @@ def convert_to_outcome(response: Any, call: Call, correlation_id: int, entry: An
 
 
 def serve(request: Any, call: Call) -> Any:
-    """Commit, authorize and handle. Return the handler's result, or an error response for the error that it raised.
+    """Commit, authorize and handle a request. Return the handler's result, or an error response if it raised an error.
 
-    Unfinished work is returned as `Steps`. All requests except Produce see earlier appends.
+    Unfinished work is returned as `Steps`. All requests except Produce see the records appended before them.
     """
     endpoint = call.endpoint
     # Produce does not read the log, so all its appends of a wake-up can be written together.
@@ -340,7 +340,7 @@ def serve(request: Any, call: Call) -> Any:
     if field is not None and request is not None and request.timeout_ms <= 0 and getattr(request, field) != []:
         return _refused(request, call, ErrorCode.REQUEST_TIMED_OUT)
     try:
-        # Rights are checked last. Error faults have already answered, regardless of the client's rights.
+        # Authorization is checked last. An injected error is returned earlier, regardless of the client's rights.
         handle = endpoint.handle if call.services.authorizer is None else _guard()
         response = handle(request, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
@@ -351,10 +351,10 @@ def serve(request: Any, call: Call) -> Any:
 
 
 def _failed(request: Any, call: Call, error: Exception) -> Any:
-    """Return an error response for an error that a handler raised (`KafkaApis.handle`).
+    """Return an error response for an exception that a handler raised (`KafkaApis.handle`).
 
     Raises:
-        Exception: The error itself, if no response can carry it. It closes the connection.
+        Exception: The handler's exception, if no response can carry an error. The connection is then closed.
     """
     key = call.endpoint.route.key
     has_no_response = key is _PRODUCE and request.acks == 0
@@ -371,12 +371,12 @@ def _refused(request: Any, call: Call, code: ErrorCode) -> Any:
 
 @cache
 def _guard() -> Callable[[Any, Call], Any]:
-    """Return `guard.serve`, importing the guard with the first request of a broker with an authorizer."""
+    """Return `guard.serve`. The module is only imported with the first request of a broker with an authorizer."""
     return guard.serve
 
 
 def in_slices(work: Any, services: Services) -> Outcome:
-    """Return the outcome of work, or a `Waiting` if it does not fit into a slice."""
+    """Return the outcome of work, or a `Waiting` for the outcome if the work does not fit into one slice."""
     begun = services.core.slices.begin(work)
     if isinstance(begun, Work):
         return Waiting(SlicedRequest(cast("Work[Outcome]", begun), services), NO_ANSWER)
@@ -390,21 +390,22 @@ def must_send_earlier_first(frame: memoryview) -> bool:
     The request may delete files that an earlier fetch response will be read from. Or its response takes longer to
     encode than to build, and encoding counts towards the time limit for the requests of one connection.
     """
-    return len(frame) > 1 and frame[1] in _SENT_AFTER_EARLIER  # All API keys are less than 256.
+    # The second byte of the key suffices, because all API keys are less than 256.
+    return len(frame) > 1 and frame[1] in _SENT_AFTER_EARLIER
 
 
 def hasten(waiting: Waiting, reader: FrameReader, session: Session) -> None:
-    """Hasten a delayed request if another complete request that should not wait is queued after it."""
+    """Answer a delayed request early if possible, if a complete request that should not wait is queued after it."""
     frame = reader.peek_frame() if session.services.works_around_clients else None
     if frame is not None and _should_hasten(frame, session):
         waiting.delayed.hasten()
 
 
 def _should_hasten(frame: memoryview, session: Session) -> bool:
-    """Return whether the request in `frame` should not wait for a fetch before it.
+    """Return whether the request in `frame` should not have to wait for a fetch before it.
 
-    A client that always sends its next fetch in advance would never wait. A fetch therefore only counts if it closes
-    its session.
+    If every request counted, fetches of a client that always sends its next fetch in advance would never wait. A
+    fetch therefore counts only if it closes its session.
     """
     try:
         call, _ = call_of(frame, session)
@@ -420,7 +421,7 @@ def _should_hasten(frame: memoryview, session: Session) -> bool:
 
 
 class UnencodableAnswerError(Exception):
-    """A response that cannot be encoded, such as one with too long a text. The message names its type and version.
+    """A response cannot be encoded, for example because a text is too long. The message names its type and version.
 
     Attributes:
         data: The frames of the preceding responses, which can be sent.
@@ -434,7 +435,7 @@ class UnencodableAnswerError(Exception):
 
 
 def encode_answers(answers: Sequence[Answer]) -> tuple[bytearray, Splices]:
-    """Encode `answers` in order. Return their frames, and the positions for record data that is sent from files.
+    """Encode `answers` in order. Return their frames, and the positions where record data from files is inserted.
 
     Raises:
         UnencodableAnswerError: A response cannot be encoded.
@@ -454,7 +455,7 @@ def encode_answers(answers: Sequence[Answer]) -> tuple[bytearray, Splices]:
             del out[start:], splices[before:]
             message = f"{type(response).__name__} v{call.api_version}: {error}"
             failure = UnencodableAnswerError(message, out, splices)
-            for answer in answers:  # The connection closes before the remaining responses are encoded.
+            for answer in answers:  # None of the remaining responses is encoded, because the connection closes.
                 if answer.entry is not None:
                     answer.entry.fail(failure)
             raise failure from error

@@ -1,4 +1,4 @@
-"""Requests about many groups or partitions, each of which is served separately in one step."""
+"""Requests about many groups or partitions. Each of these is served separately, in a step of its own."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -28,10 +28,10 @@ def for_each_partition(
 
     Args:
         topics: The topics of the request.
-        field: The field of a topic with its partitions.
-        answer: Returns the result of a partition for the topic and the partition in the request.
-        topic_of: Returns the result of a topic for the topic and the results of its partitions.
-        conclude: Returns the response for the results of the topics.
+        field: The field of a topic that lists its partitions.
+        answer: Returns the result of a partition, given the topic and the partition from the request.
+        topic_of: Returns the result of a topic, given the topic and the results of its partitions.
+        conclude: Returns the response, given the results of the topics.
     """
     lists = [getattr(topic, field) for topic in topics]
 
@@ -56,15 +56,15 @@ def describe_groups(
     make: Callable[..., D],
     conclude: Callable[[list[D]], Any],
 ) -> ForEach[Any]:
-    """Describe modern groups, with the client's allowed operations if the request includes them (KIP-430).
+    """Describe modern groups, with the client's authorized operations if the request asks for them (KIP-430).
 
     Args:
         request: A request with `group_ids` and `include_authorized_operations`.
         call: The context of the request.
         groups: All groups of the type.
         describe: Describes a group, or raises GroupRefusedError.
-        make: Creates the description of a group that cannot be described: the class, with the fields of this type.
-        conclude: Returns the response for the descriptions.
+        make: Creates the description of a refused group: the class, with the fields that only this type has.
+        conclude: Returns the response, given the descriptions.
     """
 
     def describe_one(group_id: str) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minibroker.server.requests.declarations import Handle, Names, PlainShape, Refusal
     from minibroker.server.requests.requirements import Requirement
 
-# A constant, because accessing a member of an enum is a lookup.
+# A module constant, because looking up a member of an enum with every request takes time.
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 
 
@@ -27,7 +27,7 @@ class Endpoint(NamedTuple):
 
     Attributes:
         route: The route.
-        api: The common part of the message names, such as "ListOffsets".
+        api: The name of the API's messages, such as "ListOffsets".
         request: The class of requests.
         response: The class of responses.
         flexible: The versions with flexible requests, which also have flexible headers (KIP-482).
@@ -36,11 +36,11 @@ class Endpoint(NamedTuple):
         needs: The rights that a client needs.
         names: The topics, groups and other objects that requests name.
         refusal: The error responses.
-        deadline: A field. Requests in which it is not empty fail if their timeout is not positive. None without a
-            deadline.
+        deadline: The name of a field, or None. A request in which this field is not empty is refused if its timeout
+            is not positive.
         plain: The plain shape, or None.
-        is_about_groups: Whether requests need the state of the groups that they name. That is not the case for their
-            configuration, or for finding their coordinator.
+        is_about_groups: Whether requests need the state of the groups that they name. Requests about a group's
+            configuration or coordinator do not.
     """
 
     route: Route

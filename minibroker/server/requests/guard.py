@@ -32,7 +32,7 @@ _NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
 
 
 def serve(request: Any, call: Call) -> Any:
-    """Return the handler's result, or an error response.
+    """Return the handler's result, or an error response if the client lacks a right.
 
     Raises:
         UnservedRequestError: A Produce request that expects no response was refused.
@@ -41,7 +41,8 @@ def serve(request: Any, call: Call) -> Any:
     for rule in endpoint.needs.whole:
         code = rule.check(request, call)
         if code:
-            # Like Kafka, close the connection. A producer that expects no response can only detect an error that way.
+            # Like Kafka, `check_acks` closes the connection of a producer that expects no response, because the
+            # producer cannot detect the error otherwise.
             check_acks(endpoint, request, code.name)
             return error_answer(endpoint, request, call.api_version, code)
     element_rule = endpoint.needs.rule_for_each(request)
@@ -55,7 +56,7 @@ def serve(request: Any, call: Call) -> Any:
 
 
 def _find_denied(request: Any, rule: ElementRule, call: Call) -> set[str]:
-    """Return the names in a request for which the client lacks the right. Unknown ids are ignored."""
+    """Return the names in a request that the client may not access in this way. Unknown ids are not included."""
     denied = {
         name
         for name in names_of(call.endpoint.names, request, call.core, call.api_version)
@@ -68,7 +69,7 @@ def _find_denied(request: Any, rule: ElementRule, call: Call) -> set[str]:
 
 
 def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[Target], bool]) -> Any:
-    """Serve the permitted names of a request, and merge errors for the others into the response."""
+    """Serve the permitted names of a request, and merge errors for the denied names into the response."""
     endpoint = call.endpoint
     errors = partial_error_answer(
         endpoint, select_targets(endpoint.names, request, is_denied, call.core), call.api_version, code
@@ -80,7 +81,7 @@ def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[
         check_acks(endpoint, request, code.name)
         if isinstance(served, DelayedResponse):
             return ChangedResponse(served, lambda response: merge_response(response, errors))
-        # An error of the whole request is returned alone.
+        # If the whole request failed, only that error is returned.
         return served if getattr(served, "error_code", 0) else merge_response(served, errors)
 
     return then(endpoint.handle(allowed, call), add_errors)

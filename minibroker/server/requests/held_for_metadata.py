@@ -15,26 +15,29 @@ _T = TypeVar("_T")
 
 
 def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | None = None) -> _T | DelayedResponse:
-    """Return the response if all metadata changes are on disk, or else a delayed response that waits for them.
+    """Return the response if all metadata changes are on disk, otherwise a delayed response that waits for them.
 
     Args:
         response: The response.
-        request: The request. If the changes cannot be forced to disk, everything in it fails with KAFKA_STORAGE_ERROR.
+        request: The request. If the changes cannot be forced to disk, everything it names gets KAFKA_STORAGE_ERROR.
         call: The context of the request.
-        refused: Returns another error response for that case.
+        refused: Returns the error response to use for that case instead.
     """
     durability = call.core.durability
     if not durability.is_behind:
         return response
     delayed = DelayedMetadataResponse(response, refused or (lambda: refusal(request, call)))
-    if durability.wait(delayed.release):  # The thread has already finished.
+    if durability.wait(delayed.release):  # The thread has already forced the changes to disk.
         delayed.cancel()
         return response
     return delayed
 
 
 def refusal(request: Any, call: Call) -> Any:
-    """Return a response with KAFKA_STORAGE_ERROR, in the form of Kafka's `AbstractRequest.getErrorResponse`."""
+    """Return a response with KAFKA_STORAGE_ERROR for everything that a request names.
+
+    It has the form of Kafka's `AbstractRequest.getErrorResponse`.
+    """
     endpoint = endpoints.find_endpoint(type(request).__name__.removesuffix("Request"))
     return refusals.error_answer(endpoint, request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -52,7 +55,7 @@ class DelayedMetadataResponse(DelayedResponse):
         self._is_pending = False
 
     def waits_for(self) -> str:
-        """Return what the response waits for."""
+        """Return what the request waits for, see `DelayedResponse`."""
         return "changed metadata to be on disk"
 
     def release(self, is_durable: bool) -> None:  # noqa: FBT001 - a callback with one argument

@@ -49,7 +49,7 @@ def _meter(quotas: Quotas, take: FrameHandler, frame: memoryview, session: Sessi
     produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
     charge = partial(_charge, quotas, session, header.client_id or "", produced)
     if isinstance(outcome, Waiting) and isinstance(outcome.delayed, SlicedRequest):
-        # The cost is the total time of its slices, which is only known at the end.
+        # The cost of this request is the total time of its slices, which is known only at the end.
         outcome.delayed.amend = charge
         return outcome
     return charge(outcome, (perf_counter_ns() - begin) / 1e9)
@@ -70,7 +70,7 @@ def _charge(
 
 
 class Muted(DelayedResponse):
-    """A placeholder for a request while nothing is read from a throttled connection."""
+    """A placeholder for a request, used while nothing is read from a throttled connection."""
 
     def __init__(self, clock: Clock, wait_ms: int, over: Callable[[], None]) -> None:
         self._timer: Timer = clock.call_later(wait_ms, over)
@@ -80,7 +80,7 @@ class Muted(DelayedResponse):
         self._timer.cancel()
 
     def waits_for(self) -> str:
-        """Return what the connection waits for."""
+        """Return what the connection waits for, see `DelayedResponse`."""
         return "its quota to have room again"
 
 

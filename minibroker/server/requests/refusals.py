@@ -1,12 +1,14 @@
 """Error responses in Kafka's form, for a whole request or some of its elements.
 
-`error_answer` equals the result of `AbstractRequest.getErrorResponse` in the newest Kafka that has the request version
-(4.4, or 3.9 for versions that Kafka 4 dropped). `partial_error_answer` sets the error in the innermost elements, for
-requests of which only some partitions fail. `merge_response` combines it with the response for the others.
+`error_answer` equals the result of `AbstractRequest.getErrorResponse` in the newest Kafka that has the request
+version (4.4, or 3.9 for versions that Kafka 4 dropped). `partial_error_answer` sets the error in the innermost
+elements, for requests of which only some partitions fail. `merge_response` combines these errors with the
+response for the other partitions.
 
-Both traverse the request and response classes in parallel. Each response list with an error code gets an element for
-each element of the request's list, matched by name, id or index. The traversal is planned once per API and version.
-Handlers whose responses do not fit declare their own functions; see `declarations.Refusal`.
+Both traverse the request and response classes in parallel. Each response list whose elements have an error code
+gets an element for each element of the request's list. Fields are matched by name, id or index. The traversal
+is planned once per API and version. Handlers whose responses do not fit declare their own functions; see
+`declarations.Refusal`.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class _Level(NamedTuple):
         lists: The lists that stay empty.
         copied: The copied fields, as (response field, request field).
         plain: The field for an element that is itself a name or number, or empty.
-        inner: The nested list in the response, that in the request, and the plan for its elements.
+        inner: The nested list of the response, the nested list of the request, and the plan for the elements.
     """
 
     make: type[Any]
@@ -98,7 +100,7 @@ def error_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode
 
 def partial_error_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode) -> Any:
     """Return the response that refuses each partition, or topic, of a request."""
-    if not endpoint.names.topics:  # Elements without topics are refused as a whole.
+    if not endpoint.names.topics:  # Requests of an API without topics are rejected as a whole.
         return error_answer(endpoint, request, version, code)
     build = endpoint.refusal.parts
     if build is not None:
@@ -155,7 +157,7 @@ class _Planner(NamedTuple):
         return _Level(response, values, code, "error_message" if explains else "", tuple(lists), copied, plain, inner)
 
     def _inner(self, fields: list[Field], request: type[Any] | WireType) -> tuple[str, str, _Level] | None:
-        """Return the first response list with error codes, and the first request list that it is built from."""
+        """Return the first response list with error codes, and the first request list, which it is built from."""
         if isinstance(request, WireType):
             return None
         source = next(
@@ -176,7 +178,7 @@ class _Planner(NamedTuple):
         )
 
     def _matched(self, fields: list[Field], request: type[Any] | WireType) -> tuple[tuple[tuple[str, str], ...], str]:
-        """Return the fields copied from an element of the request, and the field for a plain name or number."""
+        """Return the fields copied from a request element, and the field for a plain name or number."""
         identities = [field for field in fields if field.name in _MEANINGS]
         if isinstance(request, WireType):
             return (), next((field.name for field in identities if field.kind is request), "")
@@ -214,5 +216,5 @@ def _merge_lists(served_list: list[Any], refused_list: Sequence[Any]) -> list[An
 
 
 def _identity(element: Any) -> Any:
-    """Return the name or id of an element such as a topic, or None."""
+    """Return the name or id of an element such as a topic, or None if it has neither."""
     return next((value for name in _IDENTIFYING if (value := getattr(element, name, ZERO_UUID)) != ZERO_UUID), None)

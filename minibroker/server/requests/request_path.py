@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def compose(services: Services, authentication: "Authentication | None", channel: Channel) -> FrameHandler:
-    """Return `accept` with the interceptors that are currently needed: recording, authentication and meter."""
+    """Return `accept` wrapped in the interceptors that are currently needed: recording, authentication and meter."""
     recording = services.recording
     take: FrameHandler
     if recording is not None:
         take = partial(accept_recorded, recording, services.faults or None, channel)
-    else:  # Authorization and quotas inspect whole messages.
+    else:  # Authorization and quotas inspect decoded messages, which the fast path of `accept_plain` skips.
         take = accept if services.checks_messages else accept_plain
     if services.quotas is not None:
         take = meter.before(services.quotas, take)

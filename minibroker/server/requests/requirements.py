@@ -66,12 +66,13 @@ class ElementRule(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """The rights needed for one API. `&` adds those of another requirement.
+    """The rights needed for one API. `&` combines two requirements.
 
     Attributes:
         whole: The rules about the whole request, in the order of their checks.
-        each: The right for each name in the request. For FindCoordinator it depends on the kind of its keys.
-        handler: A description of the rights checked by the handler, or empty.
+        each: The right needed on each object that a request names. For FindCoordinator it depends on the kind of
+            keys.
+        handler: A description of the rights that the handler checks, or empty.
     """
 
     whole: tuple[RequestRule, ...] = ()
@@ -82,7 +83,7 @@ class Requirement(NamedTuple):
         return Requirement(self.whole + other.whole, self.each or other.each, self.handler or other.handler)
 
     def rule_for_each(self, request: Any) -> ElementRule | None:
-        """Return the right for each name in this request, or None."""
+        """Return the right needed on each object that this request names, or None."""
         if self.each is None or self.each.resource_type is not ResourceType.ANY:
             return self.each
         kind = _KEYS.get(request.key_type)
@@ -90,7 +91,7 @@ class Requirement(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text for the API in the documentation."""
+        """The text about the API's rights in the documentation."""
         parts = [*(rule.text for rule in self.whole), *([self.each.text] if self.each else []), self.handler]
         return "; ".join(filter(None, parts)) or "nothing"
 
@@ -109,12 +110,12 @@ NOTHING: Final = Requirement()
 
 
 def on_each(operation: Operation, resource_type: ResourceType, exempt: Operation | None = None) -> Requirement:
-    """Require a right on each topic, group or transactional id, or the right `exempt` on the cluster."""
+    """Require a right on each topic, group or transactional id, or instead the right `exempt` on the cluster."""
     return Requirement(each=ElementRule(operation, resource_type, exempt))
 
 
 def on_cluster(*any_of: Operation) -> Requirement:
-    """Require one of several rights on the cluster."""
+    """Require one of the given rights on the cluster."""
 
     def check(_request: Any, call: Call) -> ErrorCode:
         allowed = any(call.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME) for operation in any_of)
@@ -145,17 +146,17 @@ def checked(check: Check, text: str) -> Requirement:
 
 
 def asked_by_handler(text: str) -> Requirement:
-    """Describe rights that the handler checks itself."""
+    """Declare, in words, rights that the handler checks itself."""
     return Requirement(handler=text)
 
 
 def missing(call: Call, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
-    """Return the error for a missing right, or NONE if the client has it."""
+    """Return the error for a right that the client lacks, or NONE if the client has the right."""
     return ErrorCode.NONE if call.allows(operation, resource_type, name or "") else AUTHORIZATION_FAILED[resource_type]
 
 
 def check_can_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> ErrorCode:
-    """Return NONE if the client may read in a group and describe the topics that it subscribes to, else the error."""
+    """Return NONE if the client may read in a group and describe the topics it subscribes to there, else the error."""
     code = missing(call, Operation.READ, ResourceType.GROUP, group_id)
     if code or all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
         return code
@@ -180,7 +181,10 @@ _OF_GROUPS_SINCE_4_0: Final = frozenset({Operation.DESCRIBE_CONFIGS, Operation.A
 
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str) -> int:
-    """Return the client's allowed operations on a resource as a bit field, or all of them without an authorizer."""
+    """Return the client's authorized operations on a resource as a bit field. Without an authorizer all are set.
+
+    The bit of an operation is at the position of its number.
+    """
     operations = SUPPORTED_OPERATIONS[resource_type]
     if resource_type is ResourceType.GROUP and call.services.is_before("4.0"):
         operations = tuple(operation for operation in operations if operation not in _OF_GROUPS_SINCE_4_0)
@@ -191,7 +195,7 @@ def authorized_operations(call: Call, resource_type: ResourceType, name: str) ->
 
 
 def authorized_cluster_operations(call: Call) -> int:
-    """Return the client's allowed operations on the cluster, or 0 for a client that may not describe it."""
+    """Return the client's authorized operations on the cluster, or 0 for a client that may not describe it."""
     if not call.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME)

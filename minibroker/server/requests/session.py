@@ -24,7 +24,7 @@ class Session(Client):
     Attributes:
         services: The services of the broker.
         node: The node whose listener accepted the connection.
-        advertised: The (host, port) of `node` for this client.
+        advertised: The (host, port) at which this client can reach `node`.
         client_host: The client's address in Kafka's format.
         client_port: The client's port.
         calls: The `Call` of each API that the connection uses, by the first four bytes of its requests.
@@ -32,15 +32,15 @@ class Session(Client):
         listener: The name of the listener.
         protocol: The security protocol of the listener.
         authentication: The SASL authentication, or None if the listener requires none.
-        muted_ms: How long not to read from the client, because it is over a quota.
+        muted_ms: For how many milliseconds nothing is read from the client, because it is over a quota.
         origin: The connection in the recording (`inspection.recording.BrokerConnection`), or None before the first
             recorded request.
         software: The client's name and version, as sent with ApiVersions (v3).
         early_joiner: The state of a client that joins groups early, or None.
         waited_fetches: The number of fetches that waited since the last records. None until the connection sends
             ApiVersions or gets records; until then fetches wait for their full time.
-        keep: Returns a view of a frame's bytes that outlives its wake-up.
-        ends: The callbacks for the end of the connection.
+        keep: Returns a view of a frame's bytes that stays valid after the wake-up in which the frame arrived.
+        ends: The callbacks to call when the connection is closed.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Session(Client):
         self.ends: tuple[Callable[[], None], ...] = ()
 
     def close(self) -> None:
-        """Call the callbacks for the end of the connection."""
+        """Call the `ends` callbacks, because the connection is closed."""
         ends, self.ends = self.ends, ()
         for end in ends:
             end()

@@ -55,7 +55,7 @@ def _fields_of_targets(names: Names, request: type[Any]) -> set[str]:
 
 
 def has_list(endpoint: Endpoint, version: int) -> bool:
-    """Return whether a request has its names in a list, from which some can be removed."""
+    """Return whether a request names objects in a list, from which some can be removed."""
     keys = endpoint.names.keys
     return keys is None or not keys.single or version >= first_version(endpoint.request, keys.field)
 
@@ -68,7 +68,7 @@ def targets_of(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
 
 
 def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
-    """Return the targets of a request that implies some of them, or () for any other request."""
+    """Return the targets of a request that implies targets without naming them, or () for any other request."""
     implied = () if names.implied is None else names.implied(request, call)
     if not implied:
         return ()
@@ -77,7 +77,7 @@ def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...
 
 
 def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...]:
-    """Return the targets of a request of an API without implied targets."""
+    """Return the targets of a request whose API has no implied targets."""
     if request is None:
         return (Target(),)
     targets = tuple(_walk(names, request, core))
@@ -85,7 +85,7 @@ def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...
 
 
 def names_of(names: Names, request: Any, core: Core, version: int) -> list[str | None]:
-    """Return the topics that a request names, or its groups or transactional ids. Unknown topic ids are None."""
+    """Return the topics that a request names, else its groups or transactional ids. Unknown topic ids give None."""
     topic_names: list[str | None] = []
     for shape in names.topics:
         for holder in getattr(request, shape.within) if shape.within else (request,):
@@ -98,7 +98,7 @@ def names_of(names: Names, request: Any, core: Core, version: int) -> list[str |
 
 
 def groups_of(names: Names, request: Any) -> list[str]:
-    """Return the groups that a request names, for an API that `is_about_groups`."""
+    """Return the groups that a request names, or none unless its API `is_about_groups`."""
     if names.keys is not None:
         return _keys(names.keys, request)
     holders = [request]
@@ -131,7 +131,7 @@ def _walk(names: Names, request: Any, core: Core) -> Iterator[Target]:
 
 def _walk_topics(shape: TopicList, holder: Any, request: Any, core: Core) -> Iterator[Target]:
     topics = getattr(holder, shape.topics)
-    if not topics and not shape.within:  # This is the case in an incremental fetch.
+    if not topics and not shape.within:  # An incremental fetch may name no topics, and then has no target.
         return
     holder_target = _target_of_holder(holder, request)
     if not topics:
@@ -166,7 +166,7 @@ def _name(shape: TopicList, topic: Any, core: Core) -> str | None:
 
 
 def _has_name(shape: TopicList, topic: Any, version: int) -> bool:
-    """Return whether requests of this version name topics instead of using ids."""
+    """Return whether requests of this version identify topics by name rather than by id."""
     cls: type[Any] = topic.__class__
     return not shape.name or any(field.name == shape.name and version in field.present for field in fields_of(cls))
 

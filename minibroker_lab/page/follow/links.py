@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HEADER_FIELDS: Final = 13
 _CLOSED: Final = Limits(fields=10_000, record_fields=0)
 _MARKS: Final = {name: name for name in ("high_watermark", "last_stable_offset", "log_start_offset")} | {
-    "low_watermark": "log_start_offset"  # The field is in DeleteRecords responses.
+    "low_watermark": "log_start_offset"  # DeleteRecords responses return the log start offset in this field.
 }
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _SETS: Final = {

@@ -76,7 +76,7 @@ def sightings(exchange: Exchange, target: Target) -> Iterator[Sighting]:
         return
     try:
         yield from reader(_Frames(exchange), target)
-    except (KeyError, DecodeError):  # The frame is truncated or damaged.
+    except (KeyError, DecodeError):  # A truncated or damaged frame cannot be searched any further.
         return
 
 
@@ -304,7 +304,7 @@ def _find_record(frames: _Frames, part: Node, target: Target) -> tuple[str, Reco
 def _open_batch(entry: memoryview, at: int, target: Target) -> tuple[str, RecordPlace | None] | None:
     try:
         place = find_record_in_batch(entry, target.offset)
-    except DecodeError:  # The batch is too large to decompress.
+    except DecodeError:  # The batch is too large to decompress, so the record cannot be located in it.
         return "fetched", None
     return None if place is None else ("fetched", _shift_place(place, at))
 

@@ -126,14 +126,15 @@ def _log_facts(services: Services, topic: str, partition: Partition, key: str, m
     index = partition.index
     try:
         log = snapshot.log_view(partition.log, 0)
-        if log.log_end_offset < mark.end:  # A snapshot was restored.
+        # The log ends before the mark if an older snapshot was restored, so the mark is invalid.
+        if log.log_end_offset < mark.end:
             mark = _BEGINNING
         first = max(log.log_start_offset, mark.end)
         page = snapshot.batch_page(partition.log, first, _MAX_BATCHES)
         earlier: tuple[BatchView, ...] = ()
         if first > log.log_start_offset:
             earlier = snapshot.batch_page(partition.log, log.log_start_offset, _MAX_BATCHES).batches
-    except (StorageError, DecodeError, OSError):  # The log cannot be read.
+    except (StorageError, DecodeError, OSError):  # Leave out a log that cannot be read.
         return None
     dirty = services.core.logs.first_dirty_offset((topic, index))
     batches = tuple(batch for batch in page.batches if batch.base_offset >= mark.end)

@@ -324,7 +324,8 @@ def _keyed_records(evidence: Evidence) -> Iterator[tuple[bytes, bool, int, int]]
     """Yield each keyed record produced to `prices`: its key, whether it has a value, its partition and its offset."""
     for reading in evidence.readings("Produce"):
         sets = evidence.record_sets(reading.exchange)
-        if any(record_set["first"] is None for record_set in sets):  # The request was rejected or has no response.
+        # The records of a request that was rejected or has no response have no offsets.
+        if any(record_set["first"] is None for record_set in sets):
             continue
         places = [(batches, offset) for batches in sets for offset in range(batches["first"], batches["last"] + 1)]
         records = (node for node in request_tree(reading.exchange).all_nodes() if node.type == "RECORD")

@@ -111,7 +111,7 @@ async def _numbers(recorder: Recorder, row_filter: Filter) -> list[int]:
 async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
     with recorder.subscribed() as subscription:
         yield _event({**_state(recorder), "rows": []})
-        waiting: set[int] = set()  # Rows sent without a response.
+        waiting: set[int] = set()  # The numbers of the rows that were sent before their response arrived.
         while not recorder.is_over:
             numbers = await subscription.next(_BREATH_S)
             if not numbers:
@@ -119,8 +119,8 @@ async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
                 continue
             is_flood = len(numbers) > _MAX_NEWEST
             if row_filter.accepts_all and is_flood:
-                # Send the newest rows, and those that were sent before their response. A view fetches any others that
-                # it shows.
+                # Send only the newest rows, and again the rows that were sent before their response arrived. A view
+                # requests any other rows that it shows.
                 numbers = [*(waiting.intersection(numbers[:-_MAX_NEWEST])), *numbers[-_MAX_NEWEST:]]
             rows: list[dict[str, Any]] = []
             for count, number in enumerate(numbers):

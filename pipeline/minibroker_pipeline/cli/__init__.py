@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_benchmark(arguments: Sequence[str]) -> int:
-    """Run the benchmark of the checkout that contains this package, or fail outside a checkout."""
+    """Run the benchmark in the checkout that contains this package. Fail if the package is not in a checkout."""
     _fail("bench has moved: run `python -m benchmarks.spark` in a checkout of minibroker")
     if not os.path.isfile(f"{_CHECKOUT}/benchmarks/spark.py"):
         return FAILED
@@ -55,7 +55,7 @@ def _run_benchmark(arguments: Sequence[str]) -> int:
 def _message(error: Exception) -> str | None:
     """Return the message of an error meant for users, or None for other errors.
 
-    An error raised in a Spark task arrives as the last lines of a traceback in text.
+    An error raised in a Spark task arrives as text, at the end of a traceback.
     """
     module = type(error).__module__
     if module.startswith(("pyspark.errors", "py4j.")):
@@ -189,7 +189,10 @@ def _add_convert(jobs: Any) -> None:
 
 
 def _add_job(jobs: Any, name: str, summary: str, *, chooses_topics: bool = True) -> argparse.ArgumentParser:
-    """Add a job with the options that every job has, and by default the option that chooses topics."""
+    """Add a job with the options of every job.
+
+    Unless `chooses_topics` is false, add the option to select topics, too.
+    """
     job: argparse.ArgumentParser = jobs.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
@@ -213,7 +216,7 @@ def _add_local(option: Any) -> None:
 
 
 def _add_reading(option: Any, isolation: str) -> None:
-    """Add the options of jobs that read records like the data source."""
+    """Add the options of jobs that read records in the same way as the data source."""
     levels = ("read_committed", "read_uncommitted")
     option("--isolation", choices=levels, default=isolation, help=f"isolation level (default: {isolation})")
     _add_mode(option, "batches")

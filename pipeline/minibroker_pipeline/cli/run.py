@@ -1,4 +1,4 @@
-"""Runs the jobs of `minibroker-pipeline`: makes their settings and Spark session, and prints their reports."""
+"""Runs the jobs of `minibroker-pipeline`: creates their settings and the Spark session, and prints their reports."""
 
 import argparse
 import inspect
@@ -104,7 +104,7 @@ def _payload(options: argparse.Namespace) -> Any:
     if options.avro_schema:
         with open(options.avro_schema, encoding="utf-8") as file:
             return Payload("avro", file.read())
-    # Writing needs no schema, because the columns have one.
+    # Writing needs no schema, because the columns already have types.
     return Payload("json", "-") if options.json else Payload()
 
 
@@ -125,7 +125,7 @@ def _convert(options: argparse.Namespace) -> int:
 
 
 def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **extra: Any) -> S:
-    """Return the settings of a job, made of `others` and of the given options with the names of its parameters."""
+    """Return the settings of a job: `extra`, and each given option that has the name of one of the job's settings."""
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(options).items()}
     names = inspect.signature(kind).parameters.keys() - extra.keys()
     return kind(**{name: values[name] for name in names if values.get(name) not in {None, ()}}, **extra)
@@ -134,9 +134,9 @@ def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **extra: A
 def _session_for(
     options: argparse.Namespace, *, is_needed: bool = False, packages: Sequence[str] = ()
 ) -> "SparkSession | None":
-    """Return the Spark session for a job.
+    """Return the Spark session for a job, or None.
 
-    Without `--master` and `spark-submit`, the result is None unless the session `is_needed`.
+    Without `--master` or `spark-submit`, a session is created only if it `is_needed`.
     """
     # `session` makes the same check, but importing it would load PySpark.
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -158,7 +158,7 @@ def _write_report(options: argparse.Namespace, report: dict[str, Any], text: str
 
 
 def _write_text(path: str, text: str) -> None:
-    """Write a text to a file that the user named.
+    """Write text to a file chosen by the user.
 
     Raises:
         OSError: the file cannot be written.

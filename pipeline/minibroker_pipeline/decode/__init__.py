@@ -12,8 +12,8 @@ Two engines return the same rows. "auto" selects the first that works:
 - `numpy` decodes all batches of a chunk side by side. It is for machines where numba is missing, or has no folder for
   its machine code.
 
-`scan_headers(data)` reads only the headers of the entries, as a NumPy array of `HEADER_DTYPE`. `encode(batch,
-codec=...)` is the reverse of `decode`, for entries of any format.
+`scan_headers(data)` reads only the headers of the entries, into a NumPy array of `HEADER_DTYPE`. `encode(batch,
+codec=...)` is the reverse of `decode` and writes entries of any format.
 """
 
 from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare

@@ -1,7 +1,7 @@
 """Assembles log entries from rows in arrays.
 
-Arrow joins the bytes field by field for all rows. Then they are compressed and get their checksums. Rows come in groups
-that share no batch.
+Arrow joins the bytes field by field, for all rows together. The joined bytes are then compressed and get their
+checksums. Rows come in groups, and a batch never contains rows of two groups.
 """
 
 from binascii import crc32
@@ -76,7 +76,8 @@ class Binary(NamedTuple):
         ends = starts + np.maximum(self.size, 0)
         if (ends[:-1] == starts[1:]).all():
             return _array(np.concatenate((starts, ends[-1:] if len(ends) else [0])), self.data)
-        # Every second value of this array is a gap between two values.
+        # There are bytes between the values, so build an array in which every second item is such a gap, and take the
+        # other items.
         both = _array(np.stack((starts, ends), axis=1).reshape(-1), self.data)
         return both.take(pa.array(np.arange(0, 2 * len(starts), 2)))
 
@@ -95,7 +96,7 @@ class Rows(NamedTuple):
 
 
 def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_MAX) -> NDArray[np.int64]:
-    """Return a table of groups that end before these rows, for batches without compression and producer."""
+    """Return a table of groups, which end before the rows `ends`. Their batches have no compression and no producer."""
     table = np.empty((len(ends), GROUP_WIDTH), np.int64)
     table[:, GROUP_END] = ends
     table[:, ATTRIBUTES] = 0
@@ -108,7 +109,7 @@ def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_M
 
 
 class EncodedBatches(NamedTuple):
-    """Consecutive whole entries, and their headers (`HEADER_DTYPE`) for making index entries."""
+    """Consecutive whole entries, and their headers (`HEADER_DTYPE`), from which index entries are made."""
 
     data: memoryview
     headers: NDArray[Any]
@@ -121,14 +122,15 @@ def encode_rows(
     magic: int = MAGIC_V2,
     level: int | None = None,
 ) -> EncodedBatches:
-    """Encode the rows as entries of format `magic`, where no entry has rows of two groups.
+    """Encode the rows as entries of format `magic`. No entry has rows of two groups.
 
     A batch ends before its records exceed the group's limit, but has at least one record. With a codec, this also
-    applies to the wrappers of v0 and v1; without one, each row is an entry. `level` is the codec's compression level.
+    applies to the wrappers of v0 and v1. Without a codec, each row of v0 and v1 is an entry. `level` is the codec's
+    compression level.
 
     Raises:
-        EncodeError: the format cannot store headers, zstd, or the negative timestamps of the rows, or a record is too
-            large.
+        EncodeError: the format does not support headers, zstd or the negative timestamps of the rows, or a record
+            is too large.
     """
     if magic != MAGIC_V2:
         _check_legacy(rows, groups, magic)
@@ -155,7 +157,7 @@ def _check_legacy(rows: Rows, groups: NDArray[np.int64], magic: int) -> None:
 
 
 def check_compressible(records: Buffer) -> None:
-    """Check that readers will decompress this many bytes.
+    """Check that readers can decompress records of this size at once.
 
     Raises:
         EncodeError: the records are too large.
@@ -172,8 +174,8 @@ def _compress_records(codec: int, records: Buffer, magic: int, level: int | None
 class _Plan(NamedTuple):
     """The division of rows into batches, or into messages that share a wrapper.
 
-    `bodies` has the size of each v2 record without its length, and `ends` has the end of each row in the bytes of all
-    rows.
+    `bodies` has the size of each v2 record without its length field. `ends` has the end position of each row in the
+    bytes of all rows.
     """
 
     firsts: _Ints
@@ -184,7 +186,10 @@ class _Plan(NamedTuple):
 
 
 def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
-    """Divide rows into full batches. `sizes` excludes the length and the deltas of v2 records."""
+    """Divide rows into full batches.
+
+    `sizes` has the sizes of the rows. For v2, these exclude the length field and the deltas of each record.
+    """
     sums = np.cumsum(sizes)
     bodies, totals = sizes.copy(), sizes.copy()
     batches: list[tuple[int, int, int]] = []
@@ -268,7 +273,7 @@ def _build_batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
 
 
 def _build_messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytearray:
-    """Return messages of v0 or v1, in wrappers if their group has a codec."""
+    """Return messages of v0 or v1. The messages of a group with a codec are in wrappers."""
     layout = _MESSAGE_HEADS[magic]
     sizes = np.full(len(rows.offsets), layout.itemsize + 4, np.int64)
     for column in (rows.keys, rows.values):
@@ -323,7 +328,7 @@ def _build_heads(layout: np.dtype[Any], count: int, **fields: Any) -> NDArray[An
 
 
 def _array(bounds: _Ints, data: Any) -> pa.LargeBinaryArray:
-    """Return an array of the values between consecutive positions in `data`."""
+    """Return an array of the values in `data`. Each value lies between two consecutive `bounds`."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(b"" if data is None else data)]
     return pa.LargeBinaryArray.from_buffers(_BINARY, len(bounds) - 1, buffers)
 
@@ -341,7 +346,7 @@ def _join_fields(*fields: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 
 
 def _encode_sized(column: Binary, *integers: _Ints) -> tuple[pa.LargeBinaryArray, pa.LargeBinaryArray]:
-    """Return the encoded integers and sizes that precede the values, and the values."""
+    """Return two arrays: the encoded integers and sizes that precede the values, and the values."""
     return _varints(*integers, column.size), column.array()
 
 

@@ -1,7 +1,7 @@
 """Blocks: ranges of bytes that contain only records, with the values of their batch header.
 
 A block is the decompressed body of a v2 batch, a whole v0 or v1 message, or the message set from a wrapper. A table of
-blocks is an int64 array with a row per block and the columns below. An engine fills the last three columns.
+blocks is an int64 array with a row per block and the columns below. An engine sets the last three columns.
 """
 
 import threading
@@ -48,9 +48,10 @@ _MIN_RECORD_BYTES_BY_KIND: Final = (7, 26, 34, 26, 34)
 
 
 def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the table for the entries at these lines of `headers`, with positions in the data of the headers.
+    """Return the block table for the entries at these lines of `headers`.
 
-    For a compressed entry, the caller must set START and END after decompression.
+    Positions refer to the data from which the headers were read. For a compressed entry, the caller must set START
+    and END after decompression.
     """
     entries = select_headers(headers, lines)
     table = np.zeros((len(lines), WIDTH), np.int64)
@@ -99,7 +100,7 @@ _CODECS = tuple(CompressionCodec)
 
 
 def decompress_entry(entry: memoryview, header: Any, max_size: int) -> bytes:
-    """Return the decompressed contents of an entry with this header (an element of `HEADER_DTYPE`).
+    """Return the decompressed contents of the entry that has this header (an element of `HEADER_DTYPE`).
 
     The contents are the records, or the message set of a wrapper.
 
@@ -128,7 +129,8 @@ class _DecompressionBuffer(threading.local):
     def put(self, position: int, part: bytes | memoryview, group_bytes: int) -> None:
         """Store bytes at a position, after the earlier bytes of the group."""
         end = position + len(part)
-        if not position and len(self.buffer) < max(end, group_bytes):  # Later parts fit into the size of a group.
+        # Allocate the size of a whole group with the first part, so that later parts fit as well.
+        if not position and len(self.buffer) < max(end, group_bytes):
             self.buffer = np.empty(max(end, group_bytes), np.uint8)
         self.buffer[position:end] = np.frombuffer(part, np.uint8)
 
@@ -152,13 +154,13 @@ def record_groups(
     max_size: int,
     gives_rest: bool = False,
 ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Yield the bytes of records in groups, each with a table of its blocks, which is never empty.
+    """Yield groups of records: the bytes that contain them, and a table of the blocks in these bytes.
 
-    Without compressed entries, there is one group within the data itself. Otherwise a group has about `group_bytes` of
-    decompressed and copied entries, in a buffer that is valid until the next group.
+    No table is empty. Without compressed entries, there is one group, within the data itself. Otherwise a group has
+    about `group_bytes` of decompressed and copied entries, in a buffer that is valid until the next group.
 
     Args:
-        view: the data of the headers.
+        view: the data from which the headers were read.
         headers: the headers from `read_headers`.
         lines: the entries, as indexes into `headers`.
         refuse: called with the header of an entry that cannot be decompressed, and with the reason.

@@ -23,7 +23,7 @@ _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 def microseconds(timestamps: NDArray[np.int64]) -> pa.Array:
     """Convert milliseconds to Spark's timestamps.
 
-    Timestamps beyond Spark's range of about 292,000 years become null.
+    Times outside Spark's range of about 292,000 years in either direction become null.
     """
     rows = len(timestamps)
     if rows and (timestamps.max() > _MAX_MILLISECONDS or timestamps.min() < -_MAX_MILLISECONDS):
@@ -39,9 +39,9 @@ def _numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def text_of(key: bytes) -> str:
-    """Decode a header's key like Kafka's Java clients, with replacement characters for bytes that are not UTF-8.
+    """Decode a header's key like Kafka's Java clients. Bytes that are not UTF-8 become the replacement character.
 
-    Java replaces an encoded surrogate by one character, whereas Python replaces each of its bytes.
+    Java replaces an encoded surrogate with one character, whereas Python replaces each of its bytes.
     """
     try:
         return key.decode()
@@ -54,7 +54,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def header_keys(keys: pa.BinaryArray) -> pa.StringArray:
-    """Return header keys as text. `text_of` decodes them only if a key is not valid UTF-8."""
+    """Return header keys as text. They are decoded with `text_of` only if a key is not valid UTF-8."""
     text = pa.StringArray.from_buffers(len(keys), keys.buffers()[1], keys.buffers()[2])
     try:
         text.validate(full=True)
@@ -78,7 +78,7 @@ class Repeated:
 
 
 class ColumnBuilder:
-    """Builds the requested columns from the records found by an engine. One builder serves all chunks."""
+    """Builds the requested columns from the records that one engine found. A single builder serves all chunks."""
 
     def __init__(self, columns: tuple[str, ...], topic: str, partition: int, engine: RecordEngine) -> None:
         self.schema = schema_of(columns)
@@ -88,7 +88,7 @@ class ColumnBuilder:
         self._uniform: dict[tuple[str, Any], Repeated] = {}
 
     def build(self, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]) -> pa.RecordBatch:
-        """Return the rows of a table of records, which came from these blocks and the entries with these headers."""
+        """Return the rows for a table of records, which came from these blocks and from entries with these headers."""
         batch_columns = _BatchColumns(self, table, blocks, headers)
         return pa.RecordBatch.from_arrays(
             [self._column(field.name, table, batch_columns) for field in self.schema], schema=self.schema
@@ -108,7 +108,7 @@ class ColumnBuilder:
         return pa.Array.from_buffers(HEADERS_TYPE, rows, [validity, lists], children=[pairs])
 
     def uniform(self, name: str, value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-        """Return a column of one value, and cache it for the next chunk."""
+        """Return a column that repeats one value. The column is cached for the next chunk."""
         repeated = self._uniform.get((name, value))
         if repeated is None:
             repeated = self._uniform[name, value] = Repeated(value, kind)

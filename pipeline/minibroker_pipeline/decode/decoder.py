@@ -31,11 +31,11 @@ _loaded: Final[dict[str, RecordEngine]] = {}
 def decode(
     data: bytes | bytearray | memoryview, request: DecodeRequest, report: DecodeReport | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the whole log entries in `data`, which can have any message formats and codecs.
+    """Yield the rows of the whole log entries in `data`, in order. The entries may have any message formats and codecs.
 
     The batches have the schema `schema_of(request.columns)` and at least one row each. They do not refer to `data`,
-    which is read while the batches are consumed. An incomplete entry at the end is ignored: `report.consumed` is its
-    position.
+    which is read while the batches are consumed. An incomplete entry at the end is ignored, and `report.consumed`
+    is the position where that entry begins.
 
     Raises:
         DamagedLogError: an entry is damaged, in the mode "failfast".
@@ -47,7 +47,7 @@ def decode(
 
 
 def prepare(engine: Engine = "auto") -> Engine:
-    """Load `engine`, compiling it the first time, and return the engine that "auto" stands for.
+    """Load `engine`, which compiles it the first time, and return the name of the loaded engine.
 
     A driver calls this before its workers start.
 
@@ -59,7 +59,7 @@ def prepare(engine: Engine = "auto") -> Engine:
 
 
 def load_engine(engine: Engine = "auto") -> RecordEngine:
-    """Load an engine and return it. "auto" means the fastest engine that works here.
+    """Load and return an engine. "auto" means the fastest engine that works on this machine.
 
     Raises:
         ImportError: the engine is not available.
@@ -78,7 +78,7 @@ def load_engine(engine: Engine = "auto") -> RecordEngine:
 def coalesce(batches: Iterable[pa.RecordBatch], *, target_bytes: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in fewer batches.
 
-    Small batches of the same schema are joined until they have `target_bytes`.
+    Small batches are joined until they have `target_bytes`. All batches must have the same schema.
     """
     waiting: list[pa.RecordBatch] = []
     size = 0
@@ -125,7 +125,7 @@ class _Decoding:
                 for batch in self._rows(headers):
                     self._report.consumed = consumed_before + position
                     yield batch
-                # Checksums are verified first, so damage is not found in order.
+                # All checksums are verified before any records are decoded, so damage is not reported in log order.
                 self._report.damage[damaged:] = sorted(self._report.damage[damaged:])
             else:
                 next_entry_position = self._damage.skip_damage(position)
@@ -135,10 +135,11 @@ class _Decoding:
         self._report.consumed = consumed_before + position
 
     def _next_chunk(self, position: int) -> tuple[NDArray[np.int64], int]:
-        """Return the positions of about a chunk of entries, and the position after them."""
+        """Return the positions of the next entries, about a chunk of them, and the position after the last."""
         until = position + self._chunk_bytes
         positions, end_position = find_positions(self._data, position, until, self._engine.chase)
-        if end_position - position > INT32_MAX and len(positions) > 1:  # The engines count bytes in int32.
+        # Leave the last entry to the next chunk, because the engines store positions in int32.
+        if end_position - position > INT32_MAX and len(positions) > 1:
             end_position = int(positions[-1])
             positions = positions[:-1]
         return positions, end_position
@@ -150,7 +151,8 @@ class _Decoding:
         )
         first_wrong = lines[wrong[0]] if wrong else None
         if first_wrong is not None and self._request.mode == "failfast":
-            lines = lines[: wrong[0]]  # An earlier entry can be damaged too, and is reported instead.
+            # Decode the earlier entries first, because damage in one of them must be reported instead.
+            lines = lines[: wrong[0]]
         elif wrong:
             for line in lines[wrong].tolist():
                 self._refuse(headers[line])
@@ -164,7 +166,7 @@ class _Decoding:
                 self._refuse,
                 group_bytes=self._chunk_bytes,
                 max_size=self._request.max_decompressed_size,
-                # Yield the rows before a damaged entry before raising its error.
+                # In the mode "failfast", the rows before a damaged entry are yielded before the error is raised.
                 gives_rest=is_failfast,
             ):
                 yield from self._walk(data, blocks, headers)

@@ -1,4 +1,4 @@
-"""Encodes rows of Arrow columns as batches: the reverse of `decode`."""
+"""Encodes rows of Arrow columns as batches. This is the reverse of `decode`."""
 
 from typing import Any, Final, NamedTuple
 
@@ -37,7 +37,7 @@ _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 class Producer(NamedTuple):
     """The producer of the batches (KIP-98).
 
-    `base_sequence` belongs to the first row, `is_transactional` to all rows.
+    `base_sequence` is the sequence number of the first row. `is_transactional` applies to all rows.
     """
 
     producer_id: int
@@ -62,13 +62,14 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
 ) -> EncodedBatches:
     """Encode the rows of `batch` as log entries.
 
-    `batch` can have the columns key, value, timestamp and headers, all of them optional. A v2 batch ends before its
-    records exceed `batch_bytes` uncompressed, but has at least one record. In the formats v0 and v1, each row is an
-    entry, unless a codec puts rows into wrappers of the same size as batches. Text is encoded as UTF-8.
+    The columns of `batch` are key, value, timestamp and headers, all of them optional. A v2 batch ends before its
+    records exceed `batch_bytes` uncompressed, but has at least one record. In the formats v0 and v1 without a
+    codec, each row is an entry. With a codec, the rows are in wrappers, which are filled like batches. Text is
+    encoded as UTF-8.
 
     Args:
         batch: the rows.
-        base_offset: the offset of the first row; the others follow without gaps.
+        base_offset: the offset of the first row. The offsets of the other rows follow without gaps.
         codec: the name of the compression codec.
         level: the codec's compression level.
         batch_bytes: the maximum size of a batch's records before compression.
@@ -80,8 +81,8 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
         producer: the producer of v2 batches.
 
     Raises:
-        EncodeError: a value cannot be encoded, or the format lacks a feature: v0 and v1 have no headers, producers or
-            zstd.
+        EncodeError: a value cannot be encoded, or the format lacks a feature: v0 and v1 have no headers, producers
+            or zstd.
     """
     if codec not in CODEC_NAMES:
         raise EncodeError(f"codec: {codec!r} is not one of {', '.join(CODEC_NAMES)}")
@@ -151,7 +152,7 @@ def _timestamps(column: Any, count: int, default: int) -> NDArray[np.int64]:
 
 
 def extract_binary(column: Any, count: int, name: str) -> Binary:
-    """Return a column's bytes and the positions of its values. Without a column, all values are null.
+    """Return a column's bytes and the positions of its values. If there is no column, all values are null.
 
     Raises:
         EncodeError: the column has neither bytes nor text.
@@ -182,7 +183,7 @@ def build_empty_headers(count: int) -> tuple[NDArray[np.int32], NDArray[np.int32
 
 
 def _headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
-    """Return the index of the first header and the number of headers of each row, and all keys and values."""
+    """Return the index of each row's first header, the number of headers per row, and all header keys and values."""
     kind = column.type
     is_pairs = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type) and kind.value_type.num_fields == 2  # noqa: PLR2004 - key and value
     if not is_pairs:

@@ -1,4 +1,4 @@
-"""Reads the headers of log entries into one array, the first step of all decoding, and describes faults of entries."""
+"""Reads the headers of log entries into one array, which is the first step of decoding. Describes damaged entries."""
 
 from binascii import crc32
 from collections.abc import Callable, Iterable
@@ -106,7 +106,7 @@ _INITIAL_CAPACITY: Final = 1024
 
 
 def as_bytes(data: bytes | bytearray | memoryview | NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return `data` as a read-only array, without copying it."""
+    """Return `data` as a read-only array, without copying."""
     array = np.frombuffer(data, np.uint8)
     array.flags.writeable = False
     return array
@@ -115,13 +115,13 @@ def as_bytes(data: bytes | bytearray | memoryview | NDArray[np.uint8]) -> NDArra
 def find_entries(
     data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Store the positions of whole entries in `positions`, after the `count` positions it already has.
+    """Store the positions of whole entries in `positions`, after the first `count` elements, which are already set.
 
-    The search begins at `position`. It ends at `until`, when the array is full, and before an entry that is incomplete
-    or has an impossible size or magic. This is `kernel.chase` without numba.
+    The search begins at `position`. It ends at `until`, when the array is full, and before an entry that is
+    incomplete or has an impossible size or magic. This is `kernel.chase` without numba.
 
     Returns:
-        The number of stored positions, and the position of the next entry.
+        The number of elements that are now set, and the position where the next entry would begin.
     """
     view = data.data
     unpack = _LENGTH.unpack_from
@@ -142,12 +142,15 @@ _chases: Final[list[Chase]] = [find_entries]
 
 
 def use_chase(chase: Chase) -> None:
-    """Make `scan_headers` use a faster function that is already loaded. Loading it only for that would take longer."""
+    """Make `scan_headers` use this faster function, which is already loaded.
+
+    Loading it only for `scan_headers` would take longer than it saves.
+    """
     _chases[:] = [chase]
 
 
 def find_positions(data: NDArray[np.uint8], position: int, until: int, chase: Chase) -> tuple[NDArray[np.int64], int]:
-    """Return the positions of the whole entries that begin before `until`, and the position after them."""
+    """Return the positions of the whole entries that begin before `until`, and the position after the last one."""
     positions = np.empty(_INITIAL_CAPACITY, np.int64)
     count, position = chase(data, position, until, 0, positions)
     while count == len(positions):
@@ -157,7 +160,7 @@ def find_positions(data: NDArray[np.uint8], position: int, until: int, chase: Ch
 
 
 def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the headers of the entries at these positions, found by `find_positions`."""
+    """Return the headers of the entries at these positions, which `find_positions` returned."""
     headers = np.empty(len(positions), HEADER_DTYPE)
     if not len(positions):
         return headers
@@ -175,16 +178,16 @@ def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArr
 
 
 def select_headers(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[Any]:
-    """Return these ascending lines of `headers`, without a copy if these are all lines."""
+    """Return these ascending lines of `headers`. If all lines are chosen, the result is not a copy."""
     return headers if len(lines) == len(headers) else headers[lines]
 
 
 def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> NDArray[Any]:
     """Return the headers of all whole entries in `data` from `position` on, as an array of `HEADER_DTYPE`.
 
-    The scan ends, without an error, before an entry that is incomplete or has an impossible size or magic. The last
-    position plus size tells where it ended. Checksums are not verified. In a memory-mapped file, only pages with
-    headers are read.
+    The scan ends, without an error, before an entry that is incomplete or has an impossible size or magic. The
+    position of the last entry plus its size tells where the scan ended, and whether that is the end of the data.
+    Checksums are not verified. In a memory-mapped file, only pages that contain headers are read.
     """
     array = as_bytes(data)
     positions, _ = find_positions(array, position, len(array), _chases[0])
@@ -241,7 +244,7 @@ _NAMES: Final = ("position", "size", "crc", "magic")
 
 
 def find_wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
-    """Return the lines of `headers` (`HEADER_DTYPE`) whose entry in `view` has a wrong checksum."""
+    """Return the lines of `headers` (`HEADER_DTYPE`) for entries in `view` that have a wrong checksum."""
     wrong: list[int] = []
     columns = (headers[name].tolist() for name in _NAMES)
     for line, (position, size, crc, magic) in enumerate(zip(*columns, strict=True)):
@@ -253,7 +256,7 @@ def find_wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
 
 
 class Selection:
-    """Selects the entries for a request by their headers alone."""
+    """Selects entries for a request by their headers alone."""
 
     def __init__(self, request: DecodeRequest) -> None:
         self._first = request.first_offset
@@ -263,10 +266,11 @@ class Selection:
         self._aborted = _group_by_producer(aborted)
 
     def lines(self, headers: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the selected lines of these headers, ascending."""
+        """Return the lines of the selected headers, in ascending order."""
         attributes = headers["attributes"]
         selected = headers["last_offset"] >= self._first
-        is_wrapper = headers["record_count"] < 0  # A wrapper's header lacks its first offset.
+        # A wrapper's header lacks the offset of its first record, so the end of the range is not compared.
+        is_wrapper = headers["record_count"] < 0
         selected &= is_wrapper | (headers["base_offset"] < self._end)
         is_control = attributes & CONTROL_FLAG != 0
         if not self._include_control:
@@ -276,7 +280,10 @@ class Selection:
         return np.flatnonzero(selected)
 
     def _are_aborted(self, headers: NDArray[Any], is_transactional: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which entries are data of an aborted transaction, between its first record and its marker."""
+        """Return a mask of the entries that are data of an aborted transaction.
+
+        Such an entry is between the first record of the transaction and its marker.
+        """
         aborted = np.zeros(len(headers), np.bool_)
         producers = headers["producer_id"]
         offsets = headers["base_offset"]
@@ -292,7 +299,10 @@ class Selection:
 def _group_by_producer(
     aborted: Iterable[tuple[int, int, int]],
 ) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return first and last offsets of each producer's aborted transactions, ascending. They do not overlap."""
+    """Return the first and last offsets of the aborted transactions by producer, ascending.
+
+    Transactions of the same producer do not overlap.
+    """
     ranges_by_producer: dict[int, list[tuple[int, int]]] = {}
     for producer, first, last in aborted:
         ranges_by_producer.setdefault(producer, []).append((first, last))
@@ -321,7 +331,7 @@ def batch_at(view: memoryview, position: int, size: int, max_decompressed_size: 
 
 
 def fault_of(view: memoryview, position: int, size: int, request: DecodeRequest) -> str:
-    """Return the error message of the protocol's own record reader for the entry at a position."""
+    """Return the fault of the entry at a position, as an error message of the protocol's own record reader."""
     try:
         batch = batch_at(view, position, size, request.max_decompressed_size)
         if request.verify_crc:
@@ -334,7 +344,7 @@ def fault_of(view: memoryview, position: int, size: int, request: DecodeRequest)
 
 
 def stop_fault(view: memoryview, position: int) -> str | None:
-    """Return why no entry begins at a position, or None if the data merely ends within an entry."""
+    """Return the reason why no entry begins at a position, or None if the data merely ends within an entry."""
     if len(view) - position < LOG_OVERHEAD:
         return None
     length = int.from_bytes(view[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)
@@ -351,14 +361,14 @@ def stop_fault(view: memoryview, position: int) -> str | None:
 
 
 def offset_at(view: memoryview, position: int) -> int | None:
-    """Return the number at the place of an entry's offset, or None at the end of the data."""
+    """Return the number stored where an entry at this position has its offset, or None at the end of the data."""
     if len(view) - position < LENGTH_AT:
         return None
     return int.from_bytes(view[position : position + LENGTH_AT], "big", signed=True)
 
 
 def next_entry(view: memoryview, position: int) -> int | None:
-    """Return the position of the next whole entry after `position` with a correct checksum, or None."""
+    """Return the position of the first whole entry after `position` that has a correct checksum, or None."""
     data = np.frombuffer(view, np.uint8)
     position += 1
     while len(data) - position >= _MIN_ENTRY_BYTES:
@@ -397,7 +407,7 @@ def _find_candidates(data: NDArray[np.uint8], position: int, until: int) -> list
 
 
 class DamageHandler:
-    """Raises an error for damage or counts it, depending on the request's mode."""
+    """Handles damage: raises an error or counts it, depending on the request's mode."""
 
     def __init__(self, view: memoryview, request: DecodeRequest, report: DecodeReport) -> None:
         self._view = view

@@ -1,8 +1,9 @@
 """The loops over bytes, compiled by numba. Importing this module imports numba, which takes about half a second.
 
-Machine code is cached in a folder, so that only the first process compiles. numba uses `NUMBA_CACHE_DIR`, the folder of
-this file, or the user's cache folder. Signatures are declared instead of inferred, so one version of each loop serves
-read-only and writable bytes. The import raises `ImportError` if numba is missing or has no writable folder.
+Machine code is cached in a folder, so that only the first process compiles. The folder is `NUMBA_CACHE_DIR` if it is
+set, or else the folder of this file, or else the user's cache folder. Signatures are declared instead of inferred, so
+one version of each loop serves both read-only and writable bytes. The import raises `ImportError` if numba is missing
+or has no writable folder.
 
 All integers are int64 here, because numba converts a mixture of signed and unsigned integers to floating point.
 """
@@ -47,7 +48,7 @@ _NULL: Final = -1
 
 
 def compiled(*signatures: Any) -> Callable[[Any], Any]:
-    """Return a decorator for `njit` with cached machine code.
+    """Return a decorator that applies `njit` and caches the machine code in a folder.
 
     Raises:
         ImportError: numba has no folder for the machine code.
@@ -56,7 +57,7 @@ def compiled(*signatures: Any) -> Callable[[Any], Any]:
     def compile_it(function: Any) -> Any:
         try:
             return numba.njit(list(signatures), cache=True, nogil=True)(function)
-        except (RuntimeError, OSError) as error:  # numba finds no folder, or cannot write to it.
+        except (RuntimeError, OSError) as error:  # numba finds no cache folder, or cannot write to the folder.
             raise ImportError(f"numba has no folder to keep machine code in: {error}") from None
 
     return compile_it
@@ -102,7 +103,11 @@ def _int64(data, at):
 
 @compiled(_PAIR(BYTES, _LONG, _LONG, _LONG))
 def _raw_varint(data, at, end, size):
-    """Return the raw value of at most `size` bytes and the position after it, or `_BAD` as the position."""
+    """Read a varint of at most `size` bytes.
+
+    Returns:
+        The raw value and the position after it. The position is `_BAD` if there is no valid value.
+    """
     raw = np.int64(0)
     shift = np.int64(0)
     for position in range(at, min(end, at + size)):
@@ -137,10 +142,10 @@ def _varlong(data, at, end):
 
 @compiled(_PAIR(BYTES, _LONG, _LONG, _LONG, _I64))
 def chase(data, position, until, count, positions):
-    """Store the positions of whole entries in `positions`: see `headers.find_entries`.
+    """Store the positions of whole entries in `positions`. See `headers.find_entries`.
 
     Returns:
-        The number of stored positions, and the position of the next entry.
+        The number of elements of `positions` that are now set, and the position where the next entry would begin.
     """
     size = np.int64(data.size)
     capacity = np.int64(positions.size)
@@ -159,7 +164,7 @@ def chase(data, position, until, count, positions):
 
 @compiled(_LONG(BYTES, _LONG, _LONG, _TABLE, _LONG))
 def compute_crc(data, at, end, tables, first):
-    """Return a reflected CRC, computed eight bytes at a time with the eight tables from `first` on."""
+    """Return a reflected CRC, computed eight bytes at a time with the eight tables that begin at row `first`."""
     crc = np.int64(0xFFFFFFFF)
     while end - at >= 8:
         crc ^= (
@@ -187,7 +192,7 @@ def compute_crc(data, at, end, tables, first):
 
 @compiled(_LONG(BYTES, _TABLE, _TABLE, _OUT))
 def check_crcs(data, fields, tables, is_wrong):
-    """Mark the entries with a wrong checksum and return their number.
+    """Mark the entries with a wrong checksum, and return their number.
 
     The rows of `fields` are position, size, stored checksum and magic.
     """
@@ -231,7 +236,7 @@ _FIELD_ARRAYS: Final = types.UniTuple(_I32, 6)
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _FIELD_ARRAYS))
 def _walk_v2(data, blocks, block, first, limit, row, longs, fields):
-    """Store the records of a v2 batch in the rows from `row` on. Return the row after the last, or `_BAD`."""
+    """Store the records of a v2 batch in the rows from `row` on. Return the row after the last record, or `_BAD`."""
     offsets, timestamps = longs
     key_at, key_size, value_at, value_size, headers_at, header_count = fields
     at = blocks[block, START]
@@ -289,7 +294,7 @@ def _walk_v2(data, blocks, block, first, limit, row, longs, fields):
 
 @compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _FIELD_ARRAYS))
 def _key_and_value(data, at, end, row, fields):
-    """Store key and value of a v0 or v1 message whose key length is at `at`. Return 0 or `_BAD`."""
+    """Store the key and the value of a v0 or v1 message whose key length is at `at`. Return 0, or `_BAD`."""
     key_at, key_size, value_at, value_size, _, header_count = fields
     header_count[row] = 0
     length = _int32(data, at)
@@ -311,7 +316,11 @@ def _key_and_value(data, at, end, row, fields):
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _FIELD_ARRAYS))
 def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
-    """Store the records of a decompressed wrapper and set its base offset. Return the row after the last, or `_BAD`."""
+    """Store the records of a decompressed wrapper, whose inner message set is the block, and set its base offset.
+
+    Returns:
+        The row after the last record, or `_BAD`.
+    """
     offsets, timestamps = longs
     at = blocks[block, START]
     end = blocks[block, END]
@@ -363,9 +372,9 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONGS, _FIELD_ARRAYS))
 def walk(data, blocks, first, limit, longs, fields):
-    """Store the records of all blocks with offsets in [first, limit), and return their number.
+    """Store the records of all blocks that have offsets in [first, limit), and return the number of records.
 
-    This fills the column ROWS of the blocks, and IS_BAD where bytes are not records. A bad block has no rows.
+    Sets ROWS of each block, and IS_BAD of each block whose bytes are not records. A bad block has no rows.
     """
     row = np.int64(0)
     for block in range(blocks.shape[0]):
@@ -393,7 +402,7 @@ def walk(data, blocks, first, limit, longs, fields):
 
 @compiled(_PAIR(_I32, _LONG))
 def measure(sizes, rows):
-    """Return the total bytes of the first `rows` values, and the number of nulls."""
+    """Return the total size in bytes of the first `rows` values, and the number of nulls among them."""
     total = np.int64(0)
     nulls = np.int64(0)
     for row in range(rows):
@@ -405,7 +414,10 @@ def measure(sizes, rows):
 
 @compiled(types.void(BYTES, _I32, _I32, _LONG, _OUT, _I32, _OUT))
 def gather(data, at, sizes, rows, values, offsets, validity):
-    """Concatenate values and store their offsets. `validity` is empty if no value is null, or else all zero."""
+    """Concatenate values and store their offsets.
+
+    `validity` must be empty if no value is null, and otherwise all zero.
+    """
     position = np.int64(0)
     has_nulls = validity.size > 0
     offsets[0] = 0
@@ -421,7 +433,7 @@ def gather(data, at, sizes, rows, values, offsets, validity):
 
 @compiled(types.void(BYTES, _I32, _I32, _LONG, _I32, _OUT, _I32, _I32, _I32, _I32))
 def find_headers(data, headers_at, header_count, rows, lists, validity, key_at, key_size, value_at, value_size):
-    """Store the positions and sizes of all header keys and values, and the list offsets and validity of all rows."""
+    """Store the positions and sizes of all header keys and values, and the offsets and validity of each row's list."""
     number = np.int64(0)
     end = np.int64(data.size)
     lists[0] = 0

@@ -24,7 +24,10 @@ _CRC32C: Final = 0x82F63B78
 
 
 def crc_tables() -> NDArray[np.int64]:
-    """Return tables for checksums of eight bytes at a time: eight tables for CRC-32, then eight for CRC-32C."""
+    """Return the tables for processing eight bytes of a checksum at a time.
+
+    There are eight tables of 256 numbers for CRC-32, followed by eight for CRC-32C.
+    """
     tables = np.zeros((16, 256), np.int64)
     for first, polynomial in ((0, _CRC32), (8, _CRC32C)):
         row = np.arange(256)
@@ -41,16 +44,16 @@ _CRC_TABLES: Final = crc_tables()
 
 
 class _Scratch(threading.local):
-    """The arrays for positions of keys, values and headers in a chunk.
+    """The arrays for the positions of keys, values and headers in one chunk.
 
-    They are reused, because new memory costs time.
+    The arrays are reused, because allocating new memory takes time.
     """
 
     def __init__(self) -> None:
         self.numbers = np.empty((_FIELDS, 0), np.int32)
 
     def take(self, rows: int) -> NDArray[np.int32]:
-        """Return six arrays with space for at least `rows` numbers."""
+        """Return six arrays, each with space for at least `rows` numbers."""
         if self.numbers.shape[1] < max(rows, 1):
             self.numbers = np.empty((_FIELDS, max(rows + rows // 4, _MIN_ROWS)), np.int32)
         return self.numbers
@@ -66,13 +69,19 @@ def allocate_array(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
 
 
 class NumbaEngine(RecordEngine):
-    """Finds and gathers records with the compiled kernel. A table is valid until the next `walk` of the same thread."""
+    """The engine that finds and gathers records with the compiled kernel (see `blocks.RecordEngine`).
+
+    A table is valid until the next `walk` in the same thread.
+    """
 
     chunk_factor = 1
     chase = staticmethod(kernel.chase)
 
     def find_wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
-        """See `RecordEngine.find_wrong_crcs`. For large entries, a library function is faster than the kernel."""
+        """See `RecordEngine.find_wrong_crcs`.
+
+        A library computes checksums faster than the kernel, but calling it takes longer for small entries.
+        """
         is_small = headers["size"] <= _SMALL_ENTRY
         small, large = np.flatnonzero(is_small), np.flatnonzero(~is_small)
         wrong: list[int] = large[find_wrong_crcs(view, headers[large])].tolist()

@@ -1,14 +1,14 @@
-"""The NumPy engine, which decodes all batches of a chunk side by side, each in a lane. It is used where numba fails.
+"""The NumPy engine, which decodes all batches of a chunk side by side, each in a lane. It runs where numba cannot.
 
 numba has no wheels for Alpine's musl, for Macs with Intel processors, or for a new Python release. It also needs a
 writable folder for machine code, which containers often lack. This engine takes 2 to 9 times as long as the compiled
 kernel.
 
-Step i reads record i of every batch that has one, field by field, with operations on arrays that have an element per
+Step i reads record i of every batch that has one, field by field, with operations on arrays that have one element per
 lane. A step therefore costs about the same for one lane as for a hundred. When only a few long batches remain, the
-beginnings of their records are found first (`record_starts`), and each record becomes a lane. No byte outside a block
-is used, whatever the bytes contain: a lane with invalid bytes continues at an existing position, and its rows are
-dropped at the end.
+positions of their records are found first (`record_starts`), and each record becomes a lane. No byte outside a block
+is read, whatever the bytes contain: a lane with invalid bytes continues at a valid position, and its rows are dropped
+at the end.
 """
 
 from typing import Any, Final, NamedTuple
@@ -70,7 +70,7 @@ class _Columns:
 
 
 class Messages(NamedTuple):
-    """Single messages: their bounds, block and index in the block, and the number of messages in each block."""
+    """Single messages: their start, end, block and index within the block, and the number of messages in each block."""
 
     at: _Ints
     end: _Ints
@@ -109,7 +109,7 @@ def _inner_bounds(view: memoryview, start: int, end: int, magic: int) -> tuple[l
 
 
 def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
-    """Return all messages of the blocks that are not v2. Sets IS_BAD for wrappers without messages."""
+    """Return all messages of the blocks that are not v2 batches. Sets IS_BAD for wrappers without messages."""
     kinds = blocks[:, KIND]
     counts = np.where((kinds == PLAIN_V0) | (kinds == PLAIN_V1), 1, 0)
     plain = np.flatnonzero(counts)
@@ -129,7 +129,7 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
 
 
 def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _Ints, columns: _Columns) -> None:
-    """Fill the rows of the messages. Sets IS_BAD, and BASE_OFFSET of each wrapper to its first offset."""
+    """Fill the rows of the messages. Sets IS_BAD, and sets BASE_OFFSET of each wrapper to the first offset in it."""
     at, end, block = messages.at, messages.end, messages.block
     rows = first_rows[block] + messages.place
     kinds = blocks[block, KIND]
@@ -164,7 +164,7 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
 
 
 def _absolute_offsets(data: _Bytes, blocks: _Ints, messages: Messages, inner: _Ints) -> tuple[_Ints, NDArray[np.bool_]]:
-    """Return the offsets of messages from wrappers, and which offsets are invalid.
+    """Return the offsets of messages from wrappers, and a mask of the invalid offsets.
 
     See `minibroker_protocol.records.legacy` for the rules.
     """
@@ -223,7 +223,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class Lanes:
-    """The state of all lanes: the positions of the next bytes, the ends of the blocks, and which lanes are bad.
+    """The state of all lanes: the position of each lane's next byte, the end of its block, and whether the lane is bad.
 
     A lane is bad if the bytes of its block are not records.
     """
@@ -236,12 +236,12 @@ class Lanes:
         self._last = max(len(data) - 1, 0)
 
     def keep(self, count: int) -> None:
-        """Continue with only the first `count` lanes. `bad` keeps all lanes."""
+        """Continue with only the first `count` lanes. `bad` still has an element for every lane."""
         self.at = self.at[:count]
         self.end = self.end[:count]
 
     def byte(self) -> _Ints:
-        """Return the byte at each lane's position. A lane at its end becomes bad."""
+        """Return the byte at each lane's position. A lane that is at the end of its block becomes bad."""
         self.bad[: len(self.at)] |= self.at >= self.end
         return self.data[np.minimum(self.at, self._last)].astype(np.int64)
 
@@ -276,7 +276,7 @@ class Lanes:
 
 
 def _walk_v2(data: _Bytes, blocks: _Ints, lines: _Ints, first_rows: _Ints, columns: _Columns) -> None:
-    """Fill the rows of the v2 batches at these lines of the table, longest batch first. Sets IS_BAD."""
+    """Fill the rows of the v2 batches at these lines of the table, where the longest batch comes first. Sets IS_BAD."""
     counts = blocks[lines, COUNT]
     lanes = Lanes(data, blocks[lines, START], blocks[lines, END])
     base_offsets, base_timestamps = blocks[lines, BASE_OFFSET], blocks[lines, BASE_TIMESTAMP]
@@ -344,7 +344,7 @@ def _read_remaining(
 
 
 def find_headers(data: _Bytes, at: _Ints, count: _Ints, end: _Ints) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the positions and sizes of all header keys and values of some records, and which records are bad.
+    """Return the positions and sizes of the keys and values of all headers, and a mask of the bad records.
 
     Each record has `count` headers, at least one, between `at` and `end`.
     """
@@ -430,7 +430,8 @@ class RecordEngine:
 
     def binary(self, data: _Bytes, at: NDArray[np.int32], size: NDArray[np.int32], rows: int) -> pa.BinaryArray:
         """Return the values at these positions as an Arrow array that does not refer to `data`."""
-        # The ascending values and the gaps between them form an array over the original bytes.
+        # The values ascend, so together with the gaps between them they form an array over `data`. Taking the values
+        # from this array copies them in one step.
         starts, sizes = at[:rows], size[:rows]
         if not rows:
             return pa.array([], pa.binary())

@@ -1,4 +1,4 @@
-"""The request to the decoder, the columns of its rows, and the report of a decoding.
+"""The request to the decoder, the columns of the decoded rows, and the report about them.
 
 `RECORD_COLUMNS` have the names, types and nullability of Spark's connector (`KafkaRecordToRowConverter`), where every
 column is nullable.
@@ -60,7 +60,7 @@ is the stored size of the whole batch in bytes. Messages of formats v0 and v1 ar
 
 
 def schema_of(columns: Iterable[str]) -> pa.Schema:
-    """Return the Arrow schema of these columns in their order.
+    """Return the Arrow schema of these columns, in the given order.
 
     Raises:
         ValueError: a column is unknown or repeated, or there is no column.
@@ -86,7 +86,7 @@ _MAX_KEPT_DAMAGE: Final = 1000
 
 
 def engine_named(name: str) -> Engine:
-    """Return the engine with this name. The removed engine "plain" becomes "numpy", with a warning.
+    """Return the engine with this name. The removed engine "plain" is replaced by "numpy", with a warning.
 
     Raises:
         ValueError: the engine is unknown.
@@ -101,7 +101,7 @@ def engine_named(name: str) -> Engine:
 
 
 class AbortedRange(NamedTuple):
-    """An aborted transaction, with the offsets of its first record and its marker, both inclusive."""
+    """An aborted transaction: the offsets of its first record and of its marker. The range includes both offsets."""
 
     producer_id: int
     first_offset: int
@@ -118,12 +118,13 @@ class DecodeRequest:
 
     topic: str = ""
     partition: int = 0
-    #: Names from `RECORD_COLUMNS`, `HEADERS_COLUMN` and `BATCH_COLUMNS`, in the order of the row.
+    #: The columns of a row, in order: names from `RECORD_COLUMNS`, `HEADERS_COLUMN` and `BATCH_COLUMNS`.
     columns: tuple[str, ...] = RECORD_COLUMNS
-    #: Records with offsets outside [first, end) are omitted.
+    #: Records with offsets below `first_offset`, or at or above `end_offset`, are omitted.
     first_offset: int = 0
     end_offset: int = END_OF_OFFSETS
-    #: With read_committed, the records of `aborted` are omitted. The caller must apply the last stable offset.
+    #: If `isolation` is "read_committed", the records of the transactions in `aborted` are omitted. The caller must set
+    #: `end_offset` to the last stable offset.
     isolation: Isolation = "read_uncommitted"
     aborted: tuple[AbortedRange | tuple[int, int, int], ...] = ()
     #: Whether transaction markers become rows, although they are not data.
@@ -132,7 +133,7 @@ class DecodeRequest:
     #: "failfast" raises `DamagedLogError`; "permissive" skips damaged batches and counts them in the report.
     mode: Mode = "failfast"
     engine: Engine = "auto"
-    #: For error messages: the file, and the position of the data in it.
+    #: Error messages name this `file`, and count bytes from the data's `position` in the file.
     file: str = ""
     position: int = 0
     chunk_bytes: int = CHUNK_BYTES
@@ -159,7 +160,7 @@ class Damage(NamedTuple):
 
 
 class DamagedLogError(Exception):
-    """Bytes of a log that are not records. The message has the file, the position and the offset."""
+    """Bytes of a log that are not records. The message contains the file, the position and the offset."""
 
     def __init__(self, file: str, damage: Damage) -> None:
         offset = "" if damage.offset is None else f", offset {damage.offset}"
@@ -173,14 +174,15 @@ class DamagedLogError(Exception):
 
 @dataclass(slots=True)
 class DecodeReport:
-    """The counts of one or more `decode` calls, updated before each batch of rows."""
+    """The counts of one or more `decode` calls. They are updated before each batch of rows is yielded."""
 
     rows: int = 0
-    #: The entries that could have rows. Control batches and entries outside the offsets do not count.
+    #: The number of entries that can have rows, without control batches and entries outside the offsets.
     batches: int = 0
-    #: Bytes of processed whole entries. This is less than the size of the data if the last entry is incomplete.
+    #: The size of all processed entries in bytes. An incomplete entry at the end is not included.
     consumed: int = 0
-    #: Damaged batches, or ranges of bytes without a batch, that were skipped in the mode "permissive".
+    #: The mode "permissive" skips damaged batches, and byte ranges that are not batches. `damaged_batches` is their
+    #: number, and `damaged_bytes` their size.
     damaged_batches: int = 0
     damaged_bytes: int = 0
     #: The first thousand damaged parts.

@@ -1,4 +1,4 @@
-"""Compacts logs from whole directories into a new directory, without a broker. Each partition is a task.
+"""Compacts all logs of directories into a new directory, without a broker. Each partition is a task.
 
 The tasks use the broker's own cleaner.
 """
@@ -72,17 +72,18 @@ class CompactSettings:
     Attributes:
         topics: the topics to compact, or empty for all except internal topics.
         now_ms: the time for setting and evaluating delete horizons, or None for the current time.
-        from_start: whether to treat the whole log as dirty. Otherwise the log below its offset in
+        from_start: whether to treat the whole log as dirty. Otherwise the part of the log below its offset in
             cleaner-offset-checkpoint counts as compacted, as for a broker.
         roll: whether to roll the active segment first, so that it is compacted too.
         delete_retention_ms: Kafka's `delete.retention.ms`: how long tombstones and markers remain.
         min_compaction_lag_ms: Kafka's `min.compaction.lag.ms`: younger records are not compacted.
-        segment_bytes: Kafka's `segment.bytes`: neighboring segments up to this total size are joined.
-        segment_index_bytes: Kafka's `segment.index.bytes`, another limit for joined segments.
+        segment_bytes: Kafka's `segment.bytes`: neighboring segments that fit into one segment are joined.
+        segment_index_bytes: Kafka's `segment.index.bytes`, which also limits joined segments.
         index_interval_bytes: Kafka's `index.interval.bytes`.
-        producer_id_expiration_ms: the broker's `producer.id.expiration.ms`: how long a producer's last batch remains.
-        memory_bytes: the memory for the keys of one partition, like the broker's `log.cleaner.dedupe.buffer.size`. A
-            log with more keys is cleaned in several passes.
+        producer_id_expiration_ms: the broker's `producer.id.expiration.ms`: how long a producer's last batch
+            remains.
+        memory_bytes: the memory for the keys of one partition, like the broker's `log.cleaner.dedupe.buffer.size`.
+            A log with more keys is cleaned in several passes.
 
     Raises:
         ValueError: Kafka refuses a value.
@@ -106,7 +107,7 @@ class CompactSettings:
             raise ValueError(f"memory: {self.memory_bytes} bytes are less than {MIN_MEMORY_BYTES}")
 
     def log_config(self) -> LogConfig:
-        """Return the configuration of the logs during the cleaning."""
+        """Return the configuration that the logs have while they are cleaned."""
         return LogConfig(
             segment_bytes=self.segment_bytes,
             segment_index_bytes=self.segment_index_bytes,
@@ -120,20 +121,20 @@ class CompactSettings:
 
 
 class LogChangedError(Exception):
-    """A segment was replaced after the job began: a broker is using the directory."""
+    """A segment was replaced after the job began, because a broker is using the directory."""
 
 
 @dataclass(slots=True)
 class Tally(Sums):
-    """Counts of cleaned segments. Only data records count as records."""
+    """Counts of cleaned segments. Only data records are counted as records."""
 
     bytes_before: int = 0
     bytes_after: int = 0
     records_before: int = 0
     records_after: int = 0
-    #: Removed records that have no key.
+    #: The number of removed records that have no key.
     without_key: int = 0
-    #: Records of aborted transactions, which are all removed.
+    #: The number of records of aborted transactions, which are all removed.
     aborted: int = 0
     tombstones_after: int = 0
 
@@ -155,7 +156,7 @@ class CompactedLog:
 
 @dataclass(slots=True)
 class CompactReport:
-    """The compacted partitions."""
+    """The report on all compacted partitions."""
 
     target: str
     logs: list[CompactedLog] = field(default_factory=list[CompactedLog])
@@ -205,17 +206,18 @@ def compact(
 ) -> CompactReport:
     """Compact logs into the new data directory `target`.
 
-    The broker's own cleaner cleans a copy of each log, opened as after a crash. Records below the last stable offset
-    that newer records replace are removed from closed segments; everything else remains. A broker can continue with the
-    target, which includes cleaner-offset-checkpoint. `paths` is not changed, but no broker should be writing there.
+    Each log is copied, opened as after a crash, and cleaned by the broker's own cleaner. In closed segments below
+    the last stable offset, the cleaner removes records that were replaced by newer ones. Everything else remains. A
+    broker can continue with the target, including its cleaner-offset-checkpoint. `paths` is not changed, but no
+    broker should be writing there.
 
     Args:
         paths: data directories or directories of single partitions, on this machine or at addresses that fsspec
             supports.
-        target: a missing or empty directory. It appears complete, after the whole job succeeded.
+        target: a missing or empty directory. It appears complete, after the whole job has succeeded.
         settings: see `CompactSettings`.
-        spark: the session that runs the tasks. Its workers must see the target's parent directory under the same path.
-            Without a session, the tasks run in local `processes`.
+        spark: the session that runs the tasks. Its workers must see the target's parent directory under the same
+            path. Without a session, the tasks run in local `processes`.
         processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Raises:
@@ -250,7 +252,7 @@ def compact(
 
 
 class CompactTask(NamedTuple):
-    """A log to compact, the staging directory of its partition, and its offset in cleaner-offset-checkpoint."""
+    """A log to compact, the staging directory of its partition, and the log's offset in cleaner-offset-checkpoint."""
 
     log: PartitionLog
     directory: str
@@ -267,7 +269,7 @@ class CompactResult(NamedTuple):
 
 
 def _compact_log(task: CompactTask) -> CompactResult:
-    """Compact a partition and sync its files.
+    """Compact a partition. All its files are on disk when this returns.
 
     Raises:
         DamagedLogError: the log is damaged.
@@ -293,7 +295,7 @@ def _compact_log(task: CompactTask) -> CompactResult:
     is_valid = task.cleaned_offset is not None and source.start_offset <= task.cleaned_offset <= tail.log_end_offset
     cleaned_offset = task.cleaned_offset if is_valid else None
     tally = Tally()
-    # Only the log files are trusted, so all indexes are rebuilt.
+    # Open the log like one after a crash, because only the log files are trusted and all indexes must be rebuilt.
     log = Log.open(
         task.directory,
         config=settings.log_config(),
@@ -305,7 +307,8 @@ def _compact_log(task: CompactTask) -> CompactResult:
     try:
         if tail.log_end_offset >= start:
             _check_complete(source, log, copied)
-        # Records above the high watermark and open transactions are undecided.
+        # Compaction must stop at the end of the readable records, because later records may still be truncated or
+        # aborted.
         log.high_watermark = tail.end_offset
         if settings.roll:
             log.roll(now_ms)
@@ -375,10 +378,10 @@ def _checked_entries(file: OpenFile, path: str, size: int, engine: RecordEngine,
 
 
 def _check_complete(source: PartitionLog, log: Log, copied: Sequence[int]) -> None:
-    """Check that opening the log did not truncate it.
+    """Check that no entries were truncated when the log was opened.
 
     Raises:
-        DamagedLogError: the offsets of an entry do not follow those of the previous one.
+        DamagedLogError: entries were truncated, because their offsets do not follow those of the previous entries.
     """
     sizes = {segment.base_offset: segment.size for segment in log.segments}
     for segment, size in zip(source.segments, copied, strict=True):
@@ -425,7 +428,7 @@ def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before:
 
 
 def _sync(directory: str) -> None:
-    """Sync all files of a directory."""
+    """Sync all files of a directory to disk."""
     for name in os.listdir(directory):
         fsync_file(f"{directory}/{name}")
     fsync_directory(directory)

@@ -1,4 +1,4 @@
-"""Compares the records of two log directories."""
+"""Compares the records in two log directories."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class DiffSettings:
 
 
 class Difference(NamedTuple):
-    """A record that differs, with a description of the difference."""
+    """A record that differs: its position and a description of the difference."""
 
     topic: str
     partition: int
@@ -62,9 +62,9 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class DiffLine:
-    """The comparison of one partition, or of a whole topic when compared by content.
+    """The comparison of a partition, or of a topic if topics are compared by content. All numbers count records.
 
-    For a topic, `partition` is None. All numbers count records.
+    `partition` is None for a topic.
     """
 
     topic: str
@@ -75,12 +75,12 @@ class DiffLine:
     different: int = 0
     only_left: int = 0
     only_right: int = 0
-    #: The first differences.
+    #: The first differences that were found, at most `MAX_EXAMPLES`.
     examples: list[Difference] = field(default_factory=list[Difference])
 
     @property
     def is_equal(self) -> bool:
-        """Whether there is no difference."""
+        """Whether no difference was found."""
         return not (self.different or self.only_left or self.only_right)
 
     def as_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class DiffReport:
     """The differences found by `diff`, ordered by topic and partition."""
 
     lines: list[DiffLine] = field(default_factory=list[DiffLine])
-    #: The names of the partitions on only one side, in Kafka's form.
+    #: The names of the partitions that exist only on the left or only on the right, such as "orders-0".
     only_left: list[str] = field(default_factory=list[str])
     only_right: list[str] = field(default_factory=list[str])
 
@@ -153,13 +153,13 @@ def diff(
     spark: "SparkSession | None" = None,
     processes: int | None = None,
 ) -> DiffReport:
-    """Compare the records that readers see in two data directories, or in two directories of single partitions.
+    """Compare the records that consumers see in two data directories, or in two directories of single partitions.
 
     Args:
         left: a directory of this machine, or an address that fsspec supports.
         right: another directory or address.
         settings: see `DiffSettings`.
-        spark: the session that runs the tasks. Without a session, they run in local `processes`.
+        spark: the session that runs the tasks. Without a session, the tasks run in local `processes`.
         processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Raises:
@@ -191,7 +191,7 @@ def _names(keys: set[tuple[str, int]]) -> list[str]:
 
 
 def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
-    """Return the ranges to read for each partition, up to the log end."""
+    """Return the ranges to read from each partition, which cover everything up to the log end."""
     partitions = select(find_partitions([path]))
     selected = [topic for topic in settings.topics if any(partition.topic == topic for partition in partitions)]
     if settings.topics and not selected:
@@ -267,7 +267,7 @@ def _by_offset(pair: _DiffTask) -> DiffLine:
 
 
 def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: DiffLine, settings: DiffSettings) -> None:
-    """Compare the rows of both sides in the same range of offsets."""
+    """Compare the rows of both sides in one range of offsets."""
     counts = [0 if side is None else int(side.num_rows) for side in (left, right)]
     line.left += counts[0]
     line.right += counts[1]
@@ -310,10 +310,12 @@ def _add_example(line: DiffLine, difference: Difference) -> None:
 def _by_content(pair: _DiffTask) -> DiffLine:
     """Compare a topic by content.
 
-    Equal records cancel each other out. Memory is needed only for unmatched records, with a digest of 16 bytes each.
+    Equal records cancel each other out, so memory is needed only for unmatched records: a digest of 16 bytes for
+    each.
     """
     line = DiffLine(pair.topic, None)
-    #: The surplus of records on the left, which is negative for the right, and the position of the last one.
+    #: By the digest of a record: how many more of these records the left side has (negative if the right side has
+    #: more), and the partition and offset of the last one.
     surplus: dict[bytes, tuple[int, int, int]] = {}
     sides = [(_read(pair.left, pair.settings), 1), (_read(pair.right, pair.settings), -1)]
     while sides:

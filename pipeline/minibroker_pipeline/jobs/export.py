@@ -28,8 +28,8 @@ class ExportSettings:
         isolation: "read_committed" omits the records of aborted and open transactions.
         mode: "failfast" stops at damage; "permissive" omits damaged batches.
         headers: whether to add a column `headers`.
-        save: Spark's save mode, for an existing target.
-        options: options of the data source. They override the others.
+        save: Spark's save mode, which applies if the target exists.
+        options: options of the data source. They override the settings above.
     """
 
     topics: tuple[str, ...] = ()
@@ -44,8 +44,8 @@ class ExportSettings:
 def export(spark: "SparkSession", paths: Sequence[str], target: str, settings: ExportSettings | None = None) -> None:
     """Write the records of data directories as Parquet, in folders `topic=NAME/day=YYYY-MM-DD` below `target`.
 
-    The day is that of the timestamp in UTC. It is null for records of format v0, which have no timestamp. Errors of the
-    query are raised by Spark.
+    The day is that of the timestamp in UTC. The day is null for records of format v0, which have no timestamp.
+    Errors in the query are raised by Spark.
 
     Raises:
         ValueError: an option is invalid.

@@ -1,4 +1,4 @@
-"""Imports Parquet, JSON, CSV and other files into topic directories with Spark, without a broker."""
+"""Imports files with Spark (Parquet, JSON, CSV or any other Spark format) into topic directories, without a broker."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,19 @@ class ImportSettings:
     Attributes:
         format: the format of the files, by its Spark name.
         schema: the schema of the files in Spark's DDL. By default Spark infers it.
-        read_options: options of the format.
+        read_options: options for reading the format.
         topic: the topic of all records. By default the column `topic` names the topic of each row.
-        columns: expressions for the columns that make up a value. By default these are all columns. key, value,
-            timestamp, partition, headers: expressions. By default the column of that name is used, if it exists.
+        columns: expressions for the columns that make up a value. The default is all columns.
+        key: an expression. By default the column `key` is used, if it exists.
+        value: like `key`.
+        timestamp: like `key`.
+        partition: like `key`.
+        headers: like `key`.
         payload: the format of the values. Raw values are used unchanged; other values are made from the columns.
         order_by: expressions that sort the records within each partition.
-        keep_offsets: whether the column `offset` has the offsets of the records.
-        save: "error" requires a new directory, "append" adds to an existing one, "overwrite" replaces its topics.
+        keep_offsets: whether the column `offset` contains the offsets of the records.
+        save: "error" requires a new directory, "append" adds to an existing one, "overwrite" replaces topics in
+            one.
         options: options of the data source's writer.
     """
 
@@ -58,9 +63,9 @@ class ImportSettings:
 def import_files(
     spark: "SparkSession", paths: Sequence[str], target: str, settings: ImportSettings | None = None
 ) -> None:
-    """Write the rows of files as records of topics in the data directory `target`: all rows or none.
+    """Write the rows of files as records of topics in the data directory `target`. Either all rows are written or none.
 
-    Errors of the query are raised by Spark.
+    Errors in the query are raised by Spark.
 
     Raises:
         DirectoryStateError: the target is not writable.
@@ -77,7 +82,7 @@ def import_files(
 
 
 def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
-    """Return a table's rows with the columns of the writer.
+    """Return the rows of a table with the columns that the writer expects.
 
     Raises:
         ValueError: no column or expression gives a value.
@@ -90,7 +95,7 @@ def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
     if not columns:
         columns = [f.col(f"`{name}`") for name in frame.columns if name not in expressions]
     elif settings.payload.form != "raw":
-        # The columns of a record are kept, except those that an expression replaces.
+        # Keep the record's own columns, such as its timestamp, except those that an expression replaces.
         columns += [
             f.col(name) for name in frame.columns if name in _RECORD_COLUMNS and name not in {*expressions, "value"}
         ]
@@ -124,13 +129,14 @@ def _cast(frame: "DataFrame", name: str) -> "Column":
     if name == "partition":
         return column.cast("int").alias(name)
     if name == "headers":
-        # For a null array, the JVM's Arrow writer returns to the last array that is not null.
+        # Replace null arrays with empty ones, because for a null array the JVM's Arrow writer goes back to the last
+        # array that is not null.
         return f.coalesce(column, f.array()).alias(name)
     return column
 
 
 def write(frame: "DataFrame", directory: str, settings: ImportSettings) -> None:
-    """Write the records. With kept offsets, each partition has a task of its own."""
+    """Write the records in the tasks of the query. If offsets are kept, each partition has its own task instead."""
     options = {**settings.options, **({"topic": settings.topic} if settings.topic else {})}
     if settings.keep_offsets:
         options["keepOffsets"] = "true"

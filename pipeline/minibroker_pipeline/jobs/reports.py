@@ -1,4 +1,4 @@
-"""Shared parts of the jobs' reports: counts that add up, JSON for programs, and tables for terminals."""
+"""Code shared by the reports of the jobs: counts that add up, JSON for programs, and tables for terminals."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -9,7 +9,7 @@ _COLUMN_GAP = "  "
 
 @dataclass(slots=True)
 class Sums:
-    """Counts of a part of the work, which can be added to those of other parts."""
+    """Counts for a part of the work. The counts of all parts add up to those of the whole."""
 
     def add(self, other: Self) -> None:
         """Add the counts of another part."""
@@ -26,7 +26,10 @@ class Sums:
 
 
 def as_json(line: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, keyed by their JSON names. The fields of nested `Sums` are merged in."""
+    """Return the fields of a dataclass under their names in JSON.
+
+    A field that holds `Sums` is replaced by the fields of the `Sums`.
+    """
     members: dict[str, Any] = {}
     for field in fields(line):
         value = getattr(line, field.name)
@@ -36,7 +39,10 @@ def as_json(line: Any) -> dict[str, Any]:
 
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
-    """Format a table with columns as wide as necessary, aligned to the right except those in `left`."""
+    """Format a table.
+
+    Columns are as wide as necessary and right-aligned, except those in `left`, which are left-aligned.
+    """
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     rule = ["-" * width for width in widths]
     lines = [

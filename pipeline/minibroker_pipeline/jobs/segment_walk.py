@@ -1,6 +1,6 @@
-"""Walks over a segment and returns arrays with the positions of entries and of their records' fields.
+"""Walks over a segment, and returns arrays with the positions of its entries and of the fields of their records.
 
-This is the part of `decode` before it copies values, for statistics and checks that need no values.
+This is what `decode` does before it copies values. Statistics and checks need no values.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ class WalkedRecords(NamedTuple):
 
 
 def read_entries(file: OpenFile, size: int, engine: RecordEngine) -> Iterator[Entries | BadBytes]:
-    """Yield the first `size` bytes of a log file, a few megabytes at a time.
+    """Yield the first `size` bytes of a log file, a few megabytes at a time, as entries or as bad bytes.
 
     Raises:
         OSError: the file cannot be read.
@@ -72,7 +72,7 @@ def read_entries(file: OpenFile, size: int, engine: RecordEngine) -> Iterator[En
     while position < size:
         unread = size - position
         data = memoryview(file.read_at(position, min(window, unread))).cast("B").toreadonly()
-        # Another process might have truncated the file.
+        # If fewer bytes were read than requested, another process has truncated the file, and nothing follows.
         unread = unread if len(data) == min(window, unread) else len(data)
         array = as_bytes(data)
         positions, entries_end = find_positions(array, 0, len(data), engine.chase)
@@ -91,7 +91,7 @@ def read_entries(file: OpenFile, size: int, engine: RecordEngine) -> Iterator[En
 
 
 def _size_at(data: memoryview) -> int:
-    """Return the size in the header of the entry at the start of the data, or 0 if no entry begins there."""
+    """Return the size given by the header of the entry at the start of the data, or 0 if no entry begins there."""
     if len(data) >= LOG_OVERHEAD and stop_fault(data, 0) is not None:
         return 0
     return int.from_bytes(data[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
@@ -110,7 +110,7 @@ def walk_records(
 ) -> Iterator[WalkedRecords]:
     """Yield the records of the entries at these lines of `entries.headers`.
 
-    Unreadable entries have no block, or a block with IS_BAD. They are added to `damage`, with their positions in the
+    An unreadable entry has no block, or a block with IS_BAD. It is added to `damage`, with its position in the
     file.
     """
     damages: list[Damage] = [] if damage is None else damage

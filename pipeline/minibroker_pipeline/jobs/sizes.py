@@ -1,4 +1,4 @@
-"""Computes the sizes of records in each message format from the positions of their fields, without the values."""
+"""Computes the sizes of records in each message format from the positions of their fields, without their values."""
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -43,33 +43,35 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class Counts(Sums):
-    """The counts of a group. All are sums, so the counts of parts can be added."""
+    """The counts of a group. Every count is a sum, so the counts of parts can be added."""
 
-    #: Entries: v2 batches, wrappers and single messages. Transaction markers are counted separately.
+    #: `batches` is the number of v2 batches, wrappers and single messages. Transaction markers are counted separately,
+    #: in `control_batches`.
     batches: int = 0
     control_batches: int = 0
-    #: Data records.
+    #: The number of records, without transaction markers.
     records: int = 0
-    #: Bytes in the log file, including markers.
+    #: The size of all entries in the log file in bytes, including transaction markers.
     stored_bytes: int = 0
-    #: Bytes in the log file if compressed entries were decompressed.
+    #: The size that the entries would have in bytes if none were compressed.
     plain_bytes: int = 0
     key_bytes: int = 0
     value_bytes: int = 0
-    #: Bytes of header names and values.
+    #: The size of the names and values of all record headers in bytes.
     header_bytes: int = 0
-    #: Bytes of the records as v0, v1 and v2 without compression.
+    #: The size that the records would have in bytes in each message format, without compression.
     plain_v0: int = 0
     plain_v1: int = 0
     plain_v2: int = 0
-    #: Bytes of some sampled batches, rebuilt in each format, before and after compression with the group's codec.
+    #: The sizes of sampled batches, rebuilt in each message format: `plain` is before compression with the group's
+    #: codec, `stored` is after it.
     sampled_plain_v0: int = 0
     sampled_stored_v0: int = 0
     sampled_plain_v1: int = 0
     sampled_stored_v1: int = 0
     sampled_plain_v2: int = 0
     sampled_stored_v2: int = 0
-    #: Unreadable entries. Only their stored bytes are counted.
+    #: The number of unreadable entries, of which only the stored bytes are counted.
     unreadable: int = 0
 
     @property
@@ -161,7 +163,7 @@ class _Measures:
         body = 1 + varint_sizes(timestamps - timestamps[first]) + varint_sizes(offsets - offsets[first])
         body += varint_sizes(table.key_size[:rows][chosen])
         body += varint_sizes(table.value_size[:rows][chosen])
-        body += 1 + contents  # The messages have no headers.
+        body += 1 + contents  # The header count takes one byte, because v0 and v1 messages have no headers.
         return int((body + varint_sizes(body)).sum()) + RECORD_BATCH_OVERHEAD * int(np.count_nonzero(is_first))
 
 
@@ -169,7 +171,7 @@ _MIN_RECORD_BYTES: Final = 7
 
 
 def _header_bytes(walked: WalkedRecords, engine: RecordEngine) -> _Ints:
-    """Return the bytes of the header names and values of each record."""
+    """Return the total size of each record's header names and values, in bytes."""
     rows = walked.table.rows
     _, lists, keys, values = engine.headers(walked.table)
     bounds = np.frombuffer(lists, np.int32)[: rows + 1]
@@ -182,7 +184,7 @@ def _header_bytes(walked: WalkedRecords, engine: RecordEngine) -> _Ints:
 
 
 def sample(entries: Entries, line: int, group: Group) -> Counts:
-    """Rebuild a compressed entry in each format that supports its codec, and count the bytes."""
+    """Rebuild a compressed entry in each format that supports its codec, and count the bytes of the results."""
     header = entries.headers[line]
     position = int(header["position"])
     data = entries.data[position : position + int(header["size"])]
@@ -200,7 +202,7 @@ def sample(entries: Entries, line: int, group: Group) -> Counts:
         try:
             stored = len(build_message_set(bare, magic=magic, base_offset=0, codec=codec))
         except EncodeError:
-            continue  # Only v2 supports zstd.
+            continue  # Message formats before v2 do not support zstd, so they have no size to add.
         plain = sum(
             len(bare_record.key or b"") + len(bare_record.value or b"") + ENTRY_OVERHEADS[magic] for bare_record in bare
         )

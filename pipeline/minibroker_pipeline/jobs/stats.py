@@ -50,7 +50,7 @@ class Unreadable(NamedTuple):
 
 
 class Size(NamedTuple):
-    """The size in another format. It is an estimate if batches would be formed or compressed again."""
+    """The size in another format. It is an estimate if batches would have to be formed or compressed again."""
 
     bytes: int
     is_exact: bool
@@ -58,10 +58,10 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The sizes of a topic, partition, format and codec, or of several together.
+    """The sizes for one topic, partition, format and codec, or for several together.
 
-    A field is None if the line combines several of its values. Sizes are listed by format version, with None for a
-    format that cannot store the records: only v2 supports zstd.
+    A field such as the topic is None if the line combines several values of it. Sizes are listed by format version.
+    A size is None if the format cannot store the records: only v2 supports zstd.
     """
 
     topic: str | None
@@ -69,20 +69,20 @@ class Line:
     magic: int | None
     codec: str | None
     counts: Counts
-    #: The sizes with the same codec.
+    #: The size in each message format if the codec stays the same, or None if that is impossible.
     sizes: tuple[Size | None, ...]
-    #: The sizes without compression.
+    #: The size in each message format without compression.
     plain_sizes: tuple[Size, ...]
 
     @property
     def overhead_per_record(self) -> float | None:
-        """Bytes that the format adds to a record's key, value and headers, before compression."""
+        """The bytes that the format adds to a record's key, value and headers, before compression."""
         counts = self.counts
         return (counts.plain_bytes - counts.payload_bytes) / counts.records if counts.records else None
 
     @property
     def compression_ratio(self) -> float | None:
-        """Bytes in the log divided by bytes without compression, such as 0.25 for a quarter."""
+        """The bytes in the log divided by the bytes without compression, such as 0.25 for a quarter."""
         return self.counts.stored_bytes / self.counts.plain_bytes if self.counts.plain_bytes else None
 
     def as_json(self) -> dict[str, Any]:
@@ -126,7 +126,10 @@ class StatsReport:
     unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
 
     def lines(self, by: str = "partition") -> list[Line]:
-        """Return a line for each topic, partition, format and codec. With `by` "topic", partitions are combined."""
+        """Return a line for each topic, partition, format and codec.
+
+        If `by` is "topic", combine the partitions of a topic.
+        """
         lines = [_line(key, counts) for key, counts in sorted(self.groups.items())]
         if by == "partition":
             return lines
@@ -144,7 +147,7 @@ class StatsReport:
         ]
 
     def total(self) -> Line:
-        """Return one line for all topics."""
+        """Return a single line for everything."""
         return _combine(self.lines())
 
     def as_json(self, by: str = "partition") -> dict[str, Any]:
@@ -177,12 +180,12 @@ def stats(
     Args:
         paths: directories of this machine, or addresses that fsspec supports.
         topics: the topics to measure, or empty for all except internal topics.
-        spark: the session that runs the tasks. Without a session, they run in local `processes`.
+        spark: the session that runs the tasks. Without a session, the tasks run in local `processes`.
         processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Returns:
-        Exact counts, except for sizes in other formats that `Size` marks as estimates. Damaged entries are skipped and
-        counted. Checksums are not verified.
+        The sizes. They are exact, except for sizes in other formats that `Size` marks as estimates. Damaged entries
+        are skipped and counted. Checksums are not verified.
 
     Raises:
         logs.LogNameError: a topic is missing, or a partition is in two directories.

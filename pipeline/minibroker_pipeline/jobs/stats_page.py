@@ -33,7 +33,7 @@ svg text { font: 12px system-ui, sans-serif; }
 
 
 def stats_text(report: StatsReport, by: str = "partition") -> str:
-    """Return the table with a total line, and the skipped parts of files."""
+    """Return the table with a total line, and a list of the skipped bytes."""
     lines = report.lines(by)
     titles = [*_TITLES, *(f"v{magic}" for magic in FORMATS)]
     rows = [_cells(line) for line in lines]
@@ -66,7 +66,7 @@ def _size_text(size: Size | None) -> str:
 
 
 def stats_html(report: StatsReport) -> str:
-    """Return a self-contained page, which loads nothing else."""
+    """Return a self-contained HTML page, which loads nothing from elsewhere."""
     total = report.total().counts
     summary = f"{total.records:,} records in {report.segments:,} segments, {bytes_text(total.stored_bytes)}."
     topics = sorted(report.topics(), key=lambda line: -line.counts.stored_bytes)
@@ -120,7 +120,7 @@ def _html_table(report: StatsReport) -> str:
 
 
 class _Bar(NamedTuple):
-    """A bar: the color and number of bytes of each part, and the text after the bar."""
+    """A bar: the color and the number of bytes of each part, and the text after the bar."""
 
     pieces: tuple[tuple[str, int], ...]
     text: str
@@ -155,7 +155,7 @@ def _plain_bars(line: Line) -> _Bars:
 
 
 def _shorten_name(name: str) -> str:
-    """Shorten a name to fit beside the plot. The end is kept, because long names often differ there."""
+    """Shorten a name so that it fits beside the plot. The end is kept, because long names often differ at the end."""
     half = _LABEL_LETTERS // 2
     return name if len(name) <= _LABEL_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
 

@@ -37,10 +37,11 @@ def run_tasks(
     """Yield the results of `function` for all items, in any order. Items are grouped into tasks of about equal size.
 
     Args:
-        function: a function at module level. The function, its arguments and its results must be picklable.
+        function: a function at module level, so that other processes can import it. The function, its arguments and
+            its results must be picklable.
         items: the arguments, with related items next to each other.
         sizes: the bytes to read for each item.
-        label: the job and the name of its items on a terminal: ("verify", "segments").
+        label: the name of the job and of its items, for a terminal: ("verify", "segments").
         spark: a session whose workers have this package and see the same paths.
         processes: the maximum number of processes without a session, or None for one per CPU if there is enough to
             read.
@@ -61,7 +62,7 @@ def run_tasks(
             yield function(item)
             progress.add(1)
         return
-    # Threads of Arrow and numba do not survive a fork.
+    # Start new interpreters, because the threads of Arrow and numba do not survive a fork.
     with ProcessPoolExecutor(min(count, len(tasks)), mp_context=get_context("spawn")) as pool:
         running = [pool.submit(_run_all, function, task) for task in tasks]
         for future in as_completed(running):
@@ -93,7 +94,10 @@ def _group_items(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> l
 
 
 class Progress:
-    """A progress line on a terminal, such as `verify: 12 of 80 segments`. Without a terminal, nothing is printed."""
+    """A progress line on a terminal, such as `verify: 12 of 80 segments`.
+
+    Nothing is printed if there is no terminal.
+    """
 
     def __init__(self, job: str, total: int, unit: str, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -104,7 +108,7 @@ class Progress:
         self._done = 0
 
     def add(self, count: int) -> None:
-        """Add to the number of completed items."""
+        """Add to the number of completed items, and update the line."""
         self._done += count
         if self._is_shown:
             end = "" if self._done < self._total else _CLEAR

@@ -6,9 +6,9 @@
         commit.publish({("orders", 0): PublishedLog(end_offset)})
 
 A job prepares its logs in a staging directory. If a job is killed, the next job that writes to the same place removes
-its staging directory. The owner of a staging directory is the process whose end ends the job: Spark's JVM, which uses
-separate processes for commits and aborts, or else the process itself. Without /proc, and for owners on other machines,
-the state of the owner is unknown and nothing is removed.
+the staging directory of the killed job. The owner of a staging directory is the process that lives as long as the job.
+That is Spark's JVM, which uses separate processes for commits and aborts, or else the process itself. Without /proc,
+and for owners on other machines, the state of the owner is unknown and nothing is removed.
 
 A new data directory appears complete, with one rename. An existing one is changed as
 `minibroker_storage.data_directory.staged_write` describes: a job killed at any moment has changed everything or
@@ -52,7 +52,7 @@ _LOCAL: Final = "file:"
 
 
 class DirectoryInUseError(OSError):
-    """A broker or another job is using the directory."""
+    """The directory is in use by a broker or by another job."""
 
 
 class DirectoryStateError(ValueError):
@@ -65,8 +65,8 @@ class DirectoryStateError(ValueError):
 class PublishedLog(NamedTuple):
     """The checkpointed offsets of a log.
 
-    `start_offset` is needed only if no segment begins at the log start offset. `cleaned_offset` is the cleaner's
-    checkpoint.
+    `start_offset` is needed only if no segment begins at the log start offset. `cleaned_offset` is the log's offset
+    in cleaner-offset-checkpoint.
     """
 
     end_offset: int
@@ -78,7 +78,7 @@ def local_path(path: str) -> str:
     """Return the absolute path of a local directory, with symbolic links resolved.
 
     Raises:
-        DirectoryStateError: the path is an address elsewhere.
+        DirectoryStateError: the path is an address that is not local.
     """
     if path.startswith(_LOCAL):
         path = path.removeprefix(_LOCAL).removeprefix("//")
@@ -91,13 +91,13 @@ def local_path(path: str) -> str:
 
 @contextmanager
 def lock_directory(data_dir: str) -> Generator[None]:
-    """Lock a directory the way brokers do, including brokers of this process.
+    """Lock a directory in the way brokers do. The lock also excludes brokers in this process.
 
-    Any interrupted change of a killed writer is completed first.
+    If a killed writer left an unfinished change, the change is completed first.
 
     Raises:
         DirectoryInUseError: a broker or another job holds the lock.
-        StagedWriteError: the interrupted change cannot be completed.
+        StagedWriteError: the unfinished change cannot be completed.
         OSError: the directory cannot be changed.
     """
     try:
@@ -116,9 +116,10 @@ def check_closed(data_dir: str) -> None:
     """Check that the directory was closed cleanly or has no logs.
 
     Raises:
-        DirectoryStateError: it has logs and was not closed cleanly.
+        DirectoryStateError: the directory has logs and was not closed cleanly.
     """
-    # Without the mark, a log can end with an incomplete entry, and only a broker's recovery finds the true end.
+    # If the broker was killed, a log can end with an incomplete entry, and only the recovery of a starting broker finds
+    # the true end.
     if is_marked_clean(data_dir):
         return
     with os.scandir(data_dir) as entries:
@@ -150,7 +151,7 @@ def is_empty_target(target: str) -> bool:
 
 
 def check_writable(target: str) -> None:
-    """Raise the errors of `publish` early, before a job runs."""
+    """Check whether `publish` would fail, and raise its errors. A job calls this before it does any work."""
     if os.path.isdir(target):
         with lock_directory(target):
             check_closed(target)
@@ -165,13 +166,14 @@ def publish(
 
     Args:
         target: the data directory, which need not exist.
-        staging: the staging directory, with all files on disk.
-        logs: the checkpointed offsets of each written partition.
+        staging: the staging directory. All its files must be on disk already.
+        logs: the offsets to write to the checkpoints for each written partition.
         replaced: topics whose existing partitions are removed first.
 
     Raises:
         DirectoryInUseError: a broker or another job holds the lock.
         DirectoryStateError: the target was not closed cleanly.
+        StagedWriteError: an unfinished change of a killed writer cannot be completed.
         OSError: a file cannot be changed.
     """
     if os.path.isdir(target):
@@ -200,11 +202,12 @@ def publish_locked(
     replaced: Collection[str] = (),
     extra_files: Collection[str] = (),
 ) -> None:
-    """Publish like `publish`, in an existing and closed target that the caller has locked.
+    """Publish like `publish`, in an existing target that was closed cleanly and that the caller has locked.
 
     `extra_files` names staged files to publish next to the partitions.
     """
-    if os.path.dirname(staging) != target:  # The target did not exist when the job began.
+    # The target did not exist when the job began, so the staging directory is not inside the target.
+    if os.path.dirname(staging) != target:
         within = staged_write.staging_name(target)
         os.rename(staging, within)
         staging = within
@@ -218,7 +221,7 @@ def publish_locked(
             continue
         if os.stat(f"{target}/{name}").st_dev != os.stat(new).st_dev:
             raise DirectoryStateError(f"{target}/{name} is on another file system than {target}")
-        # The log file comes last, because it makes the other files count.
+        # List the log file last, because the other files are ignored until it exists.
         names = sorted(os.listdir(f"{new}/{name}"), key=lambda file: (file.endswith(LOG_SUFFIX), file))
         files += [f"{name}/{file}" for file in names]
     files += [*extra_files, *_write_checkpoints(target, new, logs, replaced)]
@@ -232,7 +235,7 @@ def publish_locked(
 
 
 def _partitions_in(data_dir: str) -> list[tuple[str, str]]:
-    """Return the names of the partition directories, with their topics."""
+    """Return the name and the topic of each partition directory."""
     directories: list[tuple[str, str]] = []
     for name in os.listdir(data_dir):
         named = parse_partition_directory(name)
@@ -260,7 +263,7 @@ def _write_checkpoints(
 
 
 class DataDirectoryCommit:
-    """The commit of a new data directory, for jobs that run within one block.
+    """A commit of a new data directory, as a context manager for a job that runs within one `with` block.
 
     The directory appears complete or not at all. At the end of the block, all staged files are removed.
 
@@ -300,7 +303,7 @@ class DataDirectoryCommit:
         """Publish the staged logs as the target, with `extra_files` next to the partitions (see `publish`).
 
         Raises:
-            DirectoryStateError: the target is no longer empty.
+            DirectoryStateError: the target is no longer empty, because another process wrote there.
         """
         extra_files = extra_files or {}
         for name, content in extra_files.items():
@@ -355,9 +358,10 @@ _JVM: Final = "java"
 
 
 def new_staging(target: str) -> str:
-    """Create a staging directory and return its path. Staging directories of killed jobs in the same place are removed.
+    """Create a staging directory for a job and return its path. Remove staging directories that killed jobs left there.
 
-    It is created in the target if that exists, because the target might be a mount point, or else next to the target.
+    The directory is created within the target if the target exists, because the target may be a separate file
+    system. Otherwise it is created next to the target.
 
     Raises:
         OSError: the directory cannot be created.
@@ -379,9 +383,9 @@ def new_staging(target: str) -> str:
 
 
 def remove_staging(staging: str) -> None:
-    """Remove a staging directory if it exists. If that fails, a broker removes it later.
+    """Remove a staging directory if it exists. If the removal fails, a broker removes the directory later.
 
-    It is renamed first, so that tasks that are still running can no longer write to it.
+    The directory is renamed first, so that tasks that are still running can no longer write to it.
     """
     head, dot, tail = staging.rpartition(".")
     renamed = f"{head}{dot}gone.{tail}"
@@ -391,14 +395,14 @@ def remove_staging(staging: str) -> None:
 
 
 def staged_partition(staging: str, topic: str, partition: int) -> str:
-    """Return the path of a partition's staging directory, created if necessary."""
+    """Return the path of the staging directory of a partition. The directory is created if necessary."""
     directory = f"{staging}/{NEW}/{topic}-{partition}"
     os.makedirs(directory, exist_ok=True)
     return directory
 
 
 def staged_task(staging: str) -> str:
-    """Create a directory in the staging directory for an attempt of a task, and return its path.
+    """Create a directory for one attempt of a task, within the staging directory, and return its path.
 
     Raises:
         FileNotFoundError: the staging directory was removed.
@@ -409,7 +413,7 @@ def staged_task(staging: str) -> str:
 
 
 def is_staging(name: str) -> bool:
-    """Return whether this is the name of a staging directory within a data directory."""
+    """Return whether a name in a data directory is that of a staging directory."""
     return name.startswith(staged_write.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
 
 
@@ -446,14 +450,15 @@ def _is_abandoned(staging: str) -> bool:
             return False
         if owner["boot"] != boot_id():
             return True
-        # Containers on a host can share its name, but cannot see each other's processes.
+        # Containers can share the host's name but not its process ids, so process ids are compared only within the same
+        # PID namespace.
         return bool(owner["namespace"] == _namespace() and owner != _identity(owner["pid"]))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 def _identity(pid: int) -> dict[str, Any]:
-    """Return the identity of a process among all processes.
+    """Return an identity that distinguishes a process from all others, including those on other machines.
 
     `started` is None if the process does not exist or nothing is known about it.
     """
@@ -469,7 +474,7 @@ def _identity(pid: int) -> dict[str, Any]:
 
 
 def _process(pid: int) -> tuple[str, list[str]] | None:
-    """Return the name of a process, and the fields that follow it in /proc/PID/stat."""
+    """Return the name of a process, and the fields after the name in /proc/PID/stat."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             line = file.read()

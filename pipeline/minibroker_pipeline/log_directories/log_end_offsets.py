@@ -1,10 +1,11 @@
-"""Finds the log end offset, high watermark and last stable offset of a log in its files.
+"""Finds the log end offset, high watermark and last stable offset of a log from the log's files.
 
 A log ends after its last whole entry. A read_committed query ends before the first open transaction.
 
-A log that a broker is writing has no mark at its end. The offset index names a batch near the end, and the entries from
-that batch on are examined one by one. Open transactions are found in the newest producer snapshot and in the headers of
-the batches after it. A `LogTail` remembers its position, so the cost of an update is proportional to the log's growth.
+A log to which a broker is writing has no mark at its end. The offset index names a batch near the end, and the entries
+from that batch on are examined one by one. Open transactions are found in the newest producer snapshot and in the
+headers of the batches after the snapshot. A `LogTail` remembers its position, so the cost of an update is proportional
+to the growth of the log.
 """
 
 from collections.abc import Iterator
@@ -54,9 +55,9 @@ def read_offset_index(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries
 
 
 def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offset: int) -> bool:
-    """Return whether a log entry that matches an index entry with `offset` begins at a position.
+    """Return whether the log entry at a position can be the one to which an index entry with `offset` points.
 
-    `size` is the file's size.
+    `size` is the size of the log file.
     """
     head = file.read_at(position, min(RECORD_BATCH_OVERHEAD, size - position))
     if len(head) <= MAGIC_AT or head[MAGIC_AT] > MAGIC_V2:
@@ -71,7 +72,7 @@ def is_abort_marker(data: memoryview, position: int) -> bool:
 
     An unreadable marker counts as none, because the decoder reports it.
     """
-    # The form that brokers write.
+    # Fast path: in the markers that brokers write, the type is at a fixed position.
     if len(data) > position + _TYPE_AT + 2 and data[position + _KEY_SIZE_AT] == _KEY_SIZE:
         return bytes(data[position + _TYPE_AT : position + _TYPE_AT + 2]) == _ABORT
     try:
@@ -83,7 +84,7 @@ def is_abort_marker(data: memoryview, position: int) -> bool:
 
 @dataclass(slots=True)
 class Transactions:
-    """The transactions in the batches of a log up to some offset."""
+    """The transactions in a log's batches up to some offset."""
 
     #: The first offset of each open transaction, by producer id.
     open: dict[int, int] = field(default_factory=dict[int, int])
@@ -92,7 +93,7 @@ class Transactions:
     aborted: list[AbortedRange] = field(default_factory=list[AbortedRange])
 
     def note(self, data: memoryview, headers: NDArray[Any], from_offset: int) -> None:
-        """Process further entries, given by their headers and the `data` that contains them."""
+        """Process further entries. Their headers are given, and `data` contains the entries."""
         selected = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["last_offset"] >= from_offset)
         for header in headers[selected & (headers["magic"] == MAGIC_V2)]:
             producer, first = int(header["producer_id"]), int(header["base_offset"])
@@ -113,7 +114,7 @@ class Transactions:
         return min([end, high_watermark, *self.open.values(), *unstable])
 
     def forget(self, offset: int) -> None:
-        """Forget the aborted transactions that end below an offset, because they will not be read again."""
+        """Forget the aborted transactions that end below an offset. Records below it will not be read again."""
         self.aborted = [aborted for aborted in self.aborted if aborted.last_offset >= offset]
 
 
@@ -121,12 +122,12 @@ class LogTail:
     """The end of a log, refreshed by each `update`.
 
     Args:
-        transactions: whether to track transactions too.
+        transactions: whether to track open transactions, too.
         verify_crc: whether a wrong checksum ends the log.
         permissive: whether the log continues after damage if more entries follow.
-        high_watermark: "checkpoint" hides records above the broker's last checkpointed high watermark. "auto" shows
-            them after a clean stop and in minibroker's directories, where all records of a log count. "logEnd" always
-            shows them.
+        high_watermark: "checkpoint" hides records above the last high watermark that the broker checkpointed.
+            "auto" does the same, except after a clean stop and in minibroker's directories, where all records of a
+            log count. "logEnd" never hides records.
     """
 
     def __init__(
@@ -148,14 +149,15 @@ class LogTail:
         self.log_end_offset = 0
         #: The offset below which readers can see records.
         self.end_offset = 0
-        #: The size of the last segment without an incomplete entry at its end.
+        #: The size of the last segment, excluding an incomplete entry at its end.
         self.end_position = 0
-        #: The damage at the end, unless it is just an incomplete entry. `damaged_file` is the segment's file.
+        #: The damage at the end of the log, or None. An incomplete entry is not damage. `damaged_file` is the path of
+        #: the damaged segment's file.
         self.damage: Damage | None = None
         self.damaged_file = ""
 
     def update(self, log: PartitionLog) -> None:
-        """Advance to the current end of the log.
+        """Advance to the current log end.
 
         Raises:
             FileNotFoundError: a file was deleted.
@@ -226,9 +228,9 @@ class LogTail:
         return 0
 
     def _find_last_indexed(self, log: PartitionLog, segment: SegmentFiles) -> int:
-        """Return the position of the last whole batch in the index.
+        """Return the position of the last indexed batch that is whole.
 
-        Wrong index entries and incomplete batches are skipped.
+        Incomplete batches and wrong index entries are skipped.
         """
         index = read_offset_index(log, segment)
         with log.filesystem.open(log.path(segment)) as file:
@@ -243,7 +245,10 @@ class LogTail:
 
     @staticmethod
     def _find_indexed_position(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
-        """Return the position of the last indexed batch that ends at or below `offset`."""
+        """Return the position of the last indexed batch that ends at or below `offset`.
+
+        A search for `offset` begins there.
+        """
         index = read_offset_index(log, segment)
         slot = int(np.searchsorted(index.offsets, offset, side="right")) - 1
         if slot < 0:
@@ -266,13 +271,13 @@ class LogTail:
                     self.transactions.note(data, headers, self._replay_from)
 
     def _entries(self, file: OpenFile, segment: SegmentFiles, path: str) -> Iterator[tuple[memoryview, NDArray[Any]]]:
-        """Yield chunks of whole entries, and advance the position after each chunk. Sets `damage`."""
+        """Yield chunks of whole entries. The position advances after each chunk. Sets `damage`."""
         window = _CHUNK_BYTES
         while self._position < segment.size:
             remaining = segment.size - self._position
             data = memoryview(file.read_at(self._position, min(window, remaining)))
             if len(data) < min(window, remaining):
-                return  # Another process truncated the file.
+                return  # If fewer bytes were read than requested, another process has truncated the file.
             headers = scan_headers(data)
             wrong = find_wrong_crcs(data, headers) if self._verify_crc else []
             if wrong:
@@ -291,14 +296,15 @@ class LogTail:
         """Skip bytes that are not a whole entry although the file continues. Return whether the log continues too."""
         remainder = memoryview(file.read_at(self._position, remaining))
         if not np.frombuffer(remainder, np.uint8).any():
-            return False  # The space was preallocated, or is left from a crash of the machine.
+            return False  # Zeros are preallocated space or were left by a machine crash, so the log ends here.
         fault = "wrong checksum" if is_wrong else stop_fault(remainder, 0)
         next_position = next_entry(remainder, 0)
         if (
             next_position is not None
             and int.from_bytes(remainder[next_position : next_position + 8], "big", signed=True) < self.log_end_offset
         ):
-            next_position = None  # A record can contain the bytes of a log.
+            # An entry with a lower offset is not part of this log: a record can contain the bytes of another log.
+            next_position = None
         if fault is None and next_position is None:
             return False  # The entry is incomplete: the broker is writing it, or died while writing it.
         damaged_bytes = remaining if next_position is None else next_position
@@ -315,10 +321,10 @@ class LogTail:
 
 
 def find_aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
-    """Return the aborted transactions that end in the segment with this number, found in the log itself.
+    """Return the aborted transactions that end in the segment with this number, as found in the log itself.
 
-    Damage is skipped. The log's markers end the transactions. For a transaction that began in an earlier segment, its
-    beginning is in the producer snapshot, or in the log after the newest earlier snapshot.
+    The markers in the log end the transactions. If a transaction began in an earlier segment, its beginning is in
+    the producer snapshot, or else in the log after the newest earlier snapshot. Damage is skipped.
 
     Raises:
         OSError: a file cannot be read.

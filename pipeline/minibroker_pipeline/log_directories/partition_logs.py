@@ -1,7 +1,7 @@
 """The logs of partitions in log directories: topics, partitions, segments, and the checkpoints beside them.
 
 Directories of minibroker and of Apache Kafka are treated alike. Nothing is written, locked or repaired here. Index
-files are read whole into arrays, because planning needs many entries at once, possibly from remote files.
+files are read whole into arrays, because planning needs many index entries at once, and the files may be remote.
 """
 
 import re
@@ -51,14 +51,14 @@ _SWAP_WAITS: Final = (0.01, 0.05, 0.2, 1.0)
 
 
 class LogNameError(ValueError):
-    """Invalid or unexpected names in a directory. The message has the path and suggests a remedy."""
+    """Names in a directory that no log can have. The message contains the path and suggests a remedy."""
 
 
 class SegmentFiles(NamedTuple):
     """The files of a segment.
 
-    `base_offset` is in their names, `size` and `identity` belong to the `.log` file, and `indexes` has the suffixes of
-    the existing index files.
+    The file names contain `base_offset`. `size` and `identity` are those of the `.log` file. `indexes` has the
+    suffixes of the existing index files.
     """
 
     base_offset: int
@@ -69,10 +69,10 @@ class SegmentFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """Properties of a data directory that apply to all its logs.
+    """The properties of a data directory that apply to all its logs.
 
-    `is_clean` means that the broker closed all logs before it stopped. `is_single` means that minibroker writes the
-    directory: as the only replica, so every record of a log counts.
+    `is_clean` means that the broker has stopped and had closed all logs. `is_single` means that the logs were
+    written by minibroker, which has no other replicas, so every record of a log counts.
     """
 
     path: str
@@ -85,7 +85,10 @@ class DataDirectory:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """The files of a partition's log. `segments` ascend by offset, and a running broker appends to the last one."""
+    """The files of a partition's log.
+
+    `segments` are in ascending order. A running broker appends to the last segment.
+    """
 
     topic: str
     partition: int
@@ -99,12 +102,12 @@ class PartitionLog:
 
     @property
     def filesystem(self) -> FileSystem:
-        """The file system of the log."""
+        """The file system that contains the log."""
         return self.data.filesystem
 
     @property
     def start_offset(self) -> int:
-        """The log start offset: the first offset that retention and DeleteRecords left for readers."""
+        """The log start offset: the first offset that retention and DeleteRecords have left for readers."""
         checkpoint = self.data.log_starts.get((self.topic, self.partition), 0)
         return max(checkpoint, self.segments[0].base_offset if self.segments else 0)
 
@@ -113,15 +116,18 @@ class PartitionLog:
         return f"{self.directory}/{segment.base_offset:020d}{suffix}"
 
     def end_of(self, number: int) -> int | None:
-        """Return the base offset of the segment after the one with this number, or None after the last segment."""
+        """Return the offset before which the segment with this number ends. Return None for the last segment.
+
+        The end of the last segment is known only from its bytes.
+        """
         return self.segments[number + 1].base_offset if number + 1 < len(self.segments) else None
 
 
 class FoundPartition(NamedTuple):
-    """A partition's directory that was not listed yet.
+    """The directory of a partition, which has not been listed yet.
 
-    minibroker creates the directory with the first record. Until then `is_made` is false, only the topics file names
-    the partition, and the partition is empty.
+    `is_made` means that the directory exists. minibroker creates it with the first record. Until then, only
+    minibroker's topics file names the partition, and the partition is empty.
     """
 
     topic: str
@@ -141,12 +147,12 @@ def find_partitions(
 
     Args:
         paths: the data directories or partition directories.
-        storage: arguments for the file systems of addresses, see `filesystem_of`.
+        storage: arguments for the file systems of remote addresses (see `filesystem_of`).
 
     Raises:
         FileNotFoundError: a path does not exist.
-        NotADirectoryError: a path is a file.
-        LogNameError: two directories hold the same partition.
+        NotADirectoryError: a path is not a directory.
+        LogNameError: two directories contain the same partition.
         CorruptCheckpointError: a checkpoint is damaged.
         OSError: a directory cannot be read.
     """
@@ -186,12 +192,12 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
 
 
 def partitions_without_directories(filesystem: FileSystem, data_dir: str, names: set[str]) -> list[TopicPartition]:
-    """Return the partitions in minibroker's topics file that are not among the `names` in the data directory.
+    """Return the partitions that minibroker's topics file lists, but that are not among `names` in the data directory.
 
-    The result is empty if the file cannot be parsed.
+    The result is empty if the topics file cannot be parsed.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: the topics file cannot be read.
     """
     path = f"{data_dir}/{TOPICS_FILE}"
     content = _read_if_there(filesystem, path, names)
@@ -200,7 +206,7 @@ def partitions_without_directories(filesystem: FileSystem, data_dir: str, names:
     try:
         counts = {name: int(entry["partitions"]) for name, entry in parse_topics_file(content, path)["topics"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return []  # A broker that opens the directory reports the fault.
+        return []  # Ignore the fault here, because a broker that opens the directory reports it.
     return [
         (topic, index) for topic, count in counts.items() for index in range(count) if f"{topic}-{index}" not in names
     ]
@@ -228,7 +234,7 @@ def _data_directory(filesystem: FileSystem, path: str, names: set[str] | None = 
         return parse_offset_checkpoint(data, f"{path}/{name}") if data else {}
 
     is_clean = _read_if_there(filesystem, f"{path}/{CLEAN_SHUTDOWN}", names) is not None
-    # Kafka leaves the lock file empty.
+    # Only minibroker writes into the lock file. Kafka leaves the file empty.
     is_single = (names is None or LOCK_FILE in names) and _size_of_lock(filesystem, path) > 0
     starts, high_watermarks = checkpoint(LOG_START_OFFSETS), checkpoint(HIGH_WATERMARKS)
     return DataDirectory(path, filesystem, starts, high_watermarks, is_clean, is_single)
@@ -254,7 +260,7 @@ def _read_if_there(filesystem: FileSystem, path: str, names: set[str] | None) ->
 
 
 def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
-    """Return the offsets that cleaner-offset-checkpoint has for these logs.
+    """Return the offsets of these logs in cleaner-offset-checkpoint.
 
     Raises:
         CorruptCheckpointError: a checkpoint is damaged.
@@ -274,7 +280,7 @@ def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
 
 
 def open_partition(partition: FoundPartition) -> PartitionLog:
-    """List a partition's directory. A directory that is not made yet counts as empty.
+    """List a partition's directory. A directory that was not created yet counts as empty.
 
     Raises:
         FileNotFoundError: the directory was deleted.
@@ -334,12 +340,12 @@ def select(
     assignment: dict[str, list[int]] | None = None,
     must_exist: bool = True,
 ) -> list[FoundPartition]:
-    """Return the chosen partitions, by topics, by a pattern for topics, or by an assignment.
+    """Return the partitions selected by `topics`, by a `pattern` for topic names, or by an `assignment`.
 
-    Without any choice, these are all partitions except those of internal topics.
+    Without a selection, return all partitions except those of internal topics.
 
     Raises:
-        LogNameError: a named topic or partition is missing although it `must_exist`.
+        LogNameError: a named topic or partition is missing, and `must_exist` is set.
     """
     existing_topics = {topic for topic, _ in partitions_by_key}
     missing = [topic for topic in (*topics, *(assignment or {})) if topic not in existing_topics]
@@ -373,21 +379,24 @@ TXN_ENTRY_BYTES: Final = 34
 
 
 class OffsetEntries(NamedTuple):
-    """The last offsets and the positions of some batches of a segment, ascending."""
+    """The last offset and the start position of some batches of a segment, in ascending order."""
 
     offsets: _Ints
     positions: _Ints
 
 
 class TimeEntries(NamedTuple):
-    """Timestamps (in milliseconds) and offsets, ascending. All records with a larger timestamp follow the offset."""
+    """Timestamps (in milliseconds) and offsets, ascending. Records with a larger timestamp are all after the offset."""
 
     timestamps: _Ints
     offsets: _Ints
 
 
 def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
-    """Return the ascending entries at the beginning of an `.index` file. A file in use ends with zeros."""
+    """Return the ascending entries at the beginning of an `.index` file.
+
+    A file that is being written ends with zeros.
+    """
     entries = np.frombuffer(data, OFFSET_ENTRY, count=len(data) // OFFSET_ENTRY.itemsize)
     count = _count_ascending(entries["position"])
     relative = entries["offset"][:count].astype(np.int64)
@@ -396,7 +405,10 @@ def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
 
 
 def time_entries(data: bytes, base_offset: int) -> TimeEntries:
-    """Return the ascending entries at the beginning of a `.timeindex` file. A file in use ends with zeros."""
+    """Return the ascending entries at the beginning of a `.timeindex` file.
+
+    A file that is being written ends with zeros.
+    """
     entries = np.frombuffer(data, TIME_ENTRY, count=len(data) // TIME_ENTRY.itemsize)
     count = _count_ascending(entries["timestamp"])
     return TimeEntries(
@@ -405,13 +417,13 @@ def time_entries(data: bytes, base_offset: int) -> TimeEntries:
 
 
 def _count_ascending(values: NDArray[np.signedinteger]) -> int:
-    """Return the number of ascending values at the beginning of the array."""
+    """Return the number of values at the beginning of the array that ascend."""
     stops = np.flatnonzero(values[1:] <= values[:-1])
     return int(stops[0]) + 1 if len(stops) else len(values)
 
 
 def aborted_transactions(data: bytes, path: str) -> list[AbortedTxn]:
-    """Return the entries of a `.txnindex` file. An incomplete last entry is ignored, because a broker is writing it.
+    """Return the entries of a `.txnindex` file. An incomplete last entry is ignored: a broker is still writing it.
 
     Raises:
         CorruptIndexError: an entry is invalid.

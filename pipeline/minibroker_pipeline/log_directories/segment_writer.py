@@ -5,8 +5,8 @@
     write_partition_files(directory, writer.summary, topic_id=topic_id)
 
 The files equal those of a broker that wrote the same entries and was stopped: indexes follow Kafka's rule, have no
-unused space, and everything is on disk. The writes are not atomic; `directory_commit.DataDirectoryCommit` makes them
-so.
+unused space, and everything is on disk. The writes are not atomic. `directory_commit.DataDirectoryCommit` publishes the
+files atomically.
 """
 
 import os
@@ -47,14 +47,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 class LogOrderError(ValueError):
-    """Entries whose offsets do not ascend, or precede the end of the log."""
+    """Entries whose offsets do not ascend, or are below the end of the log."""
 
 
 class WrittenSegment(NamedTuple):
     """A complete segment.
 
-    `path` and `size` (in bytes) are those of the log file, and `entries` is the number of its entries. `max_timestamp`
-    is in milliseconds. `last_offset` and `max_timestamp` are -1 for an empty segment.
+    `path` and `size` (in bytes) are those of the log file. `entries` is the number of entries. `max_timestamp` is
+    in milliseconds. `last_offset` and `max_timestamp` are -1 for an empty segment.
     """
 
     base_offset: int
@@ -67,7 +67,7 @@ class WrittenSegment(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """The path of its files without the suffix."""
+        """The path of the segment's files without the suffix."""
         return self.path.removesuffix(LOG_SUFFIX)
 
 
@@ -75,8 +75,8 @@ class WrittenSegment(NamedTuple):
 class PartitionSummary:
     """The contents of a partition's small files: the end of the log, its producers, and its leader epochs.
 
-    With `producers` None, no snapshot is written, and the producers are those of an earlier snapshot and the log after
-    it.
+    If `producers` is None, no snapshot is written. The producers are then found in an earlier snapshot and in the
+    log after it.
     """
 
     log_end_offset: int
@@ -88,18 +88,18 @@ class PartitionWriter:
     """Writes segments of a partition into an existing local directory that has no files of the same names.
 
     A new segment begins when the previous one is full (`segment_bytes`), when an offset is too far from its base
-    offset, and at `roll`. Its files are created with its first entry, or at `close` if it has none. An entry larger
-    than `segment_bytes` gets a segment of its own.
+    offset, and at `roll`. The files of a segment are created with its first entry, or at `close` if it has none. An
+    entry larger than `segment_bytes` gets a segment of its own.
 
     With `track_transactions`, aborted transactions are found through the appended markers. A caller that removed
     aborted records, such as the cleaner, turns this off and reports the transactions through `add_aborted`.
 
     Args:
         directory: the existing directory.
-        settings: the topic's configuration. Segments are filled up regardless of `segment_ms`.
+        settings: the topic's configuration. `segment_ms` is ignored.
         base_offset: the base offset of the first segment.
         track_transactions: whether to find aborted transactions.
-        producers: the producers' state before the first entry, for a log that continues another one.
+        producers: the state of the producers before the first entry, for a log that continues another one.
     """
 
     def __init__(
@@ -137,12 +137,12 @@ class PartitionWriter:
             self.close()
 
     def append(self, data: Buffer, headers: NDArray[Any]) -> None:
-        """Append the entries of `data` that have these `headers` (`HEADER_DTYPE`), in offset order.
+        """Append the entries of `data` that have these `headers` (`HEADER_DTYPE`): all or some, in offset order.
 
-        The bytes are written unchanged, and no checksum is verified. After a `LogOrderError`, nothing was written.
+        The bytes are written unchanged, because their offsets are final. No checksum is verified.
 
         Raises:
-            LogOrderError: the offsets do not ascend, or precede the end of the log.
+            LogOrderError: the offsets do not ascend, or are below the end of the log. Nothing was written.
             OSError: a file cannot be written.
         """
         if not len(headers):
@@ -166,7 +166,7 @@ class PartitionWriter:
 
     def _check_order(self, headers: NDArray[Any]) -> None:
         last_offsets = headers["last_offset"]
-        # This also holds for v0 and v1 wrappers, whose base offset is that of their last record.
+        # The comparison also works for v0 and v1 wrappers, whose `base_offset` is the offset of the last record.
         wrong = np.flatnonzero(headers["base_offset"][1:] <= last_offsets[:-1])
         first = int(headers["base_offset"][0])
         if len(wrong):
@@ -244,9 +244,9 @@ class PartitionWriter:
             self._open.aborted += aborted
 
     def roll(self, base_offset: int | None = None) -> None:
-        """End the current segment. The next entry begins a new one at `base_offset`, or else at its own offset.
+        """End the current segment. The next entry begins a new one, at `base_offset` or else at the entry's own offset.
 
-        An empty segment is dropped, except as the last one.
+        An empty segment is dropped, unless it is the last one.
 
         Raises:
             LogOrderError: the base offset is within the log.
@@ -263,7 +263,9 @@ class PartitionWriter:
             self.log_end_offset = base_offset
 
     def close(self) -> tuple[WrittenSegment, ...]:
-        """Complete the last segment, sync all files, and return the segments. A second call only returns the segments.
+        """Complete the last segment, sync all files, and return the segments.
+
+        A second call only returns the segments again.
 
         Raises:
             OSError: a file cannot be written.
@@ -285,8 +287,9 @@ class PartitionWriter:
     def adopt(self, segment: WrittenSegment, offset_shift: int = 0) -> None:
         """Move a complete segment of another writer on this file system to the end of the log.
 
-        Its offsets are raised by `offset_shift`. The caller has already raised the offsets in the entries (see
-        `sink.writer.stamp_batches`). Producers and leader epochs of the segment remain with the other writer.
+        The segment's offsets are raised by `offset_shift`. The caller has already raised the offsets in the entries
+        (see `sink.writer.stamp_batches`). The summary of this writer does not include the segment's producers and
+        leader epochs; the other writer reports them.
 
         Raises:
             LogOrderError: the segment begins before the end of the log.
@@ -307,7 +310,7 @@ class PartitionWriter:
 
     @property
     def summary(self) -> PartitionSummary:
-        """The summary for `write_partition_files`, after the writer is closed."""
+        """The summary for `write_partition_files`, which is complete after the writer is closed."""
         return PartitionSummary(
             log_end_offset=self.log_end_offset,
             producers=dict(self._producers.active),
@@ -331,14 +334,14 @@ class _OpenSegment(BufferedIndexWriter):
         os.close(os.open(self._stem + LOG_SUFFIX, _CREATE_FLAGS, 0o644))
 
     def append(self, view: memoryview, headers: NDArray[Any]) -> None:
-        """Write these entries and record their index entries."""
+        """Write these entries, and record the index entries for them."""
         sizes = headers["size"].astype(np.int64)
         positions = headers["position"]
         breaks = np.flatnonzero(positions[1:] != positions[:-1] + sizes[:-1]) + 1
         starts = positions[np.concatenate(([0], breaks))].tolist()
         lasts = np.concatenate((breaks - 1, [len(headers) - 1]))
         stops = (positions[lasts] + sizes[lasts]).tolist()
-        # The file is opened each time, because a job can write to thousands of partitions at once.
+        # Open the file for each write, because a job can write to thousands of partitions at the same time.
         fd = os.open(self._stem + LOG_SUFFIX, os.O_WRONLY | os.O_CLOEXEC)
         try:
             pwritev_all(fd, [view[start:stop] for start, stop in zip(starts, stops, strict=True)], self.end)
@@ -349,7 +352,7 @@ class _OpenSegment(BufferedIndexWriter):
         self._last_offset = int(headers["last_offset"][-1])
 
     def _add_batches(self, headers: NDArray[Any], sizes: NDArray[np.int64]) -> None:
-        """Call `add_batch` for entries at the end of the segment, skipping those that get no index entry."""
+        """Like `add_batch`, for all entries at the end of the segment. Entries that get no index entry take no time."""
         last_offsets = headers["last_offset"]
         latest = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self.max_timestamp))
         is_later = np.diff(latest, prepend=self.max_timestamp) > 0
@@ -358,7 +361,7 @@ class _OpenSegment(BufferedIndexWriter):
         starts, end = (stops - sizes).tolist(), int(stops[-1])
         line = 0
         while line < len(starts):
-            # Unused if no entry up to this line has a later timestamp.
+            # If no entry up to this line has a later timestamp, this value is arbitrary, and `add_batch` ignores it.
             brought_by = int(last_offsets[latest_line[line]])
             self.add_batch(int(sizes[line]), int(last_offsets[line]), int(latest[line]), brought_by)
             line = bisect_right(starts, self.index_due_after, line + 1)
@@ -368,7 +371,7 @@ class _OpenSegment(BufferedIndexWriter):
             self.offset_of_max_timestamp = int(last_offsets[latest_line[-1]])
 
     def finish(self, modified_ns: int | None) -> WrittenSegment:
-        """Complete the files, which `PartitionWriter.close` will sync."""
+        """Complete the files. `PartitionWriter.close` syncs them to disk later."""
         self.close_indexes()
         aborted = sorted(self.aborted, key=lambda transaction: transaction.last_offset)
         if modified_ns is not None:
@@ -411,10 +414,11 @@ def fsync_file(path: str) -> None:
 
 
 def write_partition_files(directory: str, summary: PartitionSummary, *, topic_id: bytes | None = None) -> None:
-    """Write and sync the leader epochs, a snapshot of the producers at the end of the log, and the topic's id.
+    """Write the files beside the segments, and sync them to disk.
 
-    Without a `topic_id` (16 bytes), `partition.metadata` is not written. A broker then assigns the partition to the
-    topic of its name.
+    The files are the leader epochs, a snapshot of the producers at the end of the log, and the topic's id. Without
+    a `topic_id` (16 bytes), `partition.metadata` is not written. A broker then assigns the partition to the topic
+    with the same name.
 
     Raises:
         OSError: a file cannot be written.

@@ -1,1 +1,1 @@
-"""The sink of `format("minibroker")`, which writes rows as topic directories for minibroker and Apache Kafka."""
+"""The sink of `format("minibroker")`. It writes rows as topic directories that minibroker and Apache Kafka can open."""

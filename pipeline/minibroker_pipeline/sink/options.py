@@ -24,13 +24,16 @@ LOG_APPEND_TIME: Final = "LogAppendTime"
 
 _KEY_VALUE: Final = ("key", "value")
 _WRITABLE_COLUMNS: Final = (*_KEY_VALUE, HEADERS_COLUMN, "timestamp", "topic", "partition", "offset")
-#: Columns from a read that are ignored when the rows are written again.
+#: Columns that a read returns, and that are ignored when the rows are written again.
 _IGNORED_COLUMNS: Final = frozenset({*RECORD_COLUMNS, *BATCH_COLUMNS})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriteOptions:
-    """The options of a query that writes. `docs/spark-source.md` describes each; `now_ms` is the time of planning."""
+    """The options of a query that writes.
+
+    `docs/spark-source.md` describes them. `now_ms` is when the query was planned.
+    """
 
     target: str
     topic: str = ""
@@ -51,12 +54,12 @@ class WriteOptions:
 
     @property
     def log_append_time(self) -> int | None:
-        """The timestamp for all records, in milliseconds, or None if they keep their own."""
+        """The timestamp for all records, in milliseconds, or None if the records keep their own."""
         return self.now_ms if self.timestamp_type == LOG_APPEND_TIME else None
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Parse Spark's options, ignoring the case of their names.
+    """Parse the options that Spark passes. The case of their names is ignored.
 
     Raises:
         OptionError: an option is unknown, missing or invalid.
@@ -77,7 +80,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def check_topic(name: str) -> None:
-    """Check the name of a topic to write.
+    """Check the name of the topic to write.
 
     Raises:
         OptionError: Kafka refuses the name, or only brokers can write the topic.
@@ -89,7 +92,7 @@ def check_topic(name: str) -> None:
 
 
 def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
-    """Check the columns to write.
+    """Check the columns of the rows to write.
 
     Raises:
         OptionError: a column is unknown, missing or of the wrong type.
@@ -113,7 +116,7 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
 
 
 def _is_headers(kind: pa.DataType) -> bool:
-    """Return whether this is the connector's array of structs. The names of the struct's fields do not matter."""
+    """Return whether this is the connector's array of structs, whatever the names of the fields are."""
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
         return False
     fields = list(kind.value_type)

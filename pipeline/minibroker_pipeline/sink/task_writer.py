@@ -1,6 +1,6 @@
-"""Writes the rows of one Spark task into staged segments for each partition, with offsets from 0.
+"""Writes the rows of one Spark task into staged segments for each partition, with offsets that start at 0.
 
-The final offsets are known only after all tasks end: see `writer`.
+The final offsets are known only after all tasks have ended: see `writer`.
 """
 
 import os
@@ -32,12 +32,12 @@ _BLOCK: Final = 4
 
 
 class Partitioner:
-    """Assigns the rows of one topic to partitions, chunk after chunk.
+    """Assigns the rows of one topic to partitions, one chunk after another.
 
     Args:
         partitions: the number of partitions of the topic.
-        first: the partition where records without a key begin. It should differ between tasks.
-        batch_bytes: the bytes of records without a key for one partition before the next partition follows.
+        first: the partition where records without a key begin. Tasks should use different partitions.
+        batch_bytes: how many bytes of records without a key go to one partition before the next one is used.
     """
 
     def __init__(self, partitions: int, *, first: int = 0, batch_bytes: int = 64 * 1024) -> None:
@@ -47,7 +47,10 @@ class Partitioner:
         self._bytes_without_key = 0
 
     def partitions_of(self, keys: Binary, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the partition of each row. `sizes` has the bytes of each row, which matter for rows without a key."""
+        """Return the partition of each row.
+
+        `sizes` has the size of each row in bytes, used only for rows without a key.
+        """
         if self._partitions == 1:
             return np.zeros(len(keys.size), np.int64)
         partitions = (murmur2(keys.data, keys.at, keys.size) & _POSITIVE).astype(np.int64) % self._partitions
@@ -106,13 +109,13 @@ class StagedLog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskWriter:
-    """Writes the rows of one task.
+    """Writes the rows of one task as the query's options require.
 
     Args:
         options: the options of the query.
         staging: the staging directory of the query.
         counts: the number of partitions of each existing topic.
-        number: the number of the task, which makes tasks begin with different partitions.
+        number: the number of the task, so that different tasks begin with different partitions.
     """
 
     options: WriteOptions
@@ -121,10 +124,10 @@ class TaskWriter:
     number: int = 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[StagedLog, ...]:
-        """Write the rows, and return the segments of each partition after all are on disk.
+        """Write the rows, and return the segments of each partition. All segments are on disk on return.
 
         Raises:
-            OptionError: a topic or a partition of a row is invalid.
+            OptionError: the topic or the partition of a row is invalid.
             EncodeError: a row cannot be encoded.
             LogOrderError: the offsets of a partition do not ascend.
             OSError: a file cannot be written.
@@ -248,7 +251,7 @@ def _new_writer(directory: str, key: TopicPartition, options: WriteOptions) -> P
     os.mkdir(path)
     writer = PartitionWriter(path, options.files)
     if options.keep_offsets:
-        writer.roll()  # The first segment begins at the first record's offset.
+        writer.roll()  # Roll, so that the first segment begins at the offset of the first record instead of 0.
     return writer
 
 
@@ -257,6 +260,6 @@ def _keys_of(chunk: pa.RecordBatch) -> Any:
 
 
 def _sizes_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
-    """Return the approximate size of each row in bytes: its value and a fixed overhead."""
+    """Return the approximate size of each row in bytes: the size of its value plus a fixed overhead."""
     value = extract_binary(column_of(chunk, "value"), chunk.num_rows, "value")
     return np.maximum(value.size, 0).astype(np.int64) + _ROW_BYTES

@@ -1,9 +1,9 @@
-"""`df.write.format("minibroker")`: Spark's `DataSourceArrowWriter` for topic directories.
+"""`df.write.format("minibroker")`: Spark's `DataSourceArrowWriter`, which writes rows as topic directories.
 
-Tasks write segments into a staging directory, each attempt into its own subdirectory. The driver makes logs of the
+Each attempt of a task writes segments into its own subdirectory of a staging directory. The driver makes logs of the
 segments from the successful attempts and publishes all logs in one change (see `directory_commit`). Rows can be
-appended to a closed data directory. Its `.lock` is never opened, because closing the file would release a POSIX lock of
-this process.
+appended only to a data directory that was closed. The `.lock` of that directory is never opened, because closing the
+file would release a POSIX lock of this process.
 """
 
 import os
@@ -61,7 +61,7 @@ from minibroker_storage.producer_snapshot import ProducerStateEntry, decode_snap
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """The number of partitions of a topic, and its id of 16 bytes or None."""
+    """A topic's number of partitions, and its id (16 bytes), or None if it has no id."""
 
     partitions: int
     topic_id: bytes | None
@@ -171,14 +171,14 @@ class TaskCommitMessage(WriterCommitMessage):
 
 
 class LogWriter(DataSourceArrowWriter):
-    """Writes the rows of one query. The driver creates, commits and aborts it, in different processes."""
+    """Writes the rows of one query. The driver creates, commits and aborts the writer, each in a process of its own."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         """Check the options, the columns and the target before any task runs.
 
         Raises:
             OptionError: an option or a column is invalid.
-            DirectoryStateError: the target cannot be written to.
+            DirectoryStateError: the target is not writable.
             OSError: the target cannot be read.
         """
         parsed = parse_write_options(options)
@@ -189,7 +189,7 @@ class LogWriter(DataSourceArrowWriter):
         self._plan = Plan(parsed, new_staging(parsed.target), overwrite, topics)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task. Spark calls this in a worker."""
+        """Write the rows of one task. Spark calls this method in a worker."""
         context = TaskContext.get()
         plan = self._plan
         counts = {topic: known_topic.partitions for topic, known_topic in plan.known.items()}
@@ -197,7 +197,7 @@ class LogWriter(DataSourceArrowWriter):
         return TaskCommitMessage(TaskWriter(plan.options, plan.staging, counts, number).write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish the rows of all tasks, in the order of the messages."""
+        """Publish the rows of all tasks. Rows of different tasks are in the order of the tasks' messages."""
         staged_logs = [
             staged for message in messages if isinstance(message, TaskCommitMessage) for staged in message.pieces
         ]
@@ -222,7 +222,7 @@ LEADER_EPOCH_POSITION: Final = 12
 
 
 class Plan(NamedTuple):
-    """The plan of a query that writes, with the topics of the directory at the time of planning."""
+    """The plan for writing the rows of a query, with the state of the directory when the query was planned."""
 
     options: WriteOptions
     staging: str
@@ -245,7 +245,8 @@ def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
     with lock_directory(target):
         check_closed(target)
         for topic, current in find_known_topics(target).items():
-            # Rows were partitioned by the topic's number of partitions at the time of planning.
+            # The rows were assigned to the partitions that the topic had at the time of planning, so the topic must not
+            # have changed since then.
             if topic in {staged.topic for staged in staged_logs} and plan.known.get(topic) != current:
                 raise DirectoryStateError(f"topic {topic!r} has come or changed since the query began: run it again")
         replaced = _topics(plan, staged_logs) if plan.overwrite else ()
@@ -253,7 +254,7 @@ def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
 
 
 def _topics(plan: Plan, staged_logs: Iterable[StagedLog]) -> list[str]:
-    """Return all topics of the query, including a topic named by its options that gets no rows."""
+    """Return all topics of the query, including a topic that the options name but that has no rows."""
     named = {plan.options.topic} if plan.options.topic else set[str]()
     return sorted(named | {staged.topic for staged in staged_logs})
 
@@ -279,7 +280,7 @@ def _assemble(plan: Plan, staged_logs: Sequence[StagedLog]) -> dict[TopicPartiti
 def _assemble_log(
     plan: Plan, key: TopicPartition, log: ClosedLog | None, staged_logs: list[StagedLog], topic_id: bytes | None
 ) -> PublishedLog:
-    """Write the new files of one partition, to follow those of `log`."""
+    """Write the new files of one partition, which continue the log `log`."""
     base = log or _NEW_LOG
     keep_offsets = plan.options.keep_offsets
     epochs = LeaderEpochCheckpoint("")
@@ -291,7 +292,7 @@ def _assemble_log(
     if keep_offsets:
         staged_logs = sorted(staged_logs, key=lambda staged: staged.segments[0].base_offset)
         if log is None and staged_logs:
-            writer.roll()  # The first segment begins at the first record's offset.
+            writer.roll()  # Roll, so that the first segment begins at the offset of the first record instead of 0.
     is_alone = sum(len(staged.segments) for staged in staged_logs) == 1
     for staged in staged_logs:
         shift = 0 if keep_offsets else writer.log_end_offset
@@ -313,7 +314,8 @@ def _append_segment(
 ) -> None:
     """Append a staged segment to a partition, with its offsets raised by `offset_shift`."""
     if as_it_is:
-        # Staged segments have offsets from 0 and epoch 0. If those are final, the file needs no change.
+        # The file is rewritten only if its offsets must be shifted, or if the final leader epoch is not 0, the epoch of
+        # staged segments.
         if offset_shift or epoch:
             data = np.memmap(segment.path, np.uint8, "r+")
             stamp_batches(data, scan_headers(data.data), offset_shift, epoch)
@@ -330,7 +332,7 @@ def _append_segment(
 def stamp_batches(data: NDArray[np.uint8], headers: NDArray[Any], offset_shift: int, leader_epoch: int) -> None:
     """Raise the offsets of v2 batches by `offset_shift` and set their leader epoch, in `data` and in `headers`.
 
-    A broker makes the same changes when it appends. The checksum covers neither field.
+    A broker makes the same changes when it appends batches. A batch's checksum covers neither field.
     """
     headers["base_offset"] += offset_shift
     headers["last_offset"] += offset_shift

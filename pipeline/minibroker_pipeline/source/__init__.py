@@ -14,7 +14,7 @@ __all__ = ["MinibrokerDataSource"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load PySpark only for the data source itself: jobs that read logs in local processes do not need it."""
+    """Load PySpark only for the data source itself. Jobs that read logs in local processes do not need PySpark."""
     if name in __all__:
         return getattr(data_source, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """`format("minibroker")`: Spark's `DataSource` for log files of minibroker and of Apache Kafka, without a broker.
 
-Spark finds it by name through `pyspark_minibroker`. `spark.dataSource.register(MinibrokerDataSource)` also registers
-it.
+Spark finds the source by name through the package `pyspark_minibroker`. Alternatively, register it with
+`spark.dataSource.register(MinibrokerDataSource)`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,7 +48,7 @@ with lazy:
 
 
 class LogInputPartition(InputPartition):
-    """The ranges for one task."""
+    """The ranges that one task reads."""
 
     def __init__(self, ranges: tuple[LogRange, ...]) -> None:
         super().__init__(None)
@@ -116,7 +116,7 @@ class LogReader(DataSourceReader):
         return [LogInputPartition(task) for task in pack(ranges, split_bytes=options.split_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one task. Spark calls this in a worker."""
+        """Read the rows of one task. Spark calls this method in a worker."""
         return read_task(partition, self._options, self._schema)
 
 
@@ -153,7 +153,10 @@ def from_json(offsets: JsonOffsets) -> Offsets:
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream. It stays on the driver as long as its query; workers call only `read`, on a copy."""
+    """Reads a stream of records. The driver keeps the reader as long as the query runs.
+
+    Workers call only `read`, on a copy of the reader.
+    """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         if options.ending is not None:
@@ -165,9 +168,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
-        """Return the first offsets of a new query.
+        """Return the offsets at which a new query begins.
 
-        The default for `startingOffsets` is the ends of the logs, as in the connector.
+        These are set by `startingOffsets`. The default is the end of each log, as in the connector.
         """
         logs = self._update(must_exist=True)
         starts = starting_offsets(self._options, logs, LATEST)
@@ -183,7 +186,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {key: log.end_offset for key, log in self._update().items()}
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802 - Spark's name
-        """Return the end of the next micro-batch.
+        """Return the offsets at which the next micro-batch ends.
 
         Raises:
             DamagedLogError: the end of a log is damaged, in the mode "failfast".
@@ -209,7 +212,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._logs
 
     def _starts(self, starts: Offsets, logs: dict[TopicPartition, QueryLog]) -> Offsets:
-        """Return the offset at which to continue in each existing log. New partitions are read from their beginning.
+        """Return the offset at which to continue reading each existing log.
+
+        New partitions are read from their beginning.
 
         Raises:
             DataLossError: offsets of the query no longer exist.
@@ -224,7 +229,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self, log: QueryLog, start: int | None) -> int:
         if start is None:
             return log.start_offset
-        # Offsets that were read no longer exist. Spark's Kafka source also fails here (`failOnDataLoss`).
+        # A start after the end of the log means that offsets already read no longer exist. Spark's Kafka source also
+        # fails then (`failOnDataLoss`).
         if start > log.tail.log_end_offset:
             if self._options.fail_on_data_loss:
                 raise DataLossError(
@@ -238,12 +244,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self, key: TopicPartition, log: QueryLog, start: int) -> int:
         end = log.end_offset if self._target is None else min(self._target.get(key, start), log.end_offset)
-        return max(end, start)  # A stored high watermark can be older than the last read.
+        return max(end, start)  # The end never moves back, even if a stored high watermark is older than the last read.
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
         """Plan the tasks of a micro-batch, new or repeated after a restart. The errors are those of `latestOffset`."""
         ends = from_json(end)
-        # After a restart Spark repeats a planned micro-batch without a call of latestOffset.
+        # After a restart, Spark repeats a planned micro-batch without calling latestOffset(), so the logs may have to
+        # be updated here.
         if any(key not in self._logs or self._logs[key].tail.log_end_offset < ends[key] for key in ends):
             self._update()
         logs = {key: log for key, log in self._logs.items() if key in ends}
@@ -263,7 +270,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise DataLossError(f"{key[0]}-{key[1]} ends at offset {reached}, but the query has planned to {end}")
 
     def commit(self, end: JsonOffsets) -> None:
-        """Forget aborted transactions below the committed offsets."""
+        """Forget the aborted transactions below these offsets, because everything below them was processed."""
         for key, offset in from_json(end).items():
             if key in self._logs and (transactions := self._logs[key].tail.transactions) is not None:
                 transactions.forget(offset)
@@ -273,7 +280,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition, self._options, self._schema)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state for workers, without the driver's logs."""
+        """Return the state for workers. They need the settings for reading, but not the driver's state of the logs."""
         return {"_options": self._options, "_schema": self._schema}
 
 
@@ -334,7 +341,7 @@ class PushedFilters:
 
     def __init__(self, *, gives_nulls: bool = False) -> None:
         self._gives_nulls = gives_nulls
-        #: The allowed topics and partitions.
+        #: The values that the filters allow, by column: topics and partitions.
         self._values: dict[str, set[Any]] = {}
         self._bounds = {"offset": (0, _MAX_INT64), "partition": (-_MAX_INT64, _MAX_INT64)}
         self._min_timestamp: int | None = None
@@ -376,7 +383,8 @@ class PushedFilters:
 
     def _push_lower_bound(self, column: str, value: Any, increment: int) -> bool:
         if column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
-            # The time index leaves earlier records among the others, so Spark applies the filter too.
+            # The time index only finds a position near the timestamp, so some earlier records are read as well.
+            # Therefore Spark applies the filter too.
             timestamp = _milliseconds(value)
             self._min_timestamp = timestamp if self._min_timestamp is None else max(self._min_timestamp, timestamp)
         if column not in self._bounds:

@@ -121,7 +121,8 @@ def _find_offset_before(
     slot = int(np.searchsorted(entries.timestamps, timestamp)) - 1
     if slot < 0:
         return segment.base_offset
-    # The last entry of a closed segment has its largest timestamp (`LogSegment.onBecomeInactiveSegment`).
+    # The last time index entry of a closed segment has the segment's largest timestamp
+    # (`LogSegment.onBecomeInactiveSegment`), so no record of the segment is late enough.
     if slot == len(entries.timestamps) - 1 and not is_last:
         return None
     return int(entries.offsets[slot])
@@ -147,7 +148,8 @@ def _segment_parts(
     end_position = min(int(index.positions[stop]), size) if stop < len(index.positions) else size
     slots = _find_cuts(index, start, position, end_position, split_bytes)
     checked = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
-    # An index has no checksum, and may come from a killed process.
+    # Compare the entries with the log, because an index has no checksum, and a process may have been killed while
+    # writing it.
     if not _are_valid_entries(log, segment, index, checked):
         _logger.warning("%s: the offset index does not fit the log; the segment is read as a whole", log.path(segment))
         return whole
@@ -370,7 +372,7 @@ class QueryLogs:
                 log = open_partition(partition)
                 tail.update(log)
             except FileNotFoundError:
-                continue  # Compaction and retention remove files, and a deletion removes the directory.
+                continue  # Compaction or retention may have removed a file, or the partition may have been deleted.
             self._check_names(log)
             return QueryLog(log, tail)
         return None

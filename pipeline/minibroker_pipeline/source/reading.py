@@ -124,8 +124,8 @@ class _RangeReading:
         log_range, report = self._log_range, self._report
         position = log_range.position
         self._check_name()
-        # In the mode "permissive", an entry cut at a chunk's end would count as damage if its bytes contain an
-        # apparent entry.
+        # The mode "permissive" reads the whole range in one chunk. An entry cut off at the end of a chunk would count
+        # as damage if its bytes contain an apparent entry.
         size = self._file.read_size if self._options.mode == "failfast" else log_range.end_position - position
         while position < log_range.end_position:
             remaining = log_range.end_position - position
@@ -301,7 +301,7 @@ class MarkerWatch:
         entries = entries[np.lexsort((entries["base_offset"], entries["producer_id"]))]
         producers, offsets = entries["producer_id"], entries["base_offset"]
         is_marker = entries["attributes"] & CONTROL_FLAG != 0
-        # The first entry of its producer, or its first entry after a marker.
+        # A transaction begins at the first entry of each producer, and at its first entry after each marker.
         is_first = np.ones(len(entries), np.bool_)
         is_first[1:] = (producers[1:] != producers[:-1]) | is_marker[:-1]
         firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(entries)), 0))

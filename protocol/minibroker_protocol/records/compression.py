@@ -83,7 +83,7 @@ def decompress(
     """
     return b"".join(
         decompress_in_chunks(codec, data, max_size=max_size, magic=magic)
-    )  # Joining a single chunk copies nothing.
+    )  # join() returns a single chunk without copying it.
 
 
 def decompress_in_chunks(

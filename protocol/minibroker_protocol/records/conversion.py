@@ -102,7 +102,7 @@ def to_message_set(
     if any(record.headers for record in records):
         raise UnsupportedMagicError(f"headers: message format v{magic} does not know them")
     append_time = log_append_time if magic > MAGIC_V0 else None
-    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0  # Inner offsets start at 0.
+    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0  # The offsets within a v1 wrapper start at 0.
     while True:
         base = base_offset()
         message_set = build_message_set(
@@ -115,7 +115,7 @@ def to_message_set(
         if codec is CompressionCodec.NONE:
             return message_set
         packed = b"".join((yield from collect(compress_in_chunks(codec, message_set, magic=magic, level=level))))
-        # The log can have grown meanwhile, and a v0 wrapper contains absolute offsets.
+        # A v0 wrapper contains absolute offsets, so build it again if the log has grown during compression.
         if is_relative or base_offset() == base:
             break
     time = max(record.timestamp for record in records) if append_time is None else append_time
@@ -230,7 +230,7 @@ def _build_message_set(records: Sequence[Record], header: BatchHeader, magic: in
             log_append_time=_append_time(header, magic),
         )
     except EncodeError as error:
-        # For example, offsets do not ascend in a batch that was accepted because its checksum is correct.
+        # A batch with a correct checksum may have been accepted although, for example, its offsets do not ascend.
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
 
 

@@ -92,14 +92,15 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     # fmt: on
     if magic != MAGIC_V2 or length != size - LOG_OVERHEAD:
         _raise_frame_error(batch)
-    # Kafka's `LogValidator.validateBatch`: the broker assigns offsets, and clients start at 0.
+    # Clients number the records of each batch from 0, and the broker assigns the offsets
+    # (`LogValidator.validateBatch`).
     if base_offset:
         raise InvalidRecordError(f"base offset: {base_offset} instead of 0")
     # Check the CRC before using any later field.
     computed = crc32c(batch[CRC_COVERS_FROM:])
     if computed != crc:
         raise CorruptRecordError(f"crc: stored {crc}, computed {computed}")
-    # Only the broker's compaction can leave gaps: a producer's batch has every offset.
+    # A producer's batch has a record for every offset, because only compaction in the broker leaves gaps.
     if count <= 0 or last_offset_delta != count - 1:
         raise InvalidRecordError(f"record count: {count}, with a last offset delta of {last_offset_delta}")
     if attributes & CONTROL_FLAG:
@@ -109,7 +110,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     room = size - RECORD_BATCH_OVERHEAD
     if attributes & CODEC_MASK:
         delta = _check_compressed(batch, make_header(fields), opened_records)
-    # With an impossible count, consumers would allocate memory for it.
+    # Reject an impossible count, because consumers would allocate memory for that many records.
     elif count * MIN_RECORD_SIZE > room:
         raise InvalidRecordError(f"record count: {count} in {room} bytes")
     elif count <= opened_records or opened_records < 0:
@@ -120,11 +121,12 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
             delta = check(batch, RECORD_BATCH_OVERHEAD, count)
     else:
         delta = None
-    # With LogAppendTime, the broker's time replaces it.
+    # With LogAppendTime, the broker's time replaces the max timestamp, so no correction is needed.
     if now_ms is None or attributes & TIMESTAMP_TYPE_FLAG:
         return fields
     if delta is None:
-        # The records were not opened. Trust a plausible time: reading the records would cost more than the append.
+        # The records were not decoded. Accept a plausible max timestamp, because reading the records would cost more
+        # than appending the batch.
         if base_timestamp <= max_timestamp <= now_ms + MAX_AHEAD_MS and max_timestamp >= 0:
             return fields
     elif max_timestamp == base_timestamp + delta and delta >= 0 and max_timestamp >= NO_TIMESTAMP:
@@ -184,7 +186,8 @@ def _raise_frame_error(batch: memoryview) -> NoReturn:
     extra = batch[LOG_OVERHEAD + batch_length :]
     if _starts_with_a_batch(extra):
         raise InvalidRecordError(f"records: a second batch follows the one of {size - len(extra)} bytes")
-    # Kafka drops some extra bytes. No client sends them, and only the batch itself can be appended here.
+    # Kafka ignores some kinds of extra bytes after a batch. Here they are rejected, because no client sends any, and
+    # the whole buffer is appended.
     raise CorruptRecordError(f"batch length: {batch_length}, but {len(extra)} bytes follow the batch")
 
 

@@ -205,7 +205,8 @@ class RecordValidator:
         policy = self._policy
         timestamp = record.timestamp
         if policy.timestamp_type is TimestampType.CREATE_TIME and timestamp != NO_TIMESTAMP:
-            # Kafka accepts LOG_APPEND_TIME from a producer here, and then stamps it as CREATE_TIME.
+            # Like Kafka, accept a batch that its producer has marked as LogAppendTime, and stamp it as CreateTime
+            # later.
             age = self._now_ms - timestamp
             if age > policy.before_max_ms or -age > policy.after_max_ms:
                 earliest = wrap_int64(self._now_ms - policy.before_max_ms)

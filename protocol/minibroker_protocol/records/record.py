@@ -70,7 +70,8 @@ def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
         InvalidRecordError: the bytes are not exactly `header.record_count` records.
     """
     replace_body(read_records, READ_RECORDS)
-    yield from read_records(data, header)  # `yield from` makes this function a generator.
+    # `yield from` makes this function a generator, like the generated code that replaces its body.
+    yield from read_records(data, header)
 
 
 def walk_records(data: bytes | memoryview, position: int, count: int, first: int = 0) -> int:

@@ -64,16 +64,17 @@ class RecordLoop(NamedTuple):
     records: str
     #: The lines before the loop.
     before: str
-    #: The lines after each field, by its name. Other fields are skipped, and fields after the last of these are not
-    #: read.
+    #: The lines to execute after a field, by the name of the field. Other fields are skipped, and nothing is read after
+    #: the last of these fields.
     fields: Mapping[str, str]
-    #: The lines after the last field.
+    #: The lines after the last field of each record.
     per_record: str = ""
     #: The lines after the loop.
     after: str = ""
-    #: Whether the next record begins where the length says, without checking the fields that were not read.
+    #: Whether the length of a record alone determines where the next record begins. Fields that are not read are then
+    #: not checked.
     skips_rest: bool = False
-    #: Other names that the lines use.
+    #: The objects that the lines use besides the variables above, by name.
     names: Mapping[str, object] = MappingProxyType({})
 
 

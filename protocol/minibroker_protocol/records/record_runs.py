@@ -28,7 +28,8 @@ _MAX_TIMESTAMP_DELTA_BYTES: Final = 4
 _FIRST_TWO_BYTE_DELTA: Final = CONTINUES // 2
 """The first offset delta that takes two bytes."""
 
-# The raw offset delta of record i is 2 * i, with seven bits of it in the low byte, and i // 64 in the high byte.
+# The offset delta of record i is encoded as 2 * i. Seven bits of this are in the low byte of the varint, and the high
+# byte is i // 64.
 _LOW_BYTES: Final = bytes(range(0, CONTINUES, 2)) + bytes(range(CONTINUES, 256, 2)) * (
     _FIRST_THREE_BYTE_DELTA // _FIRST_TWO_BYTE_DELTA - 1
 )
@@ -119,7 +120,8 @@ def _largest_time(columns: list[bytes]) -> int:
     if any(column.translate(None, _CONTINUING) for column in columns[:-1]):
         return -1
     raw = 0
-    for byte in max(zip(*reversed(columns), strict=True)):  # The last byte is the most significant.
+    # Compare the last bytes first, because they are the most significant.
+    for byte in max(zip(*reversed(columns), strict=True)):
         raw = raw << 7 | byte & _SEVEN_BITS
     return raw
 
@@ -180,7 +182,8 @@ def _skip_headers(window: bytes, position: int, fixed: list[int]) -> int:
     count = window[position]
     if count & 1 or count >= CONTINUES:
         raise IndexError
-    # The raw count is twice the count, and each header has a key and a value.
+    # The encoded count is twice the number of headers, which is also the number of their fields: each header has a key
+    # and a value.
     return _skip_fields(window, position + 1, fixed, count, of_headers=True) - 1
 
 

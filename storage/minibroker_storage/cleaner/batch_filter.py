@@ -107,8 +107,8 @@ class BatchFilter:
                 retained = self._filter_control_batch(entry, header)
             else:
                 retained = self._filter_batch(entry, header)
-            # Without this batch, producer state rebuilt from the log would not contain the producer, and its repeated
-            # batch would be accepted as new.
+            # Keep the last batch of a producer, without its records. Otherwise, producer state rebuilt from the log
+            # would lack the producer, and a retry of this batch would be accepted as a new batch.
             if retained is None and header.producer_id >= 0 and self._is_last_of_producer(header):
                 emptied = empty_batch(header) if header.record_count else entry
                 return RetainedEntry(emptied, header.last_offset, header.max_timestamp)
@@ -120,7 +120,7 @@ class BatchFilter:
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return False
-        # A producer that has written only markers is identified by the epoch of its marker (Kafka's
+        # For a producer without data batches, the epoch of its marker is compared instead of the offset (Kafka's
         # `isBatchLastRecordOfProducer`).
         if producer.last_data_offset >= 0:
             return producer.last_data_offset == header.last_offset
@@ -132,7 +132,8 @@ class BatchFilter:
         self.messages_read += count
         horizon = header.delete_horizon_ms
         # A marker is removed in two passes (KIP-534). The first pass that finds no records of the transaction sets a
-        # delete horizon. Until then, a lagging consumer can still read the marker.
+        # delete horizon, and a pass after this time removes the marker. Before that, lagging consumers can still read
+        # the marker.
         if not count or (is_removable and horizon is not None and horizon <= self._now_ms):
             return None
         self.messages_written += count
@@ -143,11 +144,12 @@ class BatchFilter:
         return rebuild_batch(data, header, bounds, range(count), self._delete_horizon_ms)
 
     def _filter_batch(self, batch: bytes, header: BatchHeader) -> RetainedEntry | None:
-        # Readers of committed records never see records of an aborted transaction.
+        # Remove the batch of an aborted transaction, because consumers with read_committed never see its records.
         if self._transactions.on_batch(header):
             return None
         count = header.record_count
-        # An earlier pass kept this empty batch for its sequence numbers. `filter` decides whether they are needed.
+        # An earlier pass kept this empty batch for its sequence numbers. `filter` retains it as long as they are the
+        # last ones of the producer.
         if not count:
             return None
         self.messages_read += count
@@ -180,7 +182,8 @@ class BatchFilter:
             tombstone = tombstones[index]
             if offset <= latest:
                 if keys[index] is None:
-                    # Producers cannot write records without keys to a compacted topic, so these predate compaction.
+                    # Producers cannot write records without keys to a compacted topic, so this record was written
+                    # before compaction was enabled.
                     self.invalid_messages_read += 1
                     continue
                 if newest[index] > offset or (tombstone and not retain_deletes):
@@ -204,7 +207,7 @@ class BatchFilter:
 
 def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> RetainedEntry:
     """Build a v0 or v1 wrapper that contains only the retained records, of which there is at least one."""
-    # Under log append time only the wrapper's timestamp counts, not those of its records.
+    # With LogAppendTime, only the wrapper's timestamp counts, not the timestamps of its records.
     by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     timestamp = header.max_timestamp if by_broker else max(record.timestamp for record in retained)
     data = build_message_set(
@@ -250,8 +253,8 @@ def rebuild_batch(
         body = start
         while data[body] >= CONTINUES:
             body += 1
-        body += 1  # The length field ends here.
-        delta_at = body + 1  # The attributes take one byte.
+        body += 1  # Skip the last byte of the length field.
+        delta_at = body + 1  # Skip the attributes, which take one byte.
         raw = data[delta_at]
         after_delta = delta_at + 1
         if raw >= CONTINUES:
@@ -271,7 +274,8 @@ def rebuild_batch(
     records = b"".join(parts)
     attributes = header.attributes & RETAINED_ATTRIBUTES
     if attributes & CODEC_MASK:
-        # Like Kafka's cleaner, this one does not know the topic's compression level, so it uses the codec's default.
+        # As in Kafka's cleaner, the topic's compression level is not available here, so the codec's default level is
+        # used.
         records = compress(CompressionCodec(attributes & CODEC_MASK), records)
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_FLAG

@@ -119,7 +119,8 @@ class _Cleaner:
                 continue
             if not self._add_segment_keys(segment, transactions):
                 return
-            self._map.latest_offset = end - 1  # The next segment can begin after a gap in the offsets.
+            # Include the gap in the offsets that may follow the last record of the segment.
+            self._map.latest_offset = end - 1
 
     def _add_segment_keys(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
         """Add the keys of a segment, and return False if the map became full."""

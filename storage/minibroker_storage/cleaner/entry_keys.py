@@ -17,7 +17,8 @@ class Keys(NamedTuple):
     keys: list[bytes | None]
     #: Whether each record's value is null.
     tombstones: list[bool]
-    #: A v2 record `i` occupies the bytes from `bounds[i]` to `bounds[i + 1]`. Empty for other formats.
+    #: The positions of v2 records: record `i` occupies the bytes from `bounds[i]` to `bounds[i + 1]`. The list is empty
+    #: for other formats.
     bounds: list[int]
 
 

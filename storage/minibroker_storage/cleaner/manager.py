@@ -81,7 +81,8 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     """
     start = log.log_start_offset
     first_dirty = start if first_dirty_offset is None else first_dirty_offset
-    # The log was truncated or recreated, or the checkpoint comes from an older copy (`cleanableOffsets`).
+    # The offset is outside the log if the log was truncated or recreated, or if the checkpoint comes from an older copy
+    # of the directory (`cleanableOffsets`).
     is_wrong = not start <= first_dirty <= log.log_end_offset
     if is_wrong:
         first_dirty = start
@@ -159,7 +160,7 @@ def plan_cleaning(
     """
     limit = max_entries(dedupe_buffer_bytes, load_factor)
     if limit < 1:
-        # Such a cleaner would clean nothing and still report success each time.
+        # Without room for a single key, the cleaner would clean nothing and still report success.
         raise ValueError(f"log.cleaner.dedupe.buffer.size: {dedupe_buffer_bytes} bytes do not hold a single key")
     cleanable = find_cleanable(log, first_dirty_offset, now_ms)
     if not cleanable.cleanable_bytes or not (force or cleanable.is_due(log.config.min_cleanable_dirty_ratio)):
@@ -218,7 +219,8 @@ def finish_cleaning(log: "Log", result: CleaningResult) -> int:
         CleaningAbortedError: the log was closed or its directory was renamed.
         OSError: a swap failed. Earlier swaps are kept, and the remaining cleaned files are removed.
     """
-    # A deletion renames the directory immediately, and a new topic of the same name may have taken its place.
+    # When a log is deleted, its directory is renamed immediately, and the directory of a new topic may already have the
+    # old name.
     if log.directory != result.directory:
         raise CleaningAbortedError(f"{result.directory}: the log is at {log.directory} now")
     remove_cleaned_files(log.directory, keep={group.base_offset for group in result.groups})
@@ -234,7 +236,8 @@ def finish_cleaning(log: "Log", result: CleaningResult) -> int:
     except StorageError as error:
         raise CleaningAbortedError(str(error)) from error
     finally:
-        with contextlib.suppress(FileNotFoundError):  # A deleted log's directory was renamed.
+        # If the log was deleted, its directory was renamed and there is nothing to remove.
+        with contextlib.suppress(FileNotFoundError):
             remove_cleaned_files(result.directory)
     # The log may have been truncated in the meantime, and a checkpoint above its end would be invalid.
     return min(result.next_dirty_offset if complete else result.first_dirty_offset, log.log_end_offset)

@@ -43,7 +43,7 @@ class OffsetMap:
         self.limit = limit
         #: The number of keys in the map.
         self.entries = 0
-        #: The offset up to which every record was added. The owner advances it.
+        #: The keys of all records up to this offset were added. The owner of the map advances the offset.
         self.latest_offset = NOT_FOUND
         slots = slots_for(limit)
         self._mask = slots - 1

@@ -58,7 +58,7 @@ class CleanedTransactions:
         self._begin_transactions_up_to(header.last_offset)
         for record in RecordBatch(memoryview(batch)):
             return self._on_marker(_marker_type(record.key), header.producer_id)
-        return True  # An earlier cleaning emptied this batch.
+        return True  # The batch is empty, because an earlier pass of the cleaner has removed the marker.
 
     def _on_marker(self, marker_type: int, producer_id: int) -> bool:
         if marker_type == _ABORT:

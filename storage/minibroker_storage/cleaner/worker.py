@@ -29,7 +29,8 @@ _STATUS_WITHOUT_BROKER: Final = 2
 
 def main() -> int:
     """Run a cleaning plan, and return the exit status: 0 with a result, 1 with an error, both on standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which ends this process.
+    # Ctrl-C also reaches this process, but the broker must handle it and end this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     plan = _read(plan_size(_read(plan_size())))
     _write_output(BEGUN)
@@ -46,7 +47,7 @@ def main() -> int:
 
 
 def _write_output(output: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError):  # The parent has exited.
+    with contextlib.suppress(BrokenPipeError):  # The broker may have exited, so that the pipe has no reader.
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
 

@@ -72,7 +72,8 @@ def _open_locked(path: str) -> int:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_flocked = True
-        if sys.platform != "darwin":  # On macOS, the two kinds of locks exclude each other, and flock is enough.
+        # On macOS, the two kinds of locks exclude each other, so flock() also keeps out users of lockf().
+        if sys.platform != "darwin":
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(fd)

@@ -63,7 +63,8 @@ class OffsetCheckpoint:
         self._path = os.path.join(directory, name)
         #: Held while a thread writes the file.
         self.lock = threading.Lock()
-        #: The current offsets, possibly not written yet. Replaced as a whole, never changed in place.
+        #: The current offsets, which may not be written yet. The dict is replaced as a whole, and never changed in
+        #: place.
         self.offsets: Offsets = {}
         self._written: Offsets = {}
         self._synced = True

@@ -54,7 +54,8 @@ def staging_name(data_dir: str) -> str:
 
 
 def _purge_if_possible(directory: str) -> None:
-    with contextlib.suppress(OSError):  # A broker removes the directory later, like any deleted partition.
+    # If this fails, a broker removes the directory later, like that of any deleted partition.
+    with contextlib.suppress(OSError):
         purge(directory)
 
 
@@ -135,7 +136,9 @@ def finish(data_dir: str, *, sync: bool = True, remove: Callable[[str], object] 
         fsync_directory(f"{data_dir}/{directory}")
     leftovers = staging_name(data_dir)
     os.rename(unfinished, leftovers)
-    with contextlib.suppress(OSError):  # A machine crash can bring `unfinished` back, and it must be complete then.
+    # Sync the rename before removing files: after a machine crash, `unfinished` could reappear, and must then be
+    # complete.
+    with contextlib.suppress(OSError):
         if sync:
             fsync_directory(data_dir)
         remove(leftovers)
@@ -156,7 +159,7 @@ def _set_aside(data_dir: str, unfinished: str, write: StagedWrite) -> None:
     if write.set_aside:
         os.makedirs(f"{unfinished}/{_OLD}", exist_ok=True)
     for name in write.set_aside:
-        # Once the old directory is set aside, a directory with its name is the new one.
+        # If an interrupted call has already set the old directory aside, the directory with this name is the new one.
         if not os.path.lexists(f"{unfinished}/{_OLD}/{name}"):
             with contextlib.suppress(FileNotFoundError):
                 os.rename(f"{data_dir}/{name}", f"{unfinished}/{_OLD}/{name}")

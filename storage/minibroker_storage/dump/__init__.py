@@ -37,7 +37,7 @@ def snapshot_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
 
 def leader_epoch_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
     """Return an `EpochFound` for each entry."""
-    read_file(file.path)  # Raises if the file is missing, which load() ignores.
+    read_file(file.path)  # This call raises an error if the file is missing, which load() would ignore.
     checkpoint = LeaderEpochCheckpoint(file.path)
     checkpoint.load()
     return [EpochFound(*entry) for entry in checkpoint.entries]

@@ -279,7 +279,7 @@ def _hash(topic_partition: tuple[str, int]) -> int:
     """Return Java's hash of a `TopicPartition`, as improved by Scala."""
     topic, partition = topic_partition
     hashed = 0
-    for letter in topic.encode("latin-1", "replace"):  # Topic names are ASCII.
+    for letter in topic.encode("latin-1", "replace"):  # Topic names are ASCII, so each byte is one char of Java.
         hashed = (31 * hashed + letter) & _INT32
     hashed = (31 * (31 + partition) + hashed) & _INT32
     return hashed ^ hashed >> 16

@@ -112,7 +112,7 @@ def _list_directory(path: str, *, deep: bool) -> list[DumpFile]:
     files = [dump_file(name, listed=True) for name, is_directory in children if not is_directory]
     files = sorted((file for file in files if file.kind is not FileKind.UNKNOWN), key=_sort_key)
     for directory in sorted((name for name, is_directory in children if is_directory and deep), key=_partition_key):
-        with contextlib.suppress(FileNotFoundError):  # The directory was deleted in the meantime.
+        with contextlib.suppress(FileNotFoundError):  # The directory may have been deleted since its parent was listed.
             files += _list_directory(directory, deep=False)
     return files
 

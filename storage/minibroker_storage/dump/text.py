@@ -171,7 +171,7 @@ class TextWriter:
         self._write_error(f"Ignoring unknown file {event.file.path}\n")
 
     def _write_error(self, line: str) -> None:
-        self._out.flush()  # Keeps the order on a terminal.
+        self._out.flush()  # Flush first, so that a terminal shows the lines of both streams in order.
         self._errors.write(line)
 
 

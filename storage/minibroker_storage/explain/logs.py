@@ -107,7 +107,7 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
             break
         page.heading(f"message {index} at {rows.position_text(message.start)}", level=1)
         rows.write(message)
-    for _ in entry:  # Reading also checks offsets and magics.
+    for _ in entry:  # Iterating over the messages also validates their offsets and magic bytes.
         pass
 
 

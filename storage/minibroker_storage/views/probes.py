@@ -40,7 +40,7 @@ class _RecordingIndex(IndexFile[Any]):
             return count
 
         result = super()._search(key, guess, count_and_note)
-        # The slots can be derived from the counts.
+        # The searched slots were not recorded, because they can be derived from the counts.
         self.probes = _place_probes(windows, guess, self.entries, WINDOW_BYTES // size)
         return result
 

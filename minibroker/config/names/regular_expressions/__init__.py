@@ -1,1 +1,1 @@
-"""Regular expressions from clients, with RE2/J's syntax and a matching time linear in the text."""
+"""Regular expressions sent by clients, with RE2/J's syntax and a matching time linear in the length of the text."""

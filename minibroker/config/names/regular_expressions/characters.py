@@ -51,18 +51,18 @@ _DOTLESS_I: Final = "\u0131"
 
 
 def perl(letter: str) -> Accepts:
-    r"""Return the ASCII class of `\d`, `\s` or `\w`."""
+    r"""Return the class that `\d`, `\s` or `\w` stands for, which is limited to ASCII."""
     return _set_of(_PERL[letter])
 
 
 def posix(name: str) -> Accepts | None:
-    """Return the class of `[:name:]`, or None if there is none."""
+    """Return the class that `[:name:]` stands for, or None if there is no such class."""
     members = _POSIX.get(name)
     return None if members is None else _set_of(members)
 
 
 def unicode(name: str) -> Accepts | None:
-    r"""Return the class of `\p{name}`, a general category, or None if there is none."""
+    r"""Return the class that `\p{name}` stands for, or None if `name` is not a general category."""
     if name == "Any":
         return ANY
     if name not in _CATEGORIES:
@@ -98,12 +98,12 @@ def union(sets: Iterable[Accepts]) -> Accepts:
 
 
 def folded(accepts: Accepts) -> Accepts:
-    """Return a set with every character that differs from one of its members only in case."""
+    """Return the set extended by every character that differs only in case from one of the set's members."""
     return lambda character: accepts(character) or any(map(accepts, _orbits().get(character, "")))
 
 
 def _folded(character: str) -> str:
-    """Return the character that represents all that differ only in case (Unicode's simple case folding)."""
+    """Return the character that represents all characters differing only in case (Unicode's simple case folding)."""
     upper = character.upper()
     if character == _DOTLESS_I or len(upper) > 1:
         upper = character
@@ -113,7 +113,7 @@ def _folded(character: str) -> str:
 
 @functools.cache
 def _orbits() -> dict[str, str]:
-    """Return, by character, the other characters that differ from it only in case."""
+    """Return a map from each cased character to the characters that differ from it only in case, and itself."""
     orbits: dict[str, list[str]] = {}
     for character in (chr(code) for first, last in _CASED_RANGES for code in range(first, last + 1)):
         plain = _folded(character)

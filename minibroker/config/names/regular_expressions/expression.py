@@ -1,8 +1,8 @@
-"""Regular expressions from clients, matched by a lazy DFA as in RE2.
+"""Regular expressions sent by clients, matched by a lazy DFA as in RE2.
 
 Python's own matcher backtracks, which can take exponential time. This one follows all paths through the expression at
-the same time. It caches which set of states follows which set for each character, so a text then costs one look-up per
-character. The sizes of the program and of the cache are limited.
+the same time. It caches, for each set of states and each character, the set that follows. Once the sets are cached, a
+text costs one look-up per character. The sizes of the program and of the cache are limited.
 """
 
 from collections.abc import Callable, Collection, Generator
@@ -41,7 +41,7 @@ _CONDITIONS: Final[dict[str, Condition]] = {
 
 
 def kind_of(character: str) -> int:
-    """Return the type of a character, as anchors distinguish them."""
+    """Return the type of a character, to the extent that anchors distinguish characters."""
     if character == "\n":
         return NEWLINE
     is_word = character == "_" or (character.isascii() and character.isalnum())
@@ -52,9 +52,9 @@ class Program:
     """The states of an expression, by number, in three lists of the same length.
 
     Attributes:
-        sets: For each state, the index in `accepts` of the set that its character must be in. -1 for a state that
-            consumes no character.
-        places: For each state that consumes no character, its condition, or None.
+        sets: For each state, the index in `accepts` of the set that must contain the state's character. -1 for a
+            state that consumes no character.
+        places: For each state that consumes no character, the condition for passing it, or None.
         following: For each state, the states that follow it.
         accepts: The distinct sets of characters.
         start: The first state.
@@ -96,7 +96,7 @@ class Program:
         return then
 
     def _node(self, node: Node, then: int) -> int:
-        """Add the states of a node that `then` follows, and return the first one."""
+        """Add the states of a node that is followed by the state `then`, and return the first of them."""
         if isinstance(node, Character):
             return self._add([then], self._set(node.accepts))
         if isinstance(node, Anchor):
@@ -142,7 +142,7 @@ _CHARACTERS_PER_VISIT: Final = 4
 
 
 class CostError(RegularExpressionError):
-    """Matching takes more work than the broker spends on one expression."""
+    """The error for a match that needs more work than the broker spends on one expression."""
 
 
 class _StateSet:
@@ -165,7 +165,7 @@ class _StateSet:
 
 
 class RegularExpression:
-    """An expression that must match whole texts.
+    """A regular expression, matched against whole texts.
 
     Raises:
         RegularExpressionError: The pattern is invalid or too large.
@@ -178,7 +178,7 @@ class RegularExpression:
         self._nothing.accepts = False
         self._sets: dict[tuple[tuple[int, ...], int], _StateSet] = {}
         self._cached_states = 0
-        # A class has the characters of the same type that are in the same sets of the program.
+        # Characters of the same type that are in the same character sets of the program share a class.
         self._classes: dict[tuple[bytes, int], int] = {}
         self._class_of: dict[str, int] = {}
         self._flags: list[bytes] = []
@@ -201,7 +201,7 @@ class RegularExpression:
                 return bool(done.value)
 
     def matching(self, texts: Collection[str]) -> Generator[None, None, list[str]]:
-        """Return the texts that match as a whole. Yields about every millisecond.
+        """Return the texts that match as a whole, yielding about every millisecond.
 
         Raises:
             CostError: Matching takes too much work.
@@ -237,11 +237,11 @@ class RegularExpression:
             raise CostError("matching the expression takes too much work")
 
     def _kind(self, kind: int) -> int:
-        """Return the type of a character, or OTHER for all if no anchor depends on it."""
+        """Return the type of a character, or OTHER if no anchor of the expression depends on the type."""
         return kind if self._program.has_places else OTHER
 
     def _step(self, current: _StateSet, character: str) -> _StateSet:
-        """Return the set that follows a character, and cache it."""
+        """Return the set of states after a character that is not in the cache, and add it to the cache."""
         symbol = self._class_of.get(character)
         if symbol is None:
             symbol = self._class(character)
@@ -254,7 +254,7 @@ class RegularExpression:
         return after
 
     def _class(self, character: str) -> int:
-        """Return the class of a character, and cache it."""
+        """Return the class of a character that is not in the cache, and add it to the cache."""
         if len(self._class_of) >= _MAX_CACHED_STATES:
             self._class_of.clear()
         flags = bytes(accepts(character) for accepts in self._program.accepts)
@@ -268,7 +268,7 @@ class RegularExpression:
         return symbol
 
     def _after(self, current: _StateSet, symbol: int) -> _StateSet:
-        """Return the set that follows a character of a class."""
+        """Return the set of states after a character of a class."""
         flags, kind = self._flags[symbol], self._kinds[symbol]
         program = self._program
         active = self._closure(current, kind)
@@ -296,7 +296,7 @@ class RegularExpression:
             self._cached_states = 0
 
     def _closure(self, current: _StateSet, after: int) -> set[int]:
-        """Return the states of a set and those reached without a character. `after` is the type of the next one."""
+        """Return these states and those reachable without a character. `after` is the next character's type."""
         program, before = self._program, current.kind
         sets, places, following = program.sets, program.places, program.following
         closure: set[int] = set()
@@ -314,7 +314,7 @@ class RegularExpression:
         return closure
 
     def _accepts(self, current: _StateSet) -> bool:
-        """Return whether a text that ends here matches."""
+        """Return whether a text matches if it ends in this set of states."""
         if current.accepts is None:
             current.accepts = self._program.end in self._closure(current, EDGE)
         return current.accepts

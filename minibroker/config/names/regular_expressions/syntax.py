@@ -1,6 +1,7 @@
 r"""A parser of regular expressions in the syntax of RE2/J (its class Parser), a subset of Perl's.
 
-There are no backreferences and no lookaround. `\p{...}` supports the general categories of Unicode, not its scripts.
+Backreferences and lookaround are not part of the syntax. `\p{...}` supports the general categories of Unicode, but not
+its scripts.
 """
 
 from dataclasses import dataclass, field
@@ -25,10 +26,10 @@ _INVALID_ESCAPE: Final = "invalid escape sequence"
 
 
 class RegularExpressionError(ValueError):
-    """A text that is not a regular expression, or one that needs too much memory.
+    """The error for a text that is not a regular expression, or needs too much memory. The message gives the reason.
 
     Attributes:
-        description: The reason without the position. For syntax errors it is RE2/J's message, which Kafka prints.
+        description: The reason alone. For syntax errors it is RE2/J's message, which Kafka prints.
     """
 
     def __init__(self, description: str, where: str = "") -> None:
@@ -43,13 +44,16 @@ class Character(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """An anchor: "text begins", "text ends", "line begins", "line ends", "word boundary" or "no word boundary"."""
+    """A position that consumes no character.
+
+    It is one of "text begins", "text ends", "line begins", "line ends", "word boundary" and "no word boundary".
+    """
 
     place: str
 
 
 class Repeat(NamedTuple):
-    """A repeated node. `most` is None for no limit."""
+    """A repeated node. `most` is None if the number of repetitions is unlimited."""
 
     node: "Node"
     least: int
@@ -67,7 +71,7 @@ Node: TypeAlias = Character | Anchor | Repeat | Branches
 
 @dataclass
 class _Group:
-    """An open group: the flags outside it, and its sequences up to now."""
+    """An open group: the flags in force outside it, and its content so far."""
 
     flags: frozenset[str]
     sequences: list[list[Node]] = field(default_factory=lambda: [[]])
@@ -98,7 +102,7 @@ class _Parser:
         """Parse the whole expression."""
         has_repeated = False
         while self._at < len(self._pattern):
-            is_brace = self._peek() == "{"  # A brace cannot be repeated, even if it is a literal.
+            is_brace = self._peek() == "{"  # No repetition may follow a brace, even if the brace is a literal.
             repeat = self._repeat_here()
             if repeat is None:
                 self._element()
@@ -130,13 +134,13 @@ class _Parser:
         return character
 
     def _skip(self, text: str) -> bool:
-        """Skip a text, and return whether it was next."""
+        """Skip `text` if it comes next, and return whether it did."""
         is_here = self._pattern.startswith(text, self._at)
         self._at += len(text) * is_here
         return is_here
 
     def _read_until(self, end: str) -> str | None:
-        """Return the text before the next `end` and skip both, or return None if `end` is missing."""
+        """Return the text before the next `end` and skip both, or return None if there is no `end`."""
         position = self._pattern.find(end, self._at)
         if position < 0:
             return None
@@ -198,7 +202,10 @@ class _Parser:
         self._sequence.append(Branches(group.sequences))
 
     def _begins_group(self) -> bool:
-        """Parse a name or flags after `(?`. Return False for flags without a group, which apply from here on."""
+        """Parse a name or flags after `(?`, and return whether a group begins.
+
+        Flags alone begin no group. They apply from here on.
+        """
         if self._skip("P<") or self._skip("<"):
             name = self._read_until(">")
             if not name or not all(letter == "_" or _is_alphanumeric(letter) for letter in name):
@@ -222,7 +229,7 @@ class _Parser:
                 raise self._error("invalid or unsupported Perl syntax")
 
     def _repeat_here(self) -> tuple[int, int | None] | None:
-        """Parse a repeat, or return None if there is none."""
+        """Parse the repetition at the current position, or return None if there is none."""
         counts: tuple[int, int | None] | None
         if self._skip("*"):
             counts = 0, None
@@ -308,7 +315,7 @@ class _Parser:
         return characters.negated(accepts) if is_negated else accepts
 
     def _parse_escape(self) -> str:
-        """Parse a literal character after a backslash."""
+        """Parse the rest of an escape sequence after its backslash, and return the character that it stands for."""
         character = self._take()
         if character in _ESCAPES:
             return _ESCAPES[character]
@@ -335,7 +342,7 @@ class _Parser:
         return chr(int(digits, 16))
 
     def _class(self) -> Accepts:
-        """Parse a class after its opening bracket."""
+        """Parse a bracketed class. Its opening bracket has already been read."""
         is_negated = self._skip("^")
         members: list[Accepts] = []
         while self._peek() != "]" or not members:

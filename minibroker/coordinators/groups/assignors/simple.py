@@ -97,7 +97,7 @@ class _PartitionSharing:
     ) -> None:
         self._partitions = partitions
         self._hash_of = hash_of
-        self._by_partition: dict[TopicPartition, dict[int, None]] = {}  # The inner dicts are ordered sets.
+        self._by_partition: dict[TopicPartition, dict[int, None]] = {}  # The inner dicts serve as ordered sets.
         self._by_member: dict[int, dict[TopicPartition, None]] = {}
         count, members = len(partitions), len(subscribers)
         self._sharing = -(-members // count) if count else 0
@@ -136,7 +136,7 @@ class _PartitionSharing:
         wide = 1
         while wide < int((len(self._partitions) + 1) / 0.75) + 1:
             wide *= 2
-        # computeIfAbsent inserts an entry at the head of its bucket.
+        # Java's computeIfAbsent inserts at the head of a bucket, so newer entries come first.
         return hash_order(reversed(self._by_partition), self._hash_of, table_size(len(self._by_partition), wide))
 
     def _trim_member(self, number: int) -> None:

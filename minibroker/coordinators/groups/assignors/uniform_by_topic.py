@@ -142,13 +142,14 @@ class _LoadLevels:
 
     def __init__(self, members: list[int], sizes: list[int]) -> None:
         self._sizes = sizes
-        self._order = sorted(members, key=sizes.__getitem__)  # The sort keeps the order of equal members.
+        # The sort is stable, so members of equal size keep their order.
+        self._order = sorted(members, key=sizes.__getitem__)
         self._low = sizes[self._order[0]] - 1
         self._high = sizes[self._order[-1]] + 1
         self._bottom_end: int = 0  # Members before this index are at the lower level.
-        self._takers: int = 0  # The index of the member that takes next.
+        self._takers: int = 0  # The index of the next member that takes a partition.
         self._top_begin = self._top_end = len(self._order)  # Members between these indexes are at the upper level.
-        self._givers = 0  # Members at the upper level that can still give.
+        self._givers = 0  # The number of members at the upper level that can still give a partition.
 
     def are_unbalanced(self) -> bool:
         """Return whether the levels are more than one apart."""

@@ -35,12 +35,12 @@ class MixedAssignment:
         self._subscribers: dict[bytes, list[str]] = {}
         self._topics: list[bytes] = []
         self._owners: dict[TopicPartition, str] = {}
-        self._owned: dict[bytes, dict[str, int]] = {}  # Number of partitions by topic and member.
+        self._owned: dict[bytes, dict[str, int]] = {}  # The number of partitions that each member owns, by topic.
         self._assigned: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in self._members}
         self._sizes = dict.fromkeys(self._members, 0)
         self._most: dict[str, int] = {}
         self._open: set[str] = set()
-        self._least: dict[bytes, int] = {}  # Fewest partitions by topic, cleared by each move.
+        self._least: dict[bytes, int] = {}  # The size of each topic's smallest subscriber. Each move clears this cache.
         self._unbalanced: bytes | None = None
 
     def build(self) -> dict[str, Partitions]:
@@ -108,7 +108,7 @@ class MixedAssignment:
             if heap is None:
                 heap = heaps[topic] = [self._member_sort_key(subscriber) for subscriber in self._subscribers[topic]]
                 heapq.heapify(heap)
-            while True:  # Sizes only grow here, so an entry is either right or too small.
+            while True:  # Sizes only grow in this phase, so the size in a heap entry is either current or too small.
                 size, _, member_id = heap[0]
                 current_size = self._sizes[member_id]
                 if current_size >= self._most[member_id]:

@@ -216,7 +216,7 @@ class _Join:
         self._request = request
         self._protocols = tuple(protocols)
         self._client = client
-        self._is_late = False  # True after it has waited for the SyncGroup of other members.
+        self._is_late = False  # Whether this join has already waited for the SyncGroup requests of other members.
         has_rebalance_timeout = client.version >= _FIRST_WITH_REBALANCE_TIMEOUT
         self._rebalance_ms = request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms
         self.reply = _JoinReply(groups.core, client.version)
@@ -243,7 +243,8 @@ class _Join:
         if group is None:
             self._refuse(ErrorCode.UNKNOWN_MEMBER_ID)
             return
-        if group is not existing and not self._groups.is_before_4_0:  # Kafka 4 first writes an empty group.
+        # Since 4.0, Kafka first writes a record of the new, empty group.
+        if group is not existing and not self._groups.is_before_4_0:
             code = store.save_group(group)
             if code:
                 self._refuse(code)
@@ -262,7 +263,7 @@ class _Join:
     def _refuse(self, code: ErrorCode) -> None:
         self.reply.answer(join_error(code, self._request.member_id))
 
-    # Joining a group of the consumer protocol
+    # The following methods join a group of the consumer protocol.
 
     def _join_consumers(self, group: ConsumerGroup) -> None:
         """Join a consumer group, which assigns immediately (`classicGroupJoinToConsumerGroup`)."""
@@ -359,7 +360,7 @@ class _Join:
         if request.member_id in group.pending:
             if request.group_instance_id is None:
                 self._add(group, request.member_id)
-            else:  # Kafka fails here, too.
+            else:  # As in Kafka, a pending member cannot become a static member.
                 self.reply.answer(join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
         code = group.validate_member(request.member_id, request.group_instance_id)
@@ -372,8 +373,8 @@ class _Join:
         if not has_changed and (
             group.is_in(GroupState.COMPLETING_REBALANCE) or (group.is_in(GroupState.STABLE) and not leads)
         ):
-            # The member has missed the response, or wants the state of the group. A leader might have new metadata, so
-            # it starts a rebalance below.
+            # A member that joins again without changes may have missed the last response. In a stable group, a leader
+            # is not answered here: its metadata may have changed, so a rebalance starts below.
             self.reply.answer(build_join_response(group, member))
             return
         group.update(member, self._protocols, self._rebalance_ms, request.session_timeout_ms)

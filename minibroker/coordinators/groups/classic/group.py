@@ -194,7 +194,7 @@ class Group:
         self.waiting_to_join = 0
         self.new_member_added = False
         self.offsets = GroupOffsets()
-        self._supported: Counter[str] = Counter()  # Number of members by protocol.
+        self._supported: Counter[str] = Counter()  # The number of members that support each protocol.
         self._subscriptions: tuple[bytes, ...] | None = None  # The generation's subscriptions, decoded on first use.
         self._subscribed_topics: set[str] | None = None
 
@@ -259,7 +259,8 @@ class Group:
         old_id = self.static_members[instance_id]
         member = self.members[old_id]
         member.member_id = member_id
-        self.members = {other.member_id: other for other in self.members.values()}  # The order of members is kept.
+        # Rebuild the dict, so that the members keep their order.
+        self.members = {other.member_id: other for other in self.members.values()}
         self.static_members[instance_id] = member_id
         if self.leader == old_id:
             self.leader = member_id

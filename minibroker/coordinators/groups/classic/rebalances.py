@@ -90,7 +90,8 @@ class Rebalances:
     def remove(self, group: Group, member: Member) -> None:
         """Remove a member that leaves or has failed. Its waiting requests get UNKNOWN_MEMBER_ID."""
         group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))  # Kafka never answers this SyncGroup.
+        # Unlike Kafka, answer the member's waiting SyncGroup.
+        self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
         # The rebalance may have waited only for this member.
         if group.is_in(GroupState.PREPARING_REBALANCE):
@@ -163,7 +164,7 @@ class Rebalances:
     def prepare(self, group: Group) -> None:
         """Begin a rebalance, in which all members must join again."""
         if group.is_in(GroupState.COMPLETING_REBALANCE):
-            # These members wait for an assignment of the previous generation.
+            # Some members still wait for an assignment of the previous generation, which will never come.
             self.end_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._end_sync_wait(group)
         is_initial = group.is_in(GroupState.EMPTY)
@@ -251,7 +252,8 @@ class Rebalances:
         return (leader.is_static or not is_expecting) and all(topics <= joiner.topics for joiner in joiners)
 
     def _on_metadata(self, group: Group, wait: _JoinWait) -> None:
-        # The two responses use different connections. The client must receive the Metadata response first.
+        # The client must receive the Metadata response before the JoinGroup response. They use different connections,
+        # so the latter is delayed a little.
         if self._join_waits.get(group) is wait and wait.may_end():
             wait.timer.cancel()
             wait.timer = self._clock.call_later(_METADATA_HEAD_START_MS, partial(self._complete_join, group))
@@ -273,21 +275,23 @@ class Rebalances:
         for member in tuple(group.members.values()):
             if member.join is None and not member.is_static:
                 group.remove(member.member_id)
-        # All remaining members are static and absent, so none could assign. Their sessions keep their places (KIP-345).
+        # All remaining members are static and have not joined, so none of them can compute an assignment. They stay in
+        # the group until their sessions end (KIP-345).
         if group.members and not group.elect_leader():
-            self._wait_for_joins(group)  # The wait ends with their sessions.
+            self._wait_for_joins(group)  # The wait ends when these members join or their sessions end.
             return
         group.begin_generation()
         if group.is_in(GroupState.EMPTY):
             code = self._store.save_group(group)
-            if code:  # A restart would restore the previous generation.
+            if code:  # Without this record, a restart restores the previous generation.
                 _logger.warning("Group %s is empty; its new state could not be stored: %s", group.group_id, code.name)
             return
         for member in tuple(group.members.values()):
             group.answer_join(member, build_join_response(group, member))
             self.restart_session(group, member)
             member.is_new = False
-            # A member can send heartbeats without ever syncing. Without this wait, the group would hang (KAFKA-12890).
+            # A member can send heartbeats without ever sending SyncGroup. Without a timeout, the group would then wait
+            # forever (KAFKA-12890).
             group.pending_sync.add(member.member_id)
         delay_ms = max(group.rebalance_timeout_ms, _MIN_WAIT_MS)
         self._sync_waits[group] = self._clock.call_later(delay_ms, partial(self._on_sync_timeout, group))
@@ -334,7 +338,8 @@ class Rebalances:
         """Store the leader's assignments and answer all members. If the write fails, all members join again."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        # Stored before any member gets its assignment, so that all find the same generation and leader after a crash.
+        # Store the group before any member gets its assignment. After a crash, all members then find the same
+        # generation and leader.
         code = self._store.save_group(group)
         self.end_syncs(group, code)
         if code:

@@ -183,7 +183,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         Raises:
             GroupRefusedError: GROUP_MAX_SIZE_REACHED.
         """
-        if not self.rules.since_4_4 or group.static_member(instance_id) is None:  # Since 4.4, it keeps its place.
+        # Since 4.4, a returning static member reuses its place in a full group.
+        if not self.rules.since_4_4 or group.static_member(instance_id) is None:
             super().check_room(group, member_id)
 
     def _check_epoch(self, member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
@@ -211,7 +212,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         self.save(group, update.changes, before)
         group.topics, group.has_new_matches = update.topics, False
         timers = self.restart_session(group, member.member_id)
-        if len(group.timers) > len(group.members):  # The member has replaced another one.
+        # The member has replaced a static member, whose timers must be cancelled.
+        if len(group.timers) > len(group.members):
             for member_id in group.timers.keys() - group.members.keys():
                 self.end_session(group, member_id)
         if previous is not None and previous.to_current() == member.to_current():

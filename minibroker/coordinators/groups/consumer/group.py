@@ -202,8 +202,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self.matched_among: tuple[Collection[str], int] | None = None
         self.is_matching = False
         self.has_new_matches = False
-        self._joined: dict[tuple[frozenset[str], str], frozenset[str]] = {}  # By topic names and regular expression.
-        self._subscriptions: dict[frozenset[str], frozenset[str]] = {}  # Equal sets share one object.
+        # Caches a member's topics by its topic names and its regular expression.
+        self._joined: dict[tuple[frozenset[str], str], frozenset[str]] = {}
+        # Maps each set to itself, so that equal sets share one object.
+        self._subscriptions: dict[frozenset[str], frozenset[str]] = {}
         self._named_topics: frozenset[str] | None = frozenset()
         self._has_new_subscriptions = False
         self._holders: dict[tuple[bytes, int], str] = {}  # Member ids by partition.
@@ -267,7 +269,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
 
     def topics_of_all(self, members: Iterable[ConsumerMember]) -> set[str]:
         """Return the topics to which any of the given members subscribes."""
-        # Most members of a group subscribe to the same topics.
+        # Most members share one set of topics, which needs to be read only once.
         distinct = {id(topics): topics for topics in map(self.topics_of, members)}
         return set[str]().union(*distinct.values())
 

@@ -81,13 +81,15 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
         if epoch == goal.epoch:
             return _drop_unsubscribed(member, goal, owned, rules)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
-        # The member still owns partitions that it must revoke. Until it reports otherwise, no other member gets them.
+        # The member still owns partitions that it must revoke. No other member gets them until it has reported the
+        # revocation.
         if _owns(owned, member.revoking):
             return _drop_unsubscribed(member, goal, owned, rules)
-        # Before 4.2, the next epoch began with the revocation instead of the assignment.
+        # Before Kafka 4.2, a member entered the next epoch after the revocation, not with its new assignment.
         epoch += not rules.since_4_2
     elif member.state is MemberState.UNKNOWN:
-        # In a state of a newer release, only a member that owns nothing can continue. Others are fenced and join again.
+        # The member's state was written by a newer release. Only a member that owns nothing can continue. Others are
+        # fenced and join again.
         if owned is None or owned:
             message = "The member's state is unknown here: it must join again."
             raise GroupRefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)

@@ -108,7 +108,7 @@ class ModernGroups(Generic[G]):
             return self.new_group(group_id, existing.offsets), self.store.tombstones(existing)
         if existing is None:
             if group_id in self._forgotten:
-                # Its members join again.
+                # The group was deleted by a reset. This error makes its members join again.
                 raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")
             message = f"{self._kind.capitalize()} group {group_id} not found."
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, message)
@@ -221,7 +221,8 @@ class ModernGroups(Generic[G]):
         """Remove a member, and return an error if that cannot be written."""
         group_id, records = group.group_id, group.records
         changes = [*records.member_tombstones(group_id, member_id), self._epoch_without(group, member_id)]
-        if group.members.keys() == {member_id}:  # Since Kafka 4.4: no member is left to assign to.
+        # Since Kafka 4.4, the assignment epoch also advances if no member is left.
+        if group.members.keys() == {member_id}:
             changes.append(records.assignment_epoch(group_id, group.epoch + 1))
         code = self.store.save_changes(group, changes)
         if not code:

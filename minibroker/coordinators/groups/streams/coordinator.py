@@ -147,7 +147,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             group.shutdown_by = moved.member_id
         has_other_tasks = moved.assigned != member.assigned
         has_other_endpoints = moved.endpoint != member.endpoint or (has_other_tasks and moved.endpoint is not None)
-        if has_other_endpoints and not is_new:  # As in Kafka, new groups begin with 0.
+        if has_other_endpoints and not is_new:  # As in Kafka, the endpoint epoch of a new group stays 0.
             group.endpoint_epoch += 1
         tasks = moved.assigned if joins or has_other_tasks else None
         missing_tags = update.find_missing_tags(moved) if knows_missing_tags else []
@@ -216,7 +216,8 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         reported = group.find_reported_offsets(updated.member_id).updated(
             request.task_offsets, request.task_end_offsets
         )
-        if reported is not NOTHING_REPORTED and not is_new:  # As in Kafka, new groups begin without any.
+        # As in Kafka, offsets in the first heartbeat of a new group are ignored.
+        if reported is not NOTHING_REPORTED and not is_new:
             group.reported[updated.member_id] = reported
         update.set_configs(self._assignor_settings(group.group_id))
         update.advance_epoch()
@@ -291,7 +292,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         self._refresh_target(update, None)
         try:
             self._save(update, None, [])
-        except GroupRefusedError as error:  # The next heartbeat tries again.
+        except GroupRefusedError as error:  # The error is only logged, because the next heartbeat tries again.
             _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, error.code.name)
 
     def leave_with_shutdown(

@@ -336,7 +336,8 @@ class _Counts:
         if external:
             count = _find_common_count(external, external.values())
         elif fixed:
-            if self._fixed is None:  # Counts that were sent are fixed.
+            # Partition counts sent by the client never change, so they are looked up only once.
+            if self._fixed is None:
                 self._fixed = {self._count_or_fail(name) for name in sorted(fixed)}
             count = _find_common_count(repartition, self._fixed)
         else:

@@ -224,7 +224,8 @@ class _Assignment:
                     candidates.setdefault((subtopology, index), []).append((True, -reported[index], member))
         self._had_standby = {task: [entry[2] for entry in sorted(of, key=_rank)] for task, of in candidates.items()}
         min_table_size = 1 << max(len(members) - 1, 0).bit_length()
-        # Java's computeIfAbsent checks the size before it inserts, and inserts at the head of a bucket.
+        # Use the order of Java's computeIfAbsent, which checks the table size before it inserts, and inserts at the
+        # head of a bucket.
         ordered = hash_order(reversed(processes), string_hash, table_size(process_count, min_table_size))
         self._processes = [processes[process_id] for process_id in ordered]
 
@@ -273,7 +274,8 @@ class _Assignment:
         queue = JavaPriorityQueue(self._processes, _load)
         for task, copies in sorted(unassigned, key=lambda entry: _task_sort_key(entry[0]), reverse=True):
             for _ in range(copies):
-                if not self._give_standby(queue, task):  # All processes already have the task.
+                # Every process already has the task, so no further copy can be placed.
+                if not self._give_standby(queue, task):
                     break
 
     def _keep_standby(self, task: Task) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker_protocol.error_codes import ErrorCode
 
-# Brokers without streams groups do not load these messages.
+# Imported for type checking only, so that brokers without streams groups do not load these messages.
 if TYPE_CHECKING:
     from minibroker_protocol.messages.streams_group import TaskOffset
 

@@ -48,7 +48,7 @@ _CLUSTER_WIDE: Final = (
 
 
 def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
-    """Return the error for a client that lacks the right to access a resource's configuration, or NONE."""
+    """Return the error for a client that may not read or alter a resource's configuration, or NONE."""
     if resource.kind == ConfigResourceType.TOPIC:
         return missing(call, operation, ResourceType.TOPIC, resource.name)
     if resource.kind == ConfigResourceType.GROUP:
@@ -61,15 +61,15 @@ def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
 def alter(
     altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
 ) -> list[tuple[Resource, ErrorCode, str | None]]:
-    """Alter each resource separately, and save all of them together. Return the error and message of each.
+    """Alter each resource separately, and save all of them together. Return an error and a message for each.
 
-    If a request has more keys or resources than Kafka's controller writes together, all resources fail with
-    POLICY_VIOLATION. The controller itself counts only keys that change, after its other checks.
+    If a request has more keys or resources than Kafka's controller writes together, all resources get
+    POLICY_VIOLATION. Unlike here, the controller counts only the keys that change, and after its other checks.
 
     Args:
         altered: The resources with their changes.
         call: The context of the request.
-        replaces: Whether the changes replace the resource's whole configuration.
+        replaces: Whether the changes replace the whole configuration of each resource.
         validate_only: Whether to check the changes without applying them.
     """
     if sum(max(1, len(changes)) for _, changes in altered) > MAX_RECORDS:

@@ -44,7 +44,7 @@ class Change(IntEnum):
 
 
 class ResourceError(ValueError):
-    """A refusal for one resource, with its error code. Without a message the client supplies its own."""
+    """A refusal to alter one resource, with its error code. If the message is None, the client uses its own text."""
 
     def __init__(self, code: ErrorCode, message: str | None) -> None:
         super().__init__(message or "")
@@ -54,7 +54,7 @@ class ResourceError(ValueError):
 
 @contextmanager
 def convert_config_errors() -> Generator[None]:
-    """Convert a ConfigError of the block to a ResourceError with Kafka's error code."""
+    """Turn a ConfigError raised in the `with` block into a ResourceError with Kafka's error code."""
     try:
         yield
     except SubscriptionError as error:
@@ -86,13 +86,13 @@ def _require_known(key: ConfigKey | None) -> ConfigKey | None:
 
 
 class ConfigResource:
-    """The configuration of one resource: reading, checking and storing it.
+    """The configuration of one resource, with methods that read, check and store it.
 
     Attributes:
         texts: The current dynamic configuration.
         kind: The type of the resource.
         name: The name of the resource.
-        applies_immediately: Whether a change applies before the next resource of the request is checked.
+        applies_immediately: Whether a change takes effect before the next resource of the request is checked.
     """
 
     texts: Texts
@@ -108,7 +108,7 @@ class ConfigResource:
         raise NotImplementedError
 
     def default(self, name: str) -> str:  # noqa: ARG002 - for subclasses
-        """Return the default value of a list key, the basis of APPEND and SUBTRACT. The other types have none."""
+        """Return the default of a list key, the basis of APPEND and SUBTRACT. Other keys have no default here."""
         return ""
 
     def check(self, texts: Texts) -> None:
@@ -164,7 +164,8 @@ class _TopicResource(ConfigResource):
     @staticmethod
     def keep(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> None:
         changes: list[tuple[Topic, TopicConfig]] = []
-        for resource, _ in altered:  # The checked configuration already contains the values.
+        # The texts are not needed, because the checked configuration already contains the values.
+        for resource, _ in altered:
             assert isinstance(resource, _TopicResource)
             assert resource._topic is not None  # noqa: SLF001 - a method of the same class
             changes.append((resource._topic, resource._config))  # noqa: SLF001 - a method of the same class
@@ -172,7 +173,7 @@ class _TopicResource(ConfigResource):
 
 
 def _check_advertised(text: str | None, listeners: Collection[str]) -> None:
-    """Check that a list names at least one listener of the node. Entries for other listeners have no effect.
+    """Check that a list names at least one of the node's listeners. Entries for unknown listeners have no effect.
 
     Raises:
         ListenerError: The list names none of the listeners.
@@ -252,7 +253,8 @@ class _GroupResource(ConfigResource):
 
     def key(self, name: str) -> ConfigKey | None:
         key = _require_known(group_keys(self._core.config).get(name))
-        return None if key is None or key.type is ConfigType.LIST else key  # Kafka has no APPEND for groups.
+        # Keys of type LIST are left out, because Kafka has no APPEND for groups.
+        return None if key is None or key.type is ConfigType.LIST else key
 
     def check(self, texts: Texts) -> None:
         with convert_config_errors():

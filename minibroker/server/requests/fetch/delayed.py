@@ -21,9 +21,10 @@ _MAX_LOGS_AHEAD_OF_PRODUCER: Final = 8
 def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
     """Return how long a fetch may wait for appends, in milliseconds.
 
-    The first fetches of a session often lack partitions whose offsets the client is still looking up. It adds them to
-    the next fetch, which would have to wait for these. Also, many clients only close after the pending fetch. After
-    each record waits therefore start short and double up to the time that the client allows.
+    The first fetches of a session often lack partitions whose offsets the client is still looking up. The client
+    adds them to its next fetch, which has to wait until the current one is answered. Also, many clients close only
+    after their pending fetch. After each record, waits therefore start short and double until they reach the time
+    that the client allows.
     """
     wait_ms, session = request.max_wait_ms, call.session
     if not call.services.works_around_clients:
@@ -39,7 +40,7 @@ def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
 
 
 class DelayedFetch(DelayedRead):
-    """A fetch that waits for appends to its partitions until a timeout. `reader` has read once before."""
+    """A fetch that waits for appends to its partitions until a timeout. `reader` has already read once."""
 
     __slots__ = ("_context", "_is_gone", "_readable", "_reader", "deliver")
 
@@ -59,16 +60,19 @@ class DelayedFetch(DelayedRead):
         super().cancel()
 
     def waits_for(self) -> str:
-        """Return what the response waits for."""
+        """Return what the fetch waits for, see `DelayedResponse`."""
         logs = tuple(self._logs)
         names = [os.path.basename(log.directory) for log in logs[:_MAX_NAMED_LOGS]]
         remainder = f" and {len(logs) - _MAX_NAMED_LOGS} more" if len(logs) > _MAX_NAMED_LOGS else ""
         return f"appends to {', '.join(names)}{remainder}: {self._reader.limits}"
 
     def _schedule(self) -> None:
-        """Read once the appends of this wake-up are written, or in the event loop's next turn for many partitions."""
+        """Schedule a read after this wake-up's appends are written.
+
+        A fetch of many partitions is read in the event loop's next turn instead.
+        """
         core = self._call.core
-        # A few logs are read before the producer gets its response. More logs would delay it.
+        # A few logs are read before the producer gets its response. Reading more logs would delay that response.
         if len(self._logs) <= _MAX_LOGS_AHEAD_OF_PRODUCER:
             core.writes.wakeups.add(self._look)
         else:
@@ -83,11 +87,12 @@ class DelayedFetch(DelayedRead):
         # The timeout expired or the client disconnected while the read ran in slices.
         if self._timer is None:
             return
-        # The client must be told immediately if a partition has become readable or unreadable.
+        # Also respond immediately if a partition has become readable or unreadable.
         if self._is_over or reader.has_enough() or reader.readable != self._readable:
             self._answer(results)
             return
-        self.listen([log for log in reader.logs if log not in self._logs])  # The topic may have been created again.
+        # The topic may have been created again, with new logs.
+        self.listen([log for log in reader.logs if log not in self._logs])
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self._stop_waiting()
@@ -101,7 +106,7 @@ class DelayedFetch(DelayedRead):
             self.deliver(response)
 
     def _fail(self, error: Exception) -> None:
-        """Answer with an error that makes the client retry, and raise the error for the event loop to log."""
+        """Answer with an error that makes the client retry, and pass the exception to the event loop, which logs it."""
         failed = {key: build_failed_partition(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._context.keys}
         self._stop_waiting()
         self._deliver_unless_gone(self._reader.answer(failed))

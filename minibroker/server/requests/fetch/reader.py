@@ -97,7 +97,7 @@ class Reader:
 
     @property
     def limits(self) -> str:
-        """The minimum size and the timeout of the request, as text for users."""
+        """A text for people with the minimum number of bytes and the time that the client waits for."""
         min_bytes = self._request.min_bytes
         return f"at least {min_bytes} {'byte' if min_bytes == 1 else 'bytes'}, at most {self._request.max_wait_ms} ms"
 
@@ -105,7 +105,7 @@ class Reader:
         """Open the log of a partition, which may take a millisecond."""
         partition = self._partition(key)
         if partition is not None and partition.opened_log is None:
-            with suppress(*MAPPED):  # The read raises the error again and reports it.
+            with suppress(*MAPPED):  # The error is ignored here, because the read will raise it again and report it.
                 _ = partition.log
 
     def read(self) -> dict[FetchKey, PartitionData]:
@@ -123,9 +123,10 @@ class Reader:
         return {key: self._read(key, requested) for key, requested in context.partitions.items()}
 
     def _read_session(self, session: FetchSession) -> dict[FetchKey, PartitionData]:
-        """Read the partitions of a session, except those about which the consumer has everything.
+        """Read the partitions of a session, except those about which the consumer already knows everything.
 
-        Rights, the racks of replicas, and the protection of old consumers may change without a change of the partition.
+        The client's rights, the racks of replicas, and the protection of old consumers can change without a change
+        of the partition.
         """
         results: dict[FetchKey, PartitionData] = {}
         call, node = self._call, self._call.node
@@ -177,9 +178,9 @@ class Reader:
     def has_enough(self) -> bool:
         """Return whether to answer immediately.
 
-        True with at least `min_bytes`, or with as much as the limits allow. One read covers one segment, so it is also
-        true if some of the records are in an older segment than the end of the log. A partition that could not be read
-        ends the wait. As in Kafka, a missing partition or one without the right to read it does not.
+        That is so with at least `min_bytes`, or with as much as the limits allow. One read covers one segment, so
+        it is also so if some of the records are in an older segment than the log end. A partition with an error
+        ends the wait. As in Kafka, a partition that is missing or that the client may not read does not.
         """
         if self._failed or self._size >= self._min_bytes:
             return True
@@ -194,7 +195,7 @@ class Reader:
         return readable >= self._min_bytes
 
     def _may_read(self, topic_key: str | bytes) -> bool:
-        """Return whether the client may read a topic. An unknown id is not a secret."""
+        """Return whether the client may read a topic. True for an unknown id, which is not a secret."""
         call = self._call
         if self._replica >= 0:
             return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -237,7 +238,8 @@ class Reader:
 
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
         """Return the response. It is empty for a client that is over its quota."""
-        if self._context.is_outdated:  # As in Kafka's `IncrementalFetchContext`.
+        # As in Kafka's `IncrementalFetchContext`, fail if a newer fetch of the session has arrived.
+        if self._context.is_outdated:
             code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
             return FetchResponse(error_code=code, session_id=self._context.session_id, responses=[])
         topics: list[FetchableTopicResponse] = []
@@ -296,7 +298,7 @@ class Reader:
         )
 
     def _find_redirect(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
-        """Return the result for a reader with a replica in its rack or with an outdated epoch (KIP-595), or None."""
+        """Return the result for a reader with a nearer replica, or whose last epoch has ended (KIP-595), or None."""
         end, preferred = EpochEndOffset(), None
         if self._rack and partition.leader is self._call.node:
             preferred = self._preferred_replica(partition, log, requested.fetch_offset)
@@ -323,7 +325,7 @@ class Reader:
         )
 
     def _refusal(self, requested: FetchPartition, partition: Partition | None) -> ErrorCode:
-        """Return the error if this node does not serve the reader, or NONE."""
+        """Return the error if this node cannot serve the client of the fetch, or NONE."""
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         node, epoch = self._call.node, requested.current_leader_epoch
@@ -358,7 +360,8 @@ class Reader:
             )
             end = stable if committed else log.high_watermark
             if limit < 0 and requested.fetch_offset < end:
-                return build_failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # As in Kafka.
+                # As in Kafka, a negative size limit is an error if there are records to read.
+                return build_failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)
             records: LogSlice | bytes = log_slice if log_slice.size else _NOTHING
             aborted = _find_aborted(log, requested.fetch_offset, log_slice) if committed else None
             if whole and self._size and 0 < log_slice.size == limit and not log_slice.begins_with_a_whole_batch():
@@ -401,7 +404,7 @@ def prefers_racks(request: FetchRequest, call: Call) -> bool:
 
 
 def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
-    """Return the results, with partitions that do not exist or may not be read at the end, as in Kafka."""
+    """Return the results in Kafka's order: partitions that do not exist or may not be read come last."""
     last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NOT_FAILURES}
     return {key: data for key, data in results.items() if key not in last} | last if last else results
 
@@ -419,7 +422,8 @@ def _find_aborted(log: Log, offset: int, log_slice: LogSlice) -> list[AbortedTra
 def build_failed_partition(index: int, code: ErrorCode) -> PartitionData:
     """Return the result for a partition that cannot be read."""
     data = build_refused_partition(index, code)
-    if code not in _NOT_FAILURES:  # In the other cases Kafka has not read the log.
+    # Kafka returns null after a failed read. With the other codes it has not tried to read the log.
+    if code not in _NOT_FAILURES:
         data.aborted_transactions = None
     return data
 

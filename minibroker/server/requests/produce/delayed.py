@@ -12,9 +12,9 @@ from minibroker_storage.log import Log
 
 
 def refuse_partition(response: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
-    """Set an error in a partition's response, because nothing was appended.
+    """Set an error in a partition's response to say why nothing was appended.
 
-    Handlers have a function `refuse` for whole requests.
+    It is not named `refuse`, because handlers have a function of that name for whole requests.
     """
     response.error_code = code
     response.base_offset = NO_OFFSET
@@ -32,13 +32,13 @@ class DelayedProduce(DelayedResponse):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the flush of a log is not complete."""
+        """Whether the flush of at least one log is still in progress."""
         return bool(self._missing)
 
     def on_flushed(
         self, partition: Partition, node: Node, outcomes: list[PartitionProduceResponse], error: OSError | None
     ) -> None:
-        """Handle a completed or failed flush of the log of `partition`, whose leader was `node`."""
+        """Handle a completed or failed flush of the log of `partition`, which `node` led at the append."""
         self._missing.discard(partition.log)
         for outcome in outcomes:
             if error is not None:
@@ -49,7 +49,7 @@ class DelayedProduce(DelayedResponse):
             self.deliver(self._response)
 
     def waits_for(self) -> str:
-        """Return what the response waits for."""
+        """Return what the request waits for, see `DelayedResponse`."""
         return f"its records to be on disk, in {len(self._missing)} partitions"
 
     def cancel(self) -> None:

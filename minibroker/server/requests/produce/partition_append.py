@@ -1,7 +1,8 @@
 """The append of a Produce request's records to one partition (Kafka's `Partition.appendRecordsToLeader`).
 
-It checks the records, assigns offsets and stages the write. Topics with default settings accept batches of format v2
-unchanged. All other records go through the log validator. Errors are reported in the response of the partition.
+The append checks the records, assigns offsets and stages the write. Topics without special settings accept
+batches of format v2 unchanged. All other records go through the log validator. Errors are reported in the
+response of the partition.
 """
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -102,7 +103,7 @@ def append(
 ) -> PartitionProduceResponse | None:
     """Append the batch of one partition unchanged. The response contains the first offset or an error.
 
-    Nearly all data that a broker receives takes this path. `refusal` applies to the whole request.
+    Nearly all data that a broker receives takes this path. `refusal` is the error of the whole request, if any.
 
     Returns:
         None if nothing was done, because the records must be validated (`append_validated`).
@@ -110,7 +111,7 @@ def append(
     response = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
-        # An unknown id may belong to a topic that was created again. The client must look it up (KIP-516).
+        # With an unknown id, the topic may have been created again, so the client must refresh its metadata (KIP-516).
         by_id = topic is None and call.api_version >= FIRST_WITH_IDS
         response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         response.error_message = "This server does not host this topic-partition."
@@ -118,7 +119,7 @@ def append(
     try:
         if refusal is not None:
             raise refusal
-        # Usually these two attributes suffice. The detailed checks are only made if they fail.
+        # Checking these two attributes usually suffices. The detailed checks are made only if one of them fails.
         if partition.leader is not call.session.node or partition.is_under_min_isr:
             _check_replicas(partition, response, call.node, acks)
         log = partition.opened_log or partition.log
@@ -131,7 +132,7 @@ def append(
             core = call.core
             now_ms = core.clock.now_ms()
             fields = check_produced_fields(records, opened_records=call.services.validated_records, now_ms=now_ms)
-            # One mask covers three rare cases. Ordinary batches continue with the unpacked fields.
+            # One mask covers three rare cases, so that ordinary batches need neither the checks nor a header object.
             if len(records) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL_ATTRIBUTES:
                 _check_circumstances(make_header(fields), log, topic, call, response, transactional_id)
                 if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # Only brokers may set this bit. Kafka clears it.
@@ -141,7 +142,7 @@ def append(
                 response.base_offset = log.append(records, header or fields, partition.leader_epoch, now_ms)
                 # The response claims success. If the write fails, the write group replaces it with an error.
                 core.writes.stage(log, response)
-        # It is also set for a duplicate, so that producers can detect deleted records (KIP-107).
+        # Set the log start offset for a duplicate too, so that producers can detect deleted records (KIP-107).
         response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:
         _set_error(response, error, topic, records, call)
@@ -149,7 +150,7 @@ def append(
 
 
 def append_validated(topic: Topic, data: PartitionProduceData, call: Call, request: ProduceRequest) -> Any:
-    """Return steps that validate the records of an existing partition and append the result."""
+    """Return steps that validate the records of one partition, which must exist, and append them."""
     response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     records = cast("memoryview", data.records)
     append = _ValidatedAppend(cast("Partition", topic.partition(data.index)), call, response, request)
@@ -207,7 +208,7 @@ def _check_replicas(partition: Partition, response: PartitionProduceResponse, no
 
 
 class _ValidatedAppend(NamedTuple):
-    """The append of validated records: one batch, or a message set of format v0 or v1."""
+    """An append of records that the log validator prepares: one batch, or a message set of format v0 or v1."""
 
     partition: Partition
     call: Call
@@ -217,8 +218,8 @@ class _ValidatedAppend(NamedTuple):
     def begin(self, records: memoryview) -> Any:
         """Check the records, and return work that validates and appends them."""
         topic, log, call = self.partition.topic, self.partition.log, self.call
-        # As in Kafka, this depends on the client id, not on rights: `kafka-console-producer` must not write group
-        # records by mistake.
+        # As in Kafka, only the admin client id may write to internal topics, whatever rights the user has. This keeps
+        # `kafka-console-producer` from writing group records by mistake.
         if topic.is_internal and call.client_id != _ADMIN_CLIENT:
             raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
         now_ms = call.core.clock.now_ms()
@@ -241,14 +242,15 @@ class _ValidatedAppend(NamedTuple):
         """Append validated records. Other requests may have been served during the validation."""
         partition, call, response = self.partition, self.call, self.response
         topic, log = partition.topic, partition.log
-        # The topic may have been deleted or replaced by another one with its name.
+        # The topic may have been deleted during the validation, and a new topic may have the same name.
         if call.core.topics.get(topic.name) is not topic:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile.")
         _check_replicas(partition, response, call.node, self.request.acks)
         # The check is repeated, because another format or codec can make the batch larger than `max.message.bytes`.
         _check_sizes(memoryview(prepared.data), topic)
         header = prepared.header
-        # This check comes late, because other batches of the producer may have been appended meanwhile.
+        # Check for duplicates only now, because other batches of the producer may have been appended during the
+        # validation.
         is_v2_of_producer = header.magic == MAGIC_V2 and header.producer_id >= 0
         if not (is_v2_of_producer and _is_duplicate(log, header, response, call.core)):
             if header.magic == MAGIC_V2:
@@ -275,7 +277,7 @@ def _is_duplicate(log: Log, header: BatchHeader, response: PartitionProduceRespo
         return False
     response.base_offset = duplicate.base_offset
     response.log_append_time_ms = duplicate.timestamp
-    # The first copy may be staged in this wake-up. If its write fails, both responses must become errors.
+    # The first copy of the batch may still be staged. If writing it fails, both responses must become errors.
     core.writes.share(log, response)
     return True
 
@@ -312,7 +314,7 @@ def _check_transaction(
     """Check that the transaction of a batch includes this partition.
 
     Raises:
-        RefusedError: It does not, or verifying it failed.
+        RefusedError: The transaction does not include the partition, or could not be verified.
     """
     if transactional_id is None:
         raise RefusedError(
@@ -324,7 +326,8 @@ def _check_transaction(
         return
     verified = transactions.verifier.find_error(transactional_id, log, header, (topic.name, response.index), adds=adds)
     error = verification.writer_error(verified, supports_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
-    # KIP-890: clients retry CONCURRENT_TRANSACTIONS from Produce v12 on. Older ones would fail.
+    # Clients retry after CONCURRENT_TRANSACTIONS from Produce v12 on (KIP-890). Older clients would fail, so they get
+    # another retriable error.
     if error in _RETRIABLE_ERRORS and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
         raise RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -345,11 +348,11 @@ def _check_size(size: int, topic: Topic) -> None:
 
 
 def _check_sizes(records: memoryview, topic: Topic) -> None:
-    """Check each batch, or each message of format v0 or v1, against `max.message.bytes`.
+    """Check the size of each batch, or of each message of format v0 or v1, against `max.message.bytes`.
 
     Raises:
-        RefusedError: One of them is too large.
+        RefusedError: A batch or message is too large.
     """
     for position, size in entry_bounds(records):
-        if position + size <= len(records):  # The validator rejects an incomplete entry.
+        if position + size <= len(records):  # An incomplete entry is left to the validator, which rejects it.
             _check_size(size, topic)

@@ -48,7 +48,7 @@ def is_v2(records: memoryview) -> bool:
 
 
 def is_transactional(records: Any) -> bool:
-    """Return whether the first batch is transactional. Requests that are served never have two batches."""
+    """Return whether the first batch is transactional. Requests with several batches are not served."""
     return bool(
         records
         and len(records) > _ATTRIBUTES_AT
@@ -58,12 +58,12 @@ def is_transactional(records: Any) -> bool:
 
 
 def takes_long_to_validate(records: memoryview, max_message_bytes: int) -> bool:
-    """Return whether validation may have to process more than a thousand records or a megabyte."""
+    """Return whether validation may have to process more than a thousand records, or more than a megabyte."""
     if is_v2(records):
-        if len(records) > max_message_bytes:  # It will be refused without reading its records.
+        if len(records) > max_message_bytes:  # The batch will be rejected without reading its records.
             return False
         count = int.from_bytes(records[_RECORD_COUNT], "big")
-        # A single record compressed to a few kilobytes can have 100 MiB.
+        # A few compressed kilobytes can expand to 100 MiB, so compressed records have a lower limit.
         is_compressed = records[_ATTRIBUTES_AT] & CODEC_MASK
         return count > _MAX_RECORDS or len(records) > (_MAX_COMPRESSED_BYTES if is_compressed else _MAX_BYTES)
     # The number of messages inside a compressed message is unknown.

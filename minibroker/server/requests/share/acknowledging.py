@@ -1,4 +1,4 @@
-"""Acknowledgements in ShareFetch and ShareAcknowledge requests: validation and application to the share-partitions."""
+"""Acknowledgements in ShareFetch and ShareAcknowledge requests: checking and applying them to share-partitions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -35,7 +35,7 @@ _MAX_MEMBER_ID_LENGTH: Final = 36
 
 
 def authorization_error(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> ErrorCode:
-    """Return the error for a request that names no group, or one that the client may not read, or NONE."""
+    """Return the error if a request names no group, or a group that the client may not read, otherwise NONE."""
     if request.group_id is None:
         return ErrorCode.INVALID_REQUEST
     return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
@@ -59,7 +59,7 @@ def member_of(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) 
 def hint_leader(
     key: TopicIdPartition, data: FetchedPartition | AcknowledgedPartition, call: Call, leaders: dict[int, NodeEndpoint]
 ) -> None:
-    """Add the leader to the result of a client that contacted another broker (KIP-951)."""
+    """Add the leader to the result for a client that sent its request to another broker (KIP-951)."""
     if data.error_code == int(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         topic = call.core.topics.with_id(key[0])
         partition = None if topic is None else topic.partition(key[1])
@@ -70,10 +70,10 @@ def hint_leader(
 def acknowledge(
     request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call, member: MemberKey, conclude: Callable[..., Any]
 ) -> ForEach[Any]:
-    """Apply the acknowledgements of a request, one step per partition, and end the member's session if requested.
+    """Apply the acknowledgements of a request partition by partition, and end the member's session if requested.
 
     Returns:
-        Work that results in `conclude(outcomes)`, with the outcome of each partition.
+        Work that results in `conclude(outcomes)`, where `outcomes` has the outcome of each partition.
     """
     batches_by_key = {
         (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
@@ -129,7 +129,8 @@ def _parse_batches(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) 
             return None
         if (len(types) > 1 and last - first != len(types) - 1) or not allowed.issuperset(types):
             return None
-        if not (first == last == previous_last and previous_type == types[0] == _RENEW):  # It was just renewed.
+        # Skip a second renewal of the record that the previous batch renewed.
+        if not (first == last == previous_last and previous_type == types[0] == _RENEW):
             acknowledgements.append(Acknowledgement(first, last, types))
         previous_last, previous_type = last, types[-1]
     return acknowledgements

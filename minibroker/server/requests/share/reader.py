@@ -1,4 +1,4 @@
-"""The log reads of a ShareFetch request: acquired records, the partitions of its response, and waiting for more."""
+"""The log reads of a ShareFetch request: acquiring records, building its partitions, and waiting for more records."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,11 +51,11 @@ class _LogRange(NamedTuple):
 
 
 class ShareReader:
-    """The reads of one ShareFetch, repeated until there is enough data.
+    """The reads of one ShareFetch, which are repeated until there is enough data.
 
     Attributes:
-        keys: The loaded share-partitions.
-        logs: Their logs.
+        keys: The share-partitions that could be loaded.
+        logs: The logs of these share-partitions.
     """
 
     def __init__(self, request: ShareFetchRequest, call: Call, requested: Sequence[TopicIdPartition]) -> None:
@@ -120,7 +120,7 @@ class ShareReader:
         return ForEach(ranges, acquire, lambda _: results)
 
     def _partition(self, key: TopicIdPartition) -> Partition | ErrorCode:
-        """Return the partition if the client may read it and its broker is the leader, else the error."""
+        """Return the partition, or an error if the client may not read it or the client's broker does not lead it."""
         call = self._call
         topic = call.core.topics.with_id(key[0])
         if topic is None:
@@ -146,7 +146,7 @@ class ShareReader:
             self._results[key] = failed(key[1], code)
 
     def _measure(self, partitions: int, *, is_complete: bool) -> None:
-        """Measure the time until the acquisition (`DelayedShareFetch`), and the ratio of partitions with records."""
+        """Record the time until the acquisition (`DelayedShareFetch`), and the ratio of partitions with records."""
         measured = self._manager.metrics.fetches[self._group_id]
         if partitions or is_complete:
             now_ms = self._call.core.clock.monotonic_ms()
@@ -182,7 +182,8 @@ class ShareReader:
         readable = 0
         for log_range in ranges:
             if log_range.data.size:
-                if log_range.data.size >= min_bytes:  # The exact size does not matter.
+                # One range is enough, so the readable size need not be determined.
+                if log_range.data.size >= min_bytes:
                     return True
                 end = log_range.log.last_stable_offset if self._committed else None
                 size = log_range.log.readable_size(log_range.data, end_offset=end)
@@ -196,7 +197,8 @@ class ShareReader:
         request = self._request
         index = log_range.key[1]
         share_partition = log_range.share_partition
-        below_end = max(share_partition.end_offset + 1 - log_range.offset, 0)  # Others may hold these records.
+        # Other members may have acquired the records below the end, so read `max_records` beyond them.
+        below_end = max(share_partition.end_offset + 1 - log_range.offset, 0)
         count = min(below_end + max_records, share_partition.count_acquirable(log_range.offset))
         try:
             batches = _read_batches(log_range.data, log_range.offset, count)
@@ -211,7 +213,7 @@ class ShareReader:
             acquired = share_partition.archive(acquired, self._find_aborted(log_range, batches))
         if not acquired:
             return PartitionData(partition_index=index, error_code=ErrorCode.NONE, acquired_records=[]), 0
-        if is_strict:  # The rest of the batch is available to other members.
+        if is_strict:  # Wake the waiting fetches, because the rest of the batch is now available to other members.
             self._manager.changed(SharePartitionKey(self._group_id, *log_range.key))
         first, last = acquired[0].first, acquired[-1].last
         sent = [batch for batch in batches if batch.first <= last and batch.last >= first]
@@ -254,7 +256,7 @@ class ShareReader:
 
 
 class _Batch(NamedTuple):
-    """A batch of the log: its offsets, and its position in the range."""
+    """A batch of the log: its offsets, and its position in the range, from `begin` to `end`."""
 
     first: int
     last: int
@@ -285,7 +287,8 @@ def _read_batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
         end = position + LOG_OVERHEAD + header.batch_length
         if end > data.size:
             break
-        if not batches and header.base_offset > offset:  # Compaction removed the records before it.
+        # Compaction has removed the records between `offset` and this batch, so count from the batch.
+        if not batches and header.base_offset > offset:
             until = header.base_offset + count
         last = header.last_offset
         batches.append(_Batch(header.base_offset, last, position, end, header))

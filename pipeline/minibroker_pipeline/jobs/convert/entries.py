@@ -149,14 +149,14 @@ def drop_entries(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
 
 
 class Rebuilder:
-    """Encodes records again."""
+    """Encodes records again, as new entries."""
 
     def __init__(self, settings: ConvertSettings, engine: RecordEngine) -> None:
         self._settings = settings
         self._engine = engine
 
     def find_losses(self, table: RecordTable, magic: int) -> dict[str, NDArray[np.bool_]]:
-        """Return which records have headers or timestamps that format `magic` cannot store."""
+        """Return masks of the records that have headers or timestamps which format `magic` cannot store."""
         if magic == MAGIC_V2:
             return {}
         timestamps = table.timestamps[: table.rows]
@@ -166,7 +166,7 @@ class Rebuilder:
         }
 
     def rebuild(self, walked: WalkedRecords, headers: NDArray[Any], ways: Conversions, magic: int) -> EncodedBatches:
-        """Encode records as entries of format `magic`, without the parts that it cannot store.
+        """Encode records as entries of format `magic`. Parts that the format cannot store are dropped.
 
         Raises:
             EncodeError: a record is too large.
@@ -193,7 +193,7 @@ class Rebuilder:
         return bounds[:-1], np.diff(bounds), _binary(keys), _binary(values)
 
     def _group_blocks(self, blocks: _Ints, headers: NDArray[Any], ways: Conversions) -> _Ints:
-        """Group the blocks that can share batches, with their common attributes."""
+        """Group the blocks that can share batches. Each group has the attributes that its blocks have in common."""
         lines = blocks[:, ENTRY]
         entries = headers[lines]
         codec = ways.codec[lines]
@@ -235,11 +235,11 @@ class LogSource(NamedTuple):
 
 
 class EntryConverter:
-    """Converts the entries of one segment. With `settings` None, it copies them.
+    """Converts the entries of one segment, or copies them if `settings` is None.
 
     Raises:
         DamagedLogError: an entry is damaged, in the mode "failfast".
-        ConvertError: the new format cannot store something that must not be dropped.
+        ConvertError: an entry has something that the new format cannot store and that must not be dropped.
     """
 
     def __init__(self, source: LogSource, settings: ConvertSettings | None, mode: str, engine: RecordEngine) -> None:
@@ -418,7 +418,7 @@ class EntryConverter:
 
 
 def _wrapper(header: Any, messages: bytes, codec: CompressionCodec, level: int | None) -> bytes:
-    """Return a message set in a copy of its wrapper that differs only in the codec."""
+    """Return a wrapper for a message set. The wrapper differs from the old one only in its codec."""
     magic = int(header["magic"])
     return encode_message(
         int(header["last_offset"]),

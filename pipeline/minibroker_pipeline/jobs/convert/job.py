@@ -1,4 +1,4 @@
-"""The conversion job. Each segment is a task, and the new directory appears after all tasks end."""
+"""The conversion job. Each segment is a task, and the new directory appears after all tasks have ended."""
 
 import contextlib
 import json
@@ -62,14 +62,14 @@ if TYPE_CHECKING:
 
 
 class LogProducers(NamedTuple):
-    """The producers at the end of a log by id, and the aborted transactions in the order of their markers."""
+    """The producers at the end of a log, by id, and the log's aborted transactions, in the order of their markers."""
 
     producers: dict[int, ProducerStateEntry]
     aborted: tuple[AbortedTxn, ...]
 
     @property
     def uncommitted(self) -> tuple[AbortedRange, ...]:
-        """The aborted transactions, and the open transactions without an end."""
+        """The ranges of the aborted transactions and of the open transactions, which have no end."""
         still_open = (
             AbortedRange(producer, entry.current_txn_first_offset, INT64_MAX)
             for producer, entry in self.producers.items()
@@ -81,9 +81,9 @@ class LogProducers(NamedTuple):
 def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine: RecordEngine) -> LogProducers:
     """Return the producers and aborted transactions of a log.
 
-    They come from the newest snapshot, the transaction indexes, and the batches after the snapshot. If a transaction
-    index is unreadable, all batches are read. After a clean stop, a log without snapshots and transaction indexes has
-    no producers.
+    They are read from the newest snapshot, the transaction indexes, and the batches after the snapshot. If a
+    transaction index is unreadable, all batches are read. After a clean stop, a log without snapshots and
+    transaction indexes has no producers.
 
     Args:
         log: the log.
@@ -149,7 +149,7 @@ def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int)
         try:
             transaction = producers.update(header, header.base_offset, entries.data[position : position + size])
         except (CorruptRecordError, DecodeError):
-            producers.rollback()  # The conversion of the batch reports or omits it.
+            producers.rollback()  # Ignore the batch here, because the conversion reports or omits it.
             continue
         producers.commit()
         if transaction is not None:
@@ -158,7 +158,7 @@ def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int)
 
 
 class SegmentTask(NamedTuple):
-    """A segment to convert, as listed, and the staging directory for its result."""
+    """A segment to convert, from the listing of its log, and the staging directory for the result."""
 
     topic: str
     partition: int
@@ -169,8 +169,8 @@ class SegmentTask(NamedTuple):
     end_offset: int
     size: int
     identity: int
-    #: The aborted transactions with markers in this segment, and the aborted and open transactions that may have
-    #: records in it.
+    #: `aborted` contains the aborted transactions with markers in this segment. `uncommitted` contains the aborted and
+    #: open transactions that may have records in this segment.
     aborted: tuple[AbortedTxn, ...]
     uncommitted: tuple[AbortedRange, ...]
     settings: ConvertSettings
@@ -178,7 +178,7 @@ class SegmentTask(NamedTuple):
 
 
 class ConvertedSegment(NamedTuple):
-    """The result of a task: any number of segments, in a directory of the task's own."""
+    """The result of converting one segment: any number of segments, or none, in the task's own directory."""
 
     topic: str
     partition: int
@@ -192,7 +192,7 @@ def _convert_segment(task: SegmentTask) -> ConvertedSegment:
 
     Raises:
         DamagedLogError: an entry is damaged, in the mode "failfast".
-        ConvertError: the new format cannot store something that must not be dropped.
+        ConvertError: an entry has something that the new format cannot store and that must not be dropped.
         OSError: a file cannot be read or written.
     """
     engine = load_engine()
@@ -216,7 +216,7 @@ class _OutputWriter:
         self._task = task
         self._writer: PartitionWriter | None = None
         self._pending = list(task.aborted)
-        # For records without timestamps, retention uses the file's modification time.
+        # Keep the modification time of the source file, because retention uses it for records without timestamps.
         self._modified_ns = os.stat(task.path).st_mtime_ns if _is_local(task) else None
 
     def append(self, encoded: EncodedBatches) -> None:
@@ -282,23 +282,25 @@ def convert(
 ) -> ConvertReport:
     """Convert logs to another format, codec or batch size, and write them to the new data directory `target`.
 
-    Records keep their offsets and timestamps. If only the codec of v2 batches changes, they keep everything else:
-    producer ids and sequence numbers, transactions with their markers, leader epochs and delete horizons. Checkpoints,
-    topic ids and topic configurations are copied, so a broker can use the target in place of the old directory. `paths`
-    is not changed. A running broker may append there during the job, but the appended records are not converted.
+    Records keep their offsets and timestamps. If only the codec of v2 batches changes, the batches keep everything
+    else: producer ids and sequence numbers, transactions with their markers, leader epochs and delete horizons.
+    Checkpoints, topic ids and topic configurations are copied, so a broker can use the target in place of the old
+    directory. `paths` is not changed. A running broker may append there during the job, but the appended records
+    are not converted.
 
     Args:
         paths: data directories or directories of single partitions, on this machine or at addresses that fsspec
             supports.
-        target: a missing or empty directory. It appears complete, after the whole job succeeded.
+        target: a missing or empty directory. It appears complete, after the whole job has succeeded.
         settings: see `ConvertSettings`.
-        spark: the session that runs the tasks. Its workers must see the target's parent directory under the same path.
-            Without a session, the tasks run in local `processes`.
+        spark: the session that runs the tasks. Its workers must see the target's parent directory under the same
+            path. Without a session, the tasks run in local `processes`.
         processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Raises:
-        ConvertError: the format cannot store something. This is a ValueError too.
-        ValueError: a topic is missing, a partition is in two directories, or the target is not empty or within `paths`.
+        ConvertError: the format cannot store something. ConvertError is a ValueError.
+        ValueError: a topic is missing, a partition is in two directories, or the target is not empty or within
+            `paths`.
         decode.DamagedLogError: a log is damaged, in the mode "failfast".
         OSError: a directory or a file cannot be read or written.
     """
@@ -391,7 +393,8 @@ def _assemble_partition(
     for segment in written:
         writer.adopt(segment)
     if writer.log_end_offset < log.end_offset:
-        writer.roll(log.end_offset)  # The end of the log was omitted, but its offsets are used up.
+        # Entries at the end of the log were omitted, but their offsets must not be assigned again.
+        writer.roll(log.end_offset)
     line.segments = len(writer.close())
     for part in converted:
         line.counts.add(part.counts)
@@ -406,7 +409,7 @@ def _assemble_partition(
 
 
 def _epochs(directory: str, log: _SourceLog, converted: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
-    """Return the leader epochs in the log's checkpoint, and the later ones in its batches."""
+    """Return the leader epochs of a log: those in its checkpoint, and the later ones in its batches."""
     checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     if _copy(log, directory, LEADER_EPOCH_CHECKPOINT):
         try:
@@ -429,7 +432,7 @@ def _topic_id(directory: str, log: _SourceLog) -> bytes | None:
 
 
 def _copy(log: _SourceLog, directory: str, name: str) -> bool:
-    """Copy a small file of a partition, and return whether it exists."""
+    """Copy a small file of a partition. Return whether the file exists."""
     source = log.followed.log
     data = read_if_there(source.filesystem, f"{source.directory}/{name}")
     if data is None:

@@ -20,7 +20,7 @@ DROPPABLE: Final[tuple[Droppable, ...]] = ("headers", "timestamps", "transaction
 
 
 class ConvertError(ValueError):
-    """A record that the new format cannot store. The message has the log, the offset and a remedy."""
+    """A record that the new format cannot store. The message names the log and the offset, and suggests a remedy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,14 +28,15 @@ class ConvertSettings:
     """The settings of a conversion.
 
     Attributes:
-        format: the message format, or None to keep that of each entry.
-        codec: none, gzip, snappy, lz4 or zstd, or None to keep that of each entry.
+        format: the message format, or None to keep the format of each entry.
+        codec: none, gzip, snappy, lz4 or zstd, or None to keep the codec of each entry.
         level: the codec's level, or None for its default. Entries that already have the codec are compressed again.
-        batch_bytes: the uncompressed size up to which batches and wrappers are joined, and beyond which they are split.
-            None keeps them, and joins single messages into batches of 16 KiB, the default of `batch.size`. Batches of
-            idempotent producers keep their size in v2, because their sequence numbers count the records of batches.
+        batch_bytes: the uncompressed size up to which batches and wrappers are joined, and beyond which they are
+            split. None leaves them unchanged, and joins single messages into batches of 16 KiB, the default of
+            `batch.size`. Batches of idempotent producers are never joined or split in v2, because their sequence
+            numbers count the records of batches.
         topics: the topics to convert, or empty for all. By default internal topics are copied unchanged.
-        drop: the parts to omit if the format cannot store them. Otherwise they end the job.
+        drop: the parts to drop if the format cannot store them. Parts that are not listed here end the job.
         mode: "failfast" stops at damage; "permissive" omits damaged entries.
         segment_bytes: Kafka's `segment.bytes`. Larger segments are split, but smaller ones are not joined.
         index_interval_bytes: Kafka's `index.interval.bytes`.
@@ -87,7 +88,7 @@ class ConvertSettings:
         return None if self.codec is None else CODEC_NAMES.index(self.codec)
 
     def files(self) -> LogConfig:
-        """Return the settings for writing files.
+        """Return the configuration for writing log files.
 
         Raises:
             ValueError: Kafka refuses a value.
@@ -112,23 +113,24 @@ _LOSS_TEXTS: Final = {
 
 @dataclass(slots=True)
 class ConvertCounts(Sums):
-    """Counts of a log, or of a part of one. An entry is a v2 batch, or a message or wrapper of v0 or v1."""
+    """Counts of a log, or of a part of one. An entry is a v2 batch, or a v0 or v1 message or wrapper."""
 
     entries_before: int = 0
     entries_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
-    #: Entries that were copied, entries that were only recompressed, and entries whose records were encoded again.
+    #: The number of entries that were `copied` unchanged, that were only `recompressed`, and whose records were encoded
+    #: again (`rebuilt`).
     copied: int = 0
     recompressed: int = 0
     rebuilt: int = 0
-    #: Records that lost their headers or timestamps.
+    #: The number of records that lost their `headers`, and of those that lost their `timestamps`.
     headers: int = 0
     timestamps: int = 0
-    #: Omitted transaction markers, and omitted records of uncommitted transactions.
+    #: The number of omitted transaction `markers`, and of omitted records of `uncommitted` transactions.
     markers: int = 0
     uncommitted: int = 0
-    #: Batches that lost their producer.
+    #: The number of batches that lost their producer id, epoch and sequence numbers.
     producers: int = 0
     damaged: int = 0
     damaged_bytes: int = 0
@@ -136,7 +138,7 @@ class ConvertCounts(Sums):
 
 @dataclass(slots=True)
 class ConvertLine:
-    """The conversion of a partition."""
+    """The conversion counts of one partition."""
 
     topic: str
     partition: int
@@ -147,7 +149,7 @@ class ConvertLine:
 
 @dataclass(slots=True)
 class ConvertReport:
-    """The conversions of all partitions, ordered by topic and partition."""
+    """The report on the conversion of all partitions, ordered by topic and partition."""
 
     lines: list[ConvertLine] = field(default_factory=list[ConvertLine])
 
@@ -161,7 +163,7 @@ class ConvertReport:
         return {"total": as_json(self.total), "partitions": [as_json(line) for line in self.lines]}
 
     def as_text(self) -> str:
-        """Return a table and a list of the losses."""
+        """Return a table and a list of everything that was lost."""
         titles = ("topic", "partition", "entries", "after", "bytes", "after", "copied", "recompressed", "rebuilt")
         rows = [[line.topic, str(line.partition), *_cells(line.counts)] for line in self.lines]
         total = self.total

@@ -1,4 +1,4 @@
-"""Checks the file names and the small files of data directories and of partitions."""
+"""Checks the file names in data directories and partition directories, and the small files in them."""
 
 import contextlib
 import re
@@ -48,7 +48,7 @@ _ALL_SUFFIXES: Final = ("",)
 
 @dataclass(slots=True)
 class DataDirectory:
-    """The small files of a data directory. Unreadable checkpoints are empty."""
+    """The small files of a data directory. An unreadable checkpoint is treated as empty."""
 
     path: str
     filesystem: FileSystem
@@ -58,7 +58,10 @@ class DataDirectory:
     is_clean: bool = False
 
     def read_cleaner_offsets(self) -> None:
-        """Read cleaner-offset-checkpoint again, which a broker writes after the logs. `find_at` reports its faults."""
+        """Read cleaner-offset-checkpoint again, because a broker writes it after the logs.
+
+        `find_at` reports its faults.
+        """
         content = read_if_there(self.filesystem, f"{self.path}/{CLEANER_OFFSETS}")
         with contextlib.suppress(CorruptCheckpointError):
             self.checkpoints[CLEANER_OFFSETS] = parse_offset_checkpoint(content or b"", CLEANER_OFFSETS)
@@ -82,7 +85,7 @@ class Partition:
     epochs: tuple[EpochEntry, ...] = ()
 
     def state(self) -> tuple[SegmentFiles, ...]:
-        """Return a state that changes if segments are added or removed, but not if the last one grows."""
+        """Return a value that changes if segments are added or removed, but not if the last segment grows."""
         return (*self.segments[:-1], *(last._replace(size=0) for last in self.segments[-1:]))
 
 
@@ -206,9 +209,9 @@ class _Listing:
             )
 
     def _is_unused(self, names: set[str]) -> bool:
-        """Return whether the directory never held a record.
+        """Return whether the directory cannot have held a record.
 
-        Either minibroker left only the topic's id in it, or a broker is creating it.
+        Either minibroker left only the topic's id in it, or a broker is creating the directory.
         """
         data, key = self._partition.data, (self._partition.topic, self._partition.partition)
         if any(data.offset_in(name, *key) for name in OFFSET_CHECKPOINTS):
@@ -252,7 +255,7 @@ class _Listing:
     def _check(self, name: str, read: Callable[[bytes], None]) -> None:
         content = read_if_there(self._partition.data.filesystem, f"{self._partition.directory}/{name}")
         if content is None:
-            return  # The file was deleted after it was listed.
+            return  # The file was deleted after it was listed, so there is nothing to check.
         try:
             read(content)
         except (CorruptSnapshotError, ValueError, KeyError, TypeError, IndexError) as error:

@@ -28,9 +28,9 @@ class Kind(StrEnum):
 
 
 class Finding(NamedTuple):
-    """A remark about a file. `position` is a byte of the file.
+    """A finding about a file. `position` is the position of a byte in the file.
 
-    A finding is not damage if brokers leave it behind in normal operation, or repair it themselves.
+    A finding is not damage if brokers leave such a state in normal operation, or repair it themselves.
     """
 
     path: str
@@ -52,7 +52,7 @@ RENAME: Final = "give it its right name back, or move it out of the directory"
 class Findings:
     """Collects the findings about one file.
 
-    The first findings of each kind are kept, and the others are only counted.
+    Only the first findings of each kind are kept. The others are counted.
     """
 
     def __init__(self, path: str) -> None:
@@ -63,7 +63,7 @@ class Findings:
     def add(
         self, kind: Kind, position: int | None, message: str, remedy: str, *, is_damage: bool = True, path: str = ""
     ) -> None:
-        """Add a finding. `path` is needed only if it is about another file."""
+        """Add a finding. `path` is needed only for a finding about a different file."""
         count = self._counts[kind, is_damage] = self._counts.get((kind, is_damage), 0) + 1
         if count <= _MAX_PER_KIND:
             self._kept.append(Finding(path or self._path, position, kind, message, remedy, is_damage))

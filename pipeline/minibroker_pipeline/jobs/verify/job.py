@@ -1,4 +1,4 @@
-"""The verification job, which checks all directories, all segments, and their consistency."""
+"""The verification job, which checks all directories and segments, and whether they are consistent with each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ class VerifySettings:
 
     Attributes:
         topics: the topics to check, or empty for all.
-        compacted: patterns (with `*` and `?`) for names of topics whose logs may have gaps. Internal topics may always
-            have gaps, and so may all topics below their offset in cleaner-offset-checkpoint.
-        index_interval_bytes: `index.interval.bytes` of the topics. With it, any missing entry at the end of an offset
-            index is found. Without it, only an unusually large number of missing entries is.
+        compacted: patterns (with `*` and `?`) for names of topics whose logs may have gaps. Internal topics may
+            always have gaps, and so may all topics below their offset in cleaner-offset-checkpoint.
+        index_interval_bytes: `index.interval.bytes` of the topics. If it is set, any entry missing at the end of an
+            offset index is reported. Otherwise, missing entries are reported only if there are unusually many.
     """
 
     topics: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class VerifySettings:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """The findings of `verify`, and the counts of checked items."""
+    """The findings of `verify`, and the counts of the items that were checked."""
 
     findings: list[Finding] = field(default_factory=list[Finding])
     partitions: int = 0
@@ -47,7 +47,7 @@ class VerifyReport:
 
     @property
     def damage(self) -> list[Finding]:
-        """The findings that are damage."""
+        """The findings that are damage: brokers do not repair them."""
         return [finding for finding in self.findings if finding.is_damage]
 
     @property
@@ -102,13 +102,13 @@ def verify(
 ) -> VerifyReport:
     """Look for damage in data directories, or in directories of single partitions. Nothing is changed.
 
-    A broker may be writing there: its newest segment may end with an incomplete entry, and the indexes of that segment
-    may have unused space. If `.kafka_cleanshutdown` marks the logs as closed, both count as damage.
+    A broker may be writing there. Its newest segment may then end with an incomplete entry, and the indexes of that
+    segment may have unused space. Both count as damage if `.kafka_cleanshutdown` marks the logs as closed.
 
     Args:
         paths: directories of this machine, or addresses that fsspec supports.
         settings: see `VerifySettings`.
-        spark: the session that runs the tasks. Without a session, they run in local `processes`.
+        spark: the session that runs the tasks. Without a session, the tasks run in local `processes`.
         processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Raises:
@@ -146,7 +146,7 @@ def verify(
 
 
 class _PartitionCheck:
-    """One check of a partition."""
+    """A single check of a partition."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -189,7 +189,10 @@ class _PartitionCheck:
         return bool(damage) and (is_gap or self._has_changed())
 
     def _has_changed(self) -> bool:
-        """Return whether segments were added or removed since the listing, or the directory was deleted."""
+        """Return whether segments were added or removed since the listing.
+
+        A deleted directory counts as changed, too.
+        """
         twin = Partition(self.partition.topic, self.partition.partition, self.partition.directory, self.partition.data)
         try:
             list_partition(twin)

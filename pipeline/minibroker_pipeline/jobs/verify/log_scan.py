@@ -1,4 +1,4 @@
-"""Scans a whole log file for faults, and for facts that its indexes must agree with."""
+"""Scans a whole log file for faults, and collects the facts with which its indexes must agree."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -43,17 +43,17 @@ _ENTRY_DTYPE: Final = np.dtype(
         ("size", "i8"),
         ("first", "i8"),
         ("last", "i8"),
-        ("missing", "i8"),  # Offsets between first and last without a record.
+        ("missing", "i8"),  # The number of offsets from `first` to `last` that have no record.
         ("max_timestamp", "i8"),
         ("magic", "i1"),
         ("is_bad", "?"),
-        ("is_behind_damage", "?"),  # The bytes before this entry are not an entry.
+        ("is_behind_damage", "?"),  # Whether the bytes directly before this entry are damaged.
     ]
 )
 
 
 class TransactionEvent(NamedTuple):
-    """The first data of a producer's transaction in a segment, or a marker. For data, `is_abort` is None."""
+    """A marker, or the first data of a producer's transaction in a segment. `is_abort` is None for data."""
 
     producer_id: int
     offset: int
@@ -70,7 +70,7 @@ class EpochChange(NamedTuple):
 
 
 class OffsetGap(NamedTuple):
-    """Missing offsets from `first` to before `end`, at a position in the file."""
+    """A gap in the offsets: `first` up to, but excluding, `end`. The gap is at a position in the file."""
 
     first: int
     end: int
@@ -79,7 +79,7 @@ class OffsetGap(NamedTuple):
 
 @dataclass(slots=True)
 class LogScan:
-    """The facts found while scanning a file. `entries` has all whole entries, including bad ones."""
+    """The facts found in one scan of a log file. `entries` has all whole entries, including bad ones."""
 
     findings: Findings
     engine: RecordEngine
@@ -119,11 +119,11 @@ class LogScan:
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the file ends with bytes that give no offset."""
+        """Whether the file ends with bytes from which no offset can be read."""
         return self._is_behind_damage or bool(len(self.entries) and self.entries["is_bad"][-1])
 
     def find_gaps(self) -> list[OffsetGap]:
-        """Return the missing offsets, except those explained by damage."""
+        """Return the ranges of missing offsets, except those explained by damage."""
         good = self.entries[~self.entries["is_bad"]]
         if not len(good):
             return []
@@ -140,7 +140,7 @@ class LogScan:
         return sorted(gaps)
 
     def _find_explained(self, good: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which good entries follow damage."""
+        """Return a mask of the good entries that follow damage. Gaps before them are explained by the damage."""
         explained: NDArray[np.bool_] = good["is_behind_damage"].copy()
         after_bad = np.zeros(len(self.entries), np.bool_)
         after_bad[1:] = self.entries["is_bad"][:-1]
@@ -211,7 +211,7 @@ class LogScan:
             self._check_inner(entries, line)
 
     def _check_order(self, part: NDArray[Any], lines: _Ints, starts: _Ints, rows: _Ints, table: RecordTable) -> None:
-        """Check that offsets ascend within each entry, and stay within the offsets of the entry."""
+        """Check that offsets ascend within each entry, and stay within the range given by its header."""
         offsets = table.offsets[: table.rows]
         rises = np.ones(table.rows, np.bool_)
         rises[1:] = offsets[1:] > offsets[:-1]
@@ -284,7 +284,7 @@ class LogScan:
             self.transactions.append(TransactionEvent(producer, offset, entries.position + position, is_abort))
 
     def _check_offsets(self) -> None:
-        """Check that the offsets of each entry follow those of the previous one, and are within the segment."""
+        """Check that each entry begins after the previous one ends, and that all offsets are within the segment."""
         good = self.entries[~self.entries["is_bad"]]
         if not len(good):
             return

@@ -1,4 +1,4 @@
-"""Checks the segments of a partition together: for gaps and overlaps, and for lost offsets that a checkpoint names."""
+"""Checks the segments of a partition together: no gaps, no overlaps, and no loss of offsets known from a checkpoint."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _GAP_REMEDY: Final = (
 
 
 def check_partition(partition: Partition, segments: Sequence[SegmentFacts], compacted: Sequence[str]) -> list[Finding]:
-    """Check the ascending segments of a partition. `compacted` has patterns for topics that may have gaps."""
+    """Check the segments of a partition, which must ascend. `compacted` has patterns for topics that may have gaps."""
     below = find_compacted_end(partition, compacted)
     all_findings: list[Finding] = []
     for findings in (
@@ -110,7 +110,10 @@ _UNKNOWN: Final = -1
 
 
 class _Marker(NamedTuple):
-    """An abort marker in the log, and the transaction that it ends. `first_offset` may be `_UNKNOWN`."""
+    """An abort marker in the log, and the transaction it ends according to the log.
+
+    `first_offset` may be `_UNKNOWN`.
+    """
 
     producer_id: int
     first_offset: int
@@ -118,9 +121,10 @@ class _Marker(NamedTuple):
 
 
 def check_transactions(segments: Sequence[SegmentFacts], log_start: int, *, is_compacted: bool) -> list[Findings]:
-    """Check that abort markers and transaction index entries match.
+    """Check that each abort marker that ends a transaction has a matching index entry, and each index entry a marker.
 
-    A compacted log, or one whose beginning was deleted, has fewer transactions than its indexes, so fewer checks apply.
+    A log that is compacted, or whose beginning was deleted, contains fewer transactions than its indexes. For such
+    a log, less is checked.
     """
     if not segments:
         return []
@@ -133,7 +137,7 @@ def check_transactions(segments: Sequence[SegmentFacts], log_start: int, *, is_c
 
 
 def _markers(facts: SegmentFacts, open_since: dict[int, int], log_start: int) -> dict[int, _Marker]:
-    """Return the abort markers of a segment by offset, and update `open_since` to the end of the segment."""
+    """Return the abort markers of a segment by offset. `open_since` is updated to the end of the segment."""
     markers: dict[int, _Marker] = {}
     for producer, offset, _, is_abort in facts.transactions:
         if is_abort is None:

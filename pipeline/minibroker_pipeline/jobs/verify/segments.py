@@ -1,4 +1,4 @@
-"""Checks a segment and its index files, within a task of `verify`."""
+"""Checks a segment and its index files. These are the tasks of `verify`."""
 
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,10 @@ from minibroker_storage.transaction_index import AbortedTxn, decode_all
 
 
 class SegmentTask(NamedTuple):
-    """A segment to check. `stem` is the path of its files without a suffix, and `address` is the same for messages."""
+    """A segment to check.
+
+    `stem` is the path of its files without suffixes, and `address` is the same path for messages.
+    """
 
     filesystem: FileSystem
     stem: str
@@ -37,14 +40,15 @@ class SegmentTask(NamedTuple):
 
 
 class SegmentFacts(NamedTuple):
-    """The findings within a segment, and the facts to compare with other segments and the small files."""
+    """The findings within a segment, and the facts with which the other segments and the small files must agree."""
 
     task: SegmentTask
     findings: list[Finding]
     size: int
     batches: int
     records: int
-    #: The offset after the last record, and whether damage or an incomplete entry follows.
+    #: `end_offset` is the offset after the last record. `ends_in_damage` and `is_torn` are set if damage or an
+    #: incomplete entry follows.
     end_offset: int
     ends_in_damage: bool
     is_torn: bool
@@ -146,7 +150,7 @@ _REPLICA_FETCH_BYTES: Final = 1024 * 1024
 
 
 def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, findings: Findings, *, has_room: bool) -> None:
-    """Check that each index entry has the last offset of a batch and the position of that batch.
+    """Check that each index entry has the last offset of a batch and the position where that batch begins.
 
     In the index of a replica, the offset may belong to a later batch, because a replica copies several batches
     together.
@@ -196,9 +200,10 @@ def _check_rising(offsets: NDArray[np.int64], positions: NDArray[np.int64], size
 def check_reach(data: bytes, log: NDArray[Any], interval: int | None, findings: Findings) -> None:
     """Check that no entries are missing at the end of an offset index.
 
-    An append of several batches gets a single entry. That applies to sets of old messages, and to the copies of a
-    replica, which have at most `replica.fetch.max.bytes`. A short index is therefore not always damaged, and only makes
-    look-ups slower. The indexes of compacted segments are sparser, depending on the size of the cleaner's buffer.
+    An append of several batches gets a single index entry. This applies to message sets in old formats, and to the
+    batches that a replica copies together, which have at most `replica.fetch.max.bytes`. A short index is therefore
+    not always damaged, and only makes look-ups slower. Compacted segments have sparser indexes, the more so the
+    larger the cleaner's buffer was.
 
     Args:
         data: the contents of the index file.
@@ -224,9 +229,8 @@ def check_time_index(
 ) -> None:
     """Check that each index entry has the largest timestamp up to its offset.
 
-    The offset must be in the batch with that timestamp.
-
-    Unless the log is being written, the last entry must have the largest timestamp of the segment.
+    The offset of an entry must be in the batch that has the timestamp. Unless the log is being written, the last
+    entry must have the largest timestamp of the segment.
     """
     entries = _entries(data, TIME_ENTRY, findings, Kind.TIME_INDEX, has_room=has_room)
     timestamps = entries["timestamp"].astype(np.int64)
@@ -263,7 +267,10 @@ def check_time_index(
 
 
 def _entries(data: bytes, layout: np.dtype[Any], findings: Findings, kind: Kind, *, has_room: bool) -> NDArray[Any]:
-    """Return the entries before the zeros at the end. Add faults of the bytes after them."""
+    """Return the index entries before the zeros at the end of the file.
+
+    Report faults in the bytes after the entries.
+    """
     size = layout.itemsize
     if extra_bytes := len(data) % size:
         message = f"{extra_bytes} of an entry's {size} bytes at the end"

@@ -63,7 +63,8 @@ def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) ->
                 checksum = zlib.crc32(chunk, checksum)
                 yield chunk
                 unread = member.unconsumed_tail
-                has_more = len(chunk) == limit and not member.eof  # zlib can hold back plain data.
+                # After a full chunk, zlib can hold more decompressed data even if all input was read.
+                has_more = len(chunk) == limit and not member.eof
         position -= len(member.unused_data)
         if len(view) - position < _TRAILER.size:
             raise truncated_error("gzip", len(view))

@@ -104,14 +104,15 @@ def decompress_in_chunks(
     try:
         while size <= max_size and not frame.eof:
             chunk: bytes = frame.decompress(unread, max_length=min(max_size + 1 - size, CHUNK_SIZE))
-            if chunk:  # The end mark yields no data.
+            if chunk:  # The chunk is empty if only the frame's end mark was left.
                 size += len(chunk)
                 yield chunk
             unread = b""
             if frame.needs_input:
                 if position >= len(view):
                     break
-                unread = view[position : position + CHUNK_SIZE]  # The library copies unread input.
+                # Limit the input, because the library copies the part that it does not read.
+                unread = view[position : position + CHUNK_SIZE]
                 position += len(unread)
     except RuntimeError as error:
         raise malformed_error("lz4", error) from None

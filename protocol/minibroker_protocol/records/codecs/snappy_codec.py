@@ -46,7 +46,7 @@ def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) ->
     before = 0
     while position < len(view):
         if len(view) - position < _SIZE.size:
-            return  # snappy-java ignores a truncated size.
+            return  # Like snappy-java, ignore a truncated size at the end.
         (size,) = _SIZE.unpack_from(view, position)
         if size == _MAGIC_AS_SIZE:
             if len(view) - position < len(_HEADER):

@@ -89,7 +89,7 @@ def _read(data: bytes | bytearray | memoryview, remaining: int) -> Iterator[byte
             data_read: bytes = reader.read(remaining)
         yield data_read
         return
-    # The thread's own decompressor is used by other callers between two chunks.
+    # Other callers may use the thread's shared decompressor between two chunks, so create a new one.
     with _zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
         while chunk := reader.read(min(remaining, CHUNK_SIZE)):
             remaining -= len(chunk)
@@ -104,7 +104,7 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
     """
     head = memoryview(data)[:_MAX_FRAME_HEADER]
     if not head:
-        return  # Without a frame there are no records.
+        return  # Empty data is valid: it contains no frame and therefore no records.
     if len(head) >= _UINT32.size and _UINT32.unpack_from(head)[0] & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
         return
     try:
@@ -125,7 +125,7 @@ def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
     try:
         return next(_size_bounds(memoryview(data))) < 0
     except (_zstandard.ZstdError, InvalidRecordError):
-        return False  # Decompression reports the error.
+        return False  # Invalid data is reported by its decompression.
 
 
 def _size_bounds(data: memoryview) -> Iterator[int]:
