@@ -1,8 +1,8 @@
-"""Metrics, computed on request. Except for share groups, nothing is counted for them while requests are served.
+"""Metrics, computed on request. Only share groups count events for their metrics while requests are served.
 
 Metrics have the names that the Prometheus JMX exporter gives them with its example configuration for Kafka.
 `kafka_consumergroup_lag` has the name used by the exporter for consumer groups. Metrics that only this broker has start
-with `minibroker_`. Only opened logs are included, since reading the others would open them.
+with `minibroker_`. Only logs that are already open are included, because a scrape must not open the others.
 """
 
 import contextlib

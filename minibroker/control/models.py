@@ -1,6 +1,6 @@
 """Base classes of request and response models. The models are defined next to the routes.
 
-The OpenAPI document is generated from them. Models and their fields have the names of the Python methods.
+The OpenAPI document is generated from the models. Models and fields have the same names as in the Python API.
 """
 
 import re
@@ -66,7 +66,7 @@ WITH_WARNINGS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def done(warnings: list[str]) -> Response:
-    """Return 204, or 200 if there are warnings."""
+    """Return a response with status 204, or with status 200 and the warnings if there are any."""
     return JSONResponse({"warnings": warnings}) if warnings else Response(status_code=204)
 
 
@@ -105,7 +105,7 @@ def describes(described: type[Any], **after: str) -> Callable[[type[M]], type[M]
 
 
 class Place(ResponseBody):
-    """A partition. It can also be validated from a pair."""
+    """A partition. Validation also accepts a pair of topic and partition."""
 
     topic: str
     partition: int

@@ -170,7 +170,7 @@ class ControlPlane:
         return [self._socket]
 
     def make_app(self) -> ASGIApp:
-        """Return the application behind its guard."""
+        """Return the ASGI application, wrapped in a `Guard` that checks every request."""
         self._app = make_app(self._remote)
         return Guard(self._app, self.token, self.host)
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Remote:
-    """Runs functions on the broker's loop, and awaits their results on the control plane's loop."""
+    """A bridge that runs functions on the broker's loop and awaits their results on the control plane's loop."""
 
     def __init__(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         self._broker = broker
@@ -65,7 +65,7 @@ class Remote:
         return await self(work)
 
     def stop(self) -> None:
-        """Cancel the pending calls because the broker is stopping, so that their requests are answered.
+        """Cancel the pending calls when the broker stops, so that the waiting HTTP requests get a response.
 
         Runs on the control plane's thread.
         """

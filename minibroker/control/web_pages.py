@@ -1,8 +1,8 @@
-"""Requests that foreign web pages cause a browser on this machine to send.
+"""Protection from foreign web pages that make a browser on this machine send requests.
 
 A page can use a host name of its own that resolves to 127.0.0.1 (DNS rebinding). In that case the Host header has that
-name. A page can also use the address itself, and the Origin header has the page's origin. For a GET request without an
-Origin header, such as that of an image, the browser reports the relation of the sites in Sec-Fetch-Site.
+name. A page can also use the address itself. In that case the Origin header has the page's origin. For a GET request
+without an Origin header, such as the request for an image, the Sec-Fetch-Site header has the relation of the sites.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ _OWN_SITES: Final = frozenset({"same-origin", "none"})
 
 
 def refusal_of(header: Callable[[str], str | None], own_host: str | None) -> str | None:
-    """Return why a request is refused, or None.
+    """Return the reason for refusing a request, or None if the request is allowed.
 
     Args:
         header: Returns the value of a header by its lower-case name.
-        own_host: The listening host. The Host header must name this host or the loopback interface. None accepts any
-            host.
+        own_host: The listening host. The Host header must name this host or the loopback interface. None accepts
+            any host.
     """
     host = header("host") or ""
     if own_host is not None and not _is_ours(host, own_host):

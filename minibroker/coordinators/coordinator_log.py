@@ -61,7 +61,7 @@ class CoordinatorLogError(Exception):
     """A coordinator record could not be written.
 
     Attributes:
-        code: MESSAGE_TOO_LARGE, the error of a topic or partition that cannot be written to, or of the disk.
+        code: The error: MESSAGE_TOO_LARGE, an error of the disk, or an error of the topic or partition.
     """
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -135,7 +135,7 @@ class CoordinatorLog:
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions, also before the topic is created.
+        """The number of partitions of the topic, available even before the topic is created.
 
         Partitions added to the topic do not count until the next start, as in Kafka: open transactions must end in the
         partition where they began.
@@ -164,7 +164,8 @@ class CoordinatorLog:
     def coordinator_error(self, key: str, node: Node | None) -> ErrorCode:
         """Return NOT_COORDINATOR if `node` does not coordinate `key`, or NONE.
 
-        Without a node, any coordinator will do. A single broker coordinates everything, even before the topic exists.
+        If `node` is None, any coordinator is accepted. A single broker coordinates everything, even before the topic
+        exists.
         """
         if self._core.cluster.is_single:
             return ErrorCode.NONE
@@ -218,7 +219,9 @@ class CoordinatorLog:
             )
 
     def append(self, index: int, records: Sequence[NewRecord]) -> int:
-        """Append records as one batch and return the offset of the first record. The batch is in the file on return.
+        """Append records as one batch, and return the offset of the first record.
+
+        The batch has been written to the file when the method returns.
 
         Raises:
             CoordinatorLogError: The batch could not be written.
@@ -235,8 +238,8 @@ class CoordinatorLog:
     ) -> bytearray:
         """Return a batch for `append_batch`.
 
-        With a producer id, the batch belongs to that producer's transaction. Only readers of the batch use the sequence
-        number.
+        If a producer id is given, the batch belongs to that producer's transaction. The sequence number is not checked
+        on append. It matters only to readers of the batch.
         """
         return build_batch(
             records,
@@ -248,7 +251,9 @@ class CoordinatorLog:
         )
 
     def append_batch(self, index: int, batch: bytearray) -> int:
-        """Append a batch made by `build` and return its first offset. The batch is in the file on return.
+        """Append a batch made by `build`, and return the offset of its first record.
+
+        The batch has been written to the file when the method returns.
 
         Raises:
             CoordinatorLogError: The batch could not be written.

@@ -1,7 +1,8 @@
 """Iteration order of Java's HashMap and HashSet, and of the hash tables of Kafka's coordinators.
 
 Kafka's uniform assignor iterates over Java sets, so their order decides which of two equal members gets an extra
-partition. Groups and their members are listed in this order. Buckets that Java has converted to trees keep their order.
+partition. Groups and their members are also listed in this order. The order is the same if Java has converted buckets
+to trees.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,9 +25,9 @@ _LONG: Final = (1 << 64) - 1
 
 
 def table_size(entries: int, at_least: int = _MIN_TABLE_SIZE) -> int:
-    """Return the number of buckets in a hash table that has grown to hold `entries`.
+    """Return the number of buckets of a table that has grown to hold `entries`.
 
-    A ConcurrentHashMap grows one entry earlier than a HashMap.
+    A ConcurrentHashMap already grows one entry earlier than a HashMap.
     """
     size = at_least
     while entries > size * 3 // 4:
@@ -49,7 +50,7 @@ def bucket(hash_code: int, table: int) -> int:
 
 
 def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | None = None) -> list[T]:
-    """Return `items`, given in insertion order, in the iteration order of a hash table.
+    """Return `items` in the iteration order of a Java hash table.
 
     Args:
         items: The items in insertion order.

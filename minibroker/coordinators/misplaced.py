@@ -1,12 +1,14 @@
-"""Moves state that minibroker 1.0 stored in the wrong partitions of the coordinators' topics. Remove it in version 2.
+"""Migration of state that minibroker 1.0 stored in the wrong partitions of the coordinators' topics.
 
-Version 1.0 masked the sign bit of a key's hash where Kafka uses the absolute value. If both partitions have state for
-the same key, the newer state wins. The commit timestamps of offsets are compared, and the record timestamps of
-everything else. Kafka's partition wins a tie. Each offset, transactional id and share-partition is a state of its own.
-All other records of a group together are one state.
+Version 1.0 masked the sign bit of a key's hash where Kafka uses the absolute value. If both partitions have state of
+the same key, the newer state wins, by the commit timestamp of an offset or the timestamps of other records. Kafka's
+partition wins a tie. An offset, a transactional id and a share-partition are one state each. All other records of a
+group together are one state, too.
 
-The state is on disk in Kafka's partition before tombstones without a timestamp replace it in the other partition. The
-next start therefore repeats an interrupted move, and finds nothing to do after a complete one.
+The state is first written to disk in Kafka's partition. Only then do tombstones without a timestamp replace it in the
+other partition. The next start therefore repeats an interrupted move, and finds nothing to do after a complete one.
+
+Remove this module in version 2.
 """
 
 import contextlib
@@ -99,8 +101,8 @@ class _Partition:
     """The states in one partition of a coordinator's topic, and its open transactions by producer id.
 
     Args:
-        is_wanted: Takes the text whose hash chooses a key's partition, and returns whether to read the key's
-            states.
+        is_wanted: Returns whether to read the states of a key. The argument is the text that is hashed to choose
+            the partition.
 
     Raises:
         MAPPED: The log cannot be read.
@@ -198,10 +200,10 @@ class _Partition:
 
 
 class _Move:
-    """The move of one topic's states.
+    """The move of the misplaced states of one topic.
 
     Args:
-        searched: For each partition, the offset up to which earlier starts have searched. This start updates it.
+        searched: The offset up to which earlier starts have searched each partition, updated by this start.
     """
 
     def __init__(self, core: Core, log: CoordinatorLog, searched: dict[TopicPartition, int]) -> None:
@@ -256,7 +258,7 @@ class _Move:
         return self._log.partition_of(_text_to_hash(self._log.name, subject))
 
     def _choose_states(self) -> None:
-        """Compare the states in both partitions, and collect the records to write to each."""
+        """Compare the states of both partitions, and collect the records to write to each partition."""
         texts: dict[int, set[str]] = {}
         for partition in self._moving.values():
             for subject in partition.states:
@@ -301,9 +303,9 @@ class _Move:
             write_marker(self._core, topic, index, marker)
 
     def _move_pending_offsets(self) -> None:
-        """Write pending offsets to Kafka's partition, and add that partition to their transaction.
+        """Write pending offsets to Kafka's partition, and add that partition to the transaction of the offsets.
 
-        Offsets of an unknown transaction stay where they are, because no marker will ever end that transaction.
+        Offsets of an unknown transaction are not moved, because no marker will ever end the transaction.
         """
         if not any(pending.records for partition in self._moving.values() for pending in partition.pending.values()):
             return
@@ -373,7 +375,7 @@ def move_misplaced(core: Core) -> None:
 def _read(log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> _Partition | None:
     """Read a partition, or return None if it is unreadable.
 
-    The loader of an unreadable partition logs the error, and the next start tries again.
+    The partition's loader logs the error, and the next start tries again.
     """
     try:
         return _Partition(log, index, is_wanted, start)
@@ -406,7 +408,7 @@ def _find_newest_time(state: _State) -> int:
 
 
 def _transaction(subject: _StateOwner, state: _State) -> Transaction | None:
-    """Return the transaction stored in a state, or None for a tombstone or an unreadable record."""
+    """Return the transaction described by a state, or None for a tombstone or an unreadable record."""
     for logged in state.values():
         if logged.record.value is not None:
             try:
@@ -417,7 +419,7 @@ def _transaction(subject: _StateOwner, state: _State) -> Transaction | None:
 
 
 def _batches(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
-    """Split records into batches that fit every `max.message.bytes` that is large enough for the single records."""
+    """Split records into batches small enough for any `max.message.bytes` that allows each single record."""
     batch: list[NewRecord] = []
     size = 0
     for record in records:

@@ -1,7 +1,7 @@
-"""Loading of the partitions of a coordinator's topic into the coordinator's store.
+"""Loading of the partitions of a coordinator's topic, for the store of the coordinator.
 
-A partition is replayed before its coordinator serves requests for it. A small partition is replayed immediately, and a
-larger one in steps. Requests wait for these steps, or get COORDINATOR_LOAD_IN_PROGRESS if the replay would take long.
+A partition is replayed before its coordinator serves requests. A small partition is replayed immediately, and a larger
+one in steps. Requests wait for these steps, or fail with COORDINATOR_LOAD_IN_PROGRESS if the replay would take long.
 """
 
 import logging
@@ -130,7 +130,7 @@ class PartitionLoader(Generic[R]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether any partition is being replayed or is waiting to be replayed."""
+        """Whether any partition is being replayed or waits to be replayed."""
         self.update_topic()
         return bool(self._loading or self._unread)
 
@@ -145,18 +145,15 @@ class PartitionLoader(Generic[R]):
         return None if loading is None else loading.replay
 
     def check_readiness(self, key: str, node: Node | None = None) -> ErrorCode:
-        """Return NONE if requests for a key can be served. Start to load the key's partition if necessary.
+        """Return NONE if requests for a key can be served, or an error. Start loading the key's partition if needed.
 
         Args:
-            key: A group id, a transactional id or a share-partition's coordinator key. A key in `_known_keys` needs
-                no loading.
-            node: The node that got the request, or None to accept any coordinator.
+            key: A group id, a transactional id or a share-partition's coordinator key.
+            node: The node that received the request, or None to accept any coordinator.
 
         Returns:
-            - NONE: The partition is loaded.
-            - COORDINATOR_LOAD_IN_PROGRESS: The replay takes long, and is not finished.
-            - COORDINATOR_NOT_AVAILABLE: The partition is unreadable.
-            - NOT_COORDINATOR: `node` does not coordinate the key. Without `node`, no node does.
+            NONE, COORDINATOR_LOAD_IN_PROGRESS during a long replay, COORDINATOR_NOT_AVAILABLE if the partition is
+            unreadable, or NOT_COORDINATOR if another node coordinates the key, or no node at all.
         """
         misplaced = self.log.coordinator_error(key, node)
         if misplaced:
@@ -183,8 +180,8 @@ class PartitionLoader(Generic[R]):
     def wait_until_loaded(self, key: str, node: Node | None) -> Iterator[None]:
         """Yield until the partition of a group or transactional id is loaded, for a request that can wait.
 
-        All waiting requests share the steps of one replay. Nothing is yielded if the partition is too large to wait
-        for, or if there is nothing to load. Call `readiness` afterwards to tell these cases apart.
+        All waiting requests share the steps of one replay. Yields nothing if the partition is too large to wait for, or
+        if there is nothing to load. In both cases, `check_readiness` returns the state of the partition.
         """
         if self.log.coordinator_error(key, node):
             return
@@ -210,7 +207,7 @@ class PartitionLoader(Generic[R]):
         return loading
 
     def load_all(self) -> None:
-        """Load all partitions in the background, one after another. `is_loading` is true until this is done."""
+        """Load all partitions in the background, one after another. `is_loading` is true until all are loaded."""
         self.update_topic()
         if not self._unread:
             self._unread = self._unloaded_partitions()
@@ -267,7 +264,7 @@ class PartitionLoader(Generic[R]):
             yield
 
     def _has_failed(self, partition: int) -> bool:
-        """Return whether reading a partition failed recently, so that it is too early to try again."""
+        """Return whether reading a partition has failed so recently that it is too early to try again."""
         now_ms = self._core.clock.monotonic_ms()
         return self._failed.get(partition, now_ms) > now_ms
 

@@ -1,6 +1,6 @@
-"""The data source that Spark loads for `format("minibroker")`.
+"""Registers the data source for `format("minibroker")`.
 
-Spark imports every top-level package whose name begins with `pyspark_`.
+Spark finds it because Spark imports every top-level package whose name begins with `pyspark_`.
 """
 
 from minibroker_pipeline.source import MinibrokerDataSource as DefaultSource

@@ -1,11 +1,11 @@
-"""Replacing the addresses in an encoded response.
+"""Replacement of the addresses in an encoded response.
 
-`replace_addresses` changes only a field `host` that is followed by a field `port`, that port, and the sizes of tagged
-fields around them. All other bytes are unchanged, including tagged fields that the message does not declare. The
-message is walked along its declaration, up to the last possible address.
+`replace_addresses` changes each field `host` that is followed by a field `port`, the port itself, and the sizes of the
+tagged fields around them. All other bytes are unchanged, including tagged fields that the message does not declare. The
+bytes are read along the declaration of the message, up to the last possible address.
 
-A walk is a chain of steps, built once per (class, version). A step gets (bytes, position, finds) and returns the
-position after its field.
+The reader is a chain of steps that is built once per (class, version). A step is called with (bytes, position, finds)
+and returns the position after its field.
 """
 
 import struct
@@ -25,7 +25,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class _Address(NamedTuple):
-    """An address in the bytes: the length of its host is at `start`, its port at `port_at`."""
+    """An address in the bytes. The length of its host begins at `start`, and its port at `port_at`."""
 
     start: int
     port_at: int
@@ -33,7 +33,7 @@ class _Address(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """A tagged field whose size is at `start`, and whose content extends from `begin` to `end`."""
+    """The size of a tagged field. It begins at `start`, and the field's content extends from `begin` to `end`."""
 
     start: int
     begin: int
@@ -144,7 +144,7 @@ def _build_walk(cls: type[Any], version: int) -> _Step:
 
 
 class _Steps:
-    """Builds the steps of one version, each with a flag that says whether it can find addresses."""
+    """Builds the steps of one version, and tells for each step whether it can find addresses."""
 
     def __init__(self, version: int, *, flexible: bool) -> None:
         self._version = version
@@ -267,7 +267,7 @@ def _nullable_step(content: _Step) -> _Step:
 
 
 def _address_step(*, compact: bool) -> _Step:
-    """Return a step that records a host and the port after it."""
+    """Return a step that records the position of a host and of the port after it."""
     skip = _compact_step if compact else _int16_sized_step
 
     def step(data: memoryview, position: int, finds: _Finds) -> int:

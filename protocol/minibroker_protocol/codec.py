@@ -1,10 +1,10 @@
 """Decoding and encoding of messages, with one flat decoder and one flat encoder per (message class, version).
 
-They are generated on first use. The fields of a version are known in advance, so the generated functions never check
-versions. A run of fixed-size fields, together with the length that follows, becomes one `struct` call. Nested
-structures become nested loops in the same function.
+The decoders and encoders are generated on first use. The fields of a version are known when the code is generated, so
+the code never checks versions. A run of fixed-size fields, together with the length that follows, becomes one `struct`
+call. Nested structures become nested loops in the same function.
 
-`compiler` describes the rules of the generated code, and its `generated_source()` returns the code.
+The rules of the generated code are in `compiler`, whose `generated_source()` returns the code.
 """
 
 import struct
@@ -86,7 +86,7 @@ def response_encoder_for(cls: type[Any], version: int, *, flexible_header: bool)
 def plain_codec_for(
     request: type[Any], response: type[Any], version: int, *, flexible_header: bool
 ) -> tuple[PlainDecoder, ResponseEncoder]:
-    """Return the decoder of requests and the encoder of responses in the plain shape, which `compiler` explains."""
+    """Return a decoder of requests and an encoder of responses for the plain shape, which `compiler` explains."""
     codec = _PLAIN.get((request, version))
     if codec is None:
         codec = _PLAIN[request, version] = (
@@ -99,7 +99,7 @@ def plain_codec_for(
 def decode(
     cls: type[T], buffer: memoryview, version: int, position: int = 0, max_elements: int = NO_LIMIT
 ) -> tuple[T, int]:
-    """Decode one message and return it with the position after it.
+    """Decode one message. Return the message and the position after it.
 
     Raises:
         DecodeError: the bytes are invalid; the error names the message, the version and the fault.
@@ -116,7 +116,7 @@ UNDECODABLE: Final = (DecodeError, struct.error, IndexError, UnicodeDecodeError)
 
 
 def decode_error(cls: type[Any], version: int, error: Exception, size: int) -> DecodeError:
-    """Return the DecodeError for a message of `size` bytes, with the names of the message and the version."""
+    """Return a DecodeError for a message of `size` bytes. Its text names the message and the version."""
     if isinstance(error, UnicodeDecodeError):
         return DecodeError(f"{cls.__name__} v{version}: text that is not UTF-8: {error.reason}")
     if isinstance(error, TooManyElementsError):

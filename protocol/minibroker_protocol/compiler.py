@@ -50,22 +50,22 @@ def compile_response_encoder(cls: type[Any], version: int, *, flexible_header: b
 
 
 def compile_plain_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """Compile the decoder of requests in the plain shape, as described in `_PlainDecoder`."""
+    """Compile a decoder of plain-shape requests, as described in `_PlainDecoder`."""
     return _PlainDecoder(cls, version).compile_function("decode")
 
 
 def compile_plain_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
-    """Compile the encoder of response frames from plain-shape values, as described in `_PlainEncoder`."""
+    """Compile an encoder of plain-shape response frames, as described in `_PlainEncoder`."""
     return _PlainEncoder(cls, version, flexible_header=flexible_header).compile_function("encode")
 
 
 def generated_source(cls: type[Any], version: int) -> str:
-    """Return the Python source of the decoder and the encoder, for readers and tests."""
+    """Return the Python source of a decoder and its encoder, for people and for tests."""
     return _Decoder(cls, version).text + "\n\n" + _Encoder(cls, version).text
 
 
 class _Generator:
-    """The base of all generators. It provides indented lines, unique names, and runs of fixed-size values."""
+    """The base class of all generators, with indented lines, unique names and runs of fixed-size values."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
         self.cls = cls
@@ -96,7 +96,7 @@ class _Generator:
         return f"{prefix}{self.counter}"
 
     def bind(self, prefix: str, value: object) -> str:
-        """Return a global name for `value` in the generated function. The same value always gets the same name."""
+        """Return the global name of `value` in the generated function. The same value always gets the same name."""
         for name, bound in self.names.items():
             if bound is value:
                 return name
@@ -105,7 +105,7 @@ class _Generator:
         return name
 
     def emit_fixed(self, fmt: str, expression: str) -> None:
-        """Add a fixed-size value to the current run, which becomes one `struct` call."""
+        """Add a fixed-size value to the current run. A run becomes one `struct` call."""
         self.run.append((fmt, expression))
 
     def bind_struct(self, formats: str, method: str) -> str:
@@ -174,7 +174,7 @@ class _Decoder(_Generator):
             self.emit_line(f"{target} = {bound}({arguments})")
 
     def default(self, field: Field) -> str:
-        """Return the expression of a field's default, which creates a new list or structure each time."""
+        """Return an expression for a field's default. It creates a new list or structure each time it is evaluated."""
         value = field.default()
         if value is None or isinstance(value, _LITERALS):
             return repr(value)
@@ -213,7 +213,7 @@ class _Decoder(_Generator):
             self.depth -= 1
 
     def emit_length(self, prefix: str) -> str:
-        """Emit code that reads a length or count; null is -1. Flexible versions encode it plus one."""
+        """Emit code that reads a length or a count, with -1 for null. Flexible versions encode the value plus one."""
         length = self.new_name("n")
         self.emit_fixed("B" if self.flexible else prefix, length)
         self.flush()
@@ -333,7 +333,7 @@ class _Encoder(_Generator):
         self.run.clear()
 
     def format_append(self, *more: tuple[str, str]) -> str:
-        """Return the statement that appends the current run and `more` values."""
+        """Return a statement that appends the values of the current run and the values in `more`."""
         run = (*self.run, *more)
         if {fmt for fmt, _ in run} == {"x"}:
             return f"out += {bytes(len(run))!r}"
@@ -395,7 +395,7 @@ class _Encoder(_Generator):
             self.emit_line(f"out += {_NULL_LENGTH[prefix]!r}")
 
     def emit_null_branch(self, name: str, value: str, prefix: str, *, null: bool) -> None:
-        """Emit the branch for None, and open the branch for a value."""
+        """Emit a branch that writes null for None, or raises EncodeError, and open a branch for any other value."""
         self.flush()
         self.emit_line(f"if {value} is None:")
         self.depth += 1
@@ -489,7 +489,7 @@ class _Encoder(_Generator):
 
 
 class _PlainDecoder(_Decoder):
-    """Generates a decoder that returns the plain-shape values of a message, or None if it has another shape."""
+    """Generates a decoder that returns the values of a plain-shape message, or None for any other message."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
         super().__init__(cls, version)
@@ -524,7 +524,7 @@ class _PlainDecoder(_Decoder):
 
 
 class _PlainEncoder(_Encoder):
-    """Generates an encoder of a response from its plain-shape values."""
+    """Generates an encoder that builds a plain-shape response from its values."""
 
     def emit_message(self, cls: type[Any]) -> None:
         self.values: list[str] = []

@@ -1,8 +1,8 @@
-"""All error codes of Kafka's protocol: number, name, retriable flag and meaning.
+"""All error codes of Kafka's protocol, each with its number, name, retriable flag and meaning.
 
 This is the project's only list of error codes. Names, numbers and flags are those of
-`org.apache.kafka.common.protocol.Errors` (up to 127 from Kafka 3.9.1, above from Kafka 4.x). An error is retriable if
-its exception in Kafka is a `RetriableException`. The meanings are in our own words.
+`org.apache.kafka.common.protocol.Errors`: codes up to 127 as in Kafka 3.9.1, higher codes as in Kafka 4.x. An error is
+retriable if its exception in Kafka is a `RetriableException`. The meanings are in our own words.
 """
 
 from enum import IntEnum
@@ -10,9 +10,10 @@ from typing import Self
 
 
 class ErrorCode(IntEnum):
-    """An `error_code` field (INT16) of a response. `ErrorCode(3)` returns the member with a given code.
+    """The value of an `error_code` field (INT16) in a response. `ErrorCode(3)` returns the member with code 3.
 
-    `retriable` is true if Kafka's own clients send the same request again. `meaning` is one sentence for people.
+    `retriable` is true if Kafka's own clients send the same request again after this error. `meaning` explains the
+    error in one sentence.
 
     Raises:
         ValueError: Kafka has no error with this code.
@@ -24,7 +25,7 @@ class ErrorCode(IntEnum):
 
     # The defaults exist for type checkers only, which treat the look-up `ErrorCode(3)` as a call of __new__.
     def __new__(cls, value: int, retriable: bool = False, meaning: str = "") -> Self:  # noqa: FBT001, FBT002 - a table row
-        """Create a member from its row: code, retriable, meaning."""
+        """Create a member from its code, its retriable flag and its meaning."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.retriable = retriable

@@ -1,7 +1,7 @@
 """Errors in received bytes, or in values to write.
 
-`DecodeError` and its subclasses are the peer's fault, `EncodeError` is ours. None of them has a wire code: the broker
-maps them to Kafka's error codes in one place.
+A `DecodeError` or a subclass of it is the peer's fault; an `EncodeError` is ours. None of them has an error code of the
+protocol. The broker maps them to Kafka's error codes in one place.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,14 @@ class ProtocolError(Exception):
 
 
 class EncodeError(ProtocolError):
-    """A value that cannot be written: out of range, or null in a version without null. A bug in the broker."""
+    """A value that cannot be written, such as a number out of range, or null in a version without null.
+
+    This error is a bug in the broker.
+    """
 
 
 class DecodeError(ProtocolError):
-    """Bytes that violate the schema: truncated, a negative length, an invalid varint. The peer's fault."""
+    """Bytes that violate the schema, such as a negative length or an invalid varint. The fault is the peer's."""
 
 
 class TooManyElementsError(DecodeError):
@@ -29,16 +32,17 @@ class CorruptRecordError(DecodeError):
 
 
 class RecordError(NamedTuple):
-    """The error of one record: its index in its batch, from 0, and the reason why it was rejected (KIP-467)."""
+    """The error of one rejected record: the record's index in its batch, counted from 0, and the reason (KIP-467)."""
 
     batch_index: int
     message: str
 
 
 class RecordValidationError(DecodeError):
-    """A batch with a correct checksum whose contents break a rule (Kafka's `RecordValidationException`).
+    """A batch with a correct checksum and invalid contents (Kafka's `RecordValidationException`).
 
-    `record_errors` lists individually rejected records. It is empty if the whole batch is invalid.
+    `record_errors` has an entry for each record that was rejected individually. It is empty if the whole batch is
+    invalid.
     """
 
     def __init__(self, message: str, record_errors: Iterable[RecordError] = ()) -> None:
@@ -47,15 +51,18 @@ class RecordValidationError(DecodeError):
 
 
 class InvalidRecordError(RecordValidationError):
-    """An invalid batch, such as a wrong record count or no key on a compacted topic (`InvalidRecordException`)."""
+    """An invalid batch, such as one with a wrong record count, or without a key for a compacted topic.
+
+    Kafka's name for this error is `InvalidRecordException`.
+    """
 
 
 class DecompressedSizeError(InvalidRecordError):
-    """Compressed records that would exceed the reader's size limit. They can still be valid."""
+    """Compressed records whose plain size would exceed the reader's limit. The records can still be valid."""
 
 
 class DecompressionError(InvalidRecordError):
-    """Compressed records that Kafka's decoder cannot read. Kafka's clients get UNKNOWN_SERVER_ERROR for them."""
+    """Compressed records that Kafka's decoder cannot read. As in Kafka, clients receive UNKNOWN_SERVER_ERROR."""
 
 
 class InvalidTimestampError(RecordValidationError):

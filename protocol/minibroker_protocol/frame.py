@@ -1,23 +1,24 @@
 """Frames and headers of requests and responses.
 
-A frame is an int32 length followed by that many bytes. `FrameReader` cuts a stream of bytes into frames without
+A frame is an int32 length followed by that many bytes. `FrameReader` divides a stream of bytes into frames without
 I/O. The caller receives into `buffer()`, reports the number of bytes with `received(n)`, takes frames with
-`next_frame()`, and ends each round with `settle()`. Frames are views of memory that is reused, so copy bytes that
+`next_frame()`, and ends each round with `settle()`. Frames are views of memory that is reused, so copy any bytes that
 you need after `settle()`.
 
 Most frames are complete when they arrive. All connections therefore receive into one shared scratch buffer, and a
-connection owns memory only while it has an incomplete frame. Idle connections take no memory, and the memory of
-the others is proportional to the bytes that their peers have sent: a length prefix of 100 MB alone allocates
-nothing of that size. With one buffer per connection, a thousand idle connections would take a gigabyte of address
-space, and the processor's cache would be cold.
+connection owns memory only while it has an incomplete frame. Idle connections take no memory. The memory of the other
+connections is proportional to the bytes that their peers have sent: a length prefix of 100 MB alone allocates nothing
+of that size. With one buffer per connection, a thousand idle connections would take a gigabyte of address space, and
+the processor's cache would be cold.
 
-A frame of more than `FIRST_GRANT_BYTES` gets address space for all of it, and the system provides memory page by
-page as bytes arrive. A buffer that doubles would copy them. A `bytearray` would be filled with zeros first, which
-takes 100 ms for 64 MiB. Such a frame is received in parts of `SCRATCH_SIZE`, to let other connections proceed.
+For a frame of more than `FIRST_GRANT_BYTES`, address space is reserved for the whole frame, and the system provides the
+memory page by page as bytes arrive. A buffer that doubles in size would copy the bytes each time. A `bytearray` would
+be filled with zeros first, which takes 100 ms for 64 MiB. A large frame is received in parts of `SCRATCH_SIZE`, to let
+other connections proceed.
 
-A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills
-it. After one of its requests is delayed, it starts small again: bytes that follow a delayed request must be
-stored, so each read should receive only a few.
+A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills the
+part. After one of its requests is delayed, the connection starts with a small part again: bytes that follow a delayed
+request must be stored, so each read should receive only a few.
 """
 
 import contextlib
@@ -46,7 +47,7 @@ _POOLED_BYTES: Final = 1 << 23
 
 
 class RequestHeader(NamedTuple):
-    """The fields of request headers v1 and v2. Header v0, used by ControlledShutdown v0 only, has no client id.
+    """The fields of request headers v1 and v2. Header v0 has no client id; only ControlledShutdown v0 uses it.
 
     Attributes:
         body: position of the first byte after the part that v1 and v2 share.
@@ -60,7 +61,7 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(frame: memoryview) -> RequestHeader:
-    """Read the fields that all request headers have.
+    """Read the fields of a request header of any version, up to the client id.
 
     Raises:
         DecodeError: the header is truncated, or the client id is not UTF-8.
@@ -82,7 +83,10 @@ def read_request_header(frame: memoryview) -> RequestHeader:
 
 
 class BufferPool:
-    """The scratch buffer shared by all connections, and buffers for incomplete frames that are reused while warm."""
+    """The scratch buffer shared by all connections, and a pool of buffers for incomplete frames.
+
+    Released buffers are reused, because their memory is likely still in the processor's cache.
+    """
 
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_SIZE))
@@ -104,7 +108,7 @@ class BufferPool:
     def reserve(self, size: int) -> memoryview | None:
         """Return a buffer for a large frame, or None if the system refuses the address space.
 
-        The system allocates its memory page by page on first use.
+        The system provides the memory of the buffer page by page, on first use.
         """
         capacity = 1 << (size - 1).bit_length()
         if self._free.get(capacity):
@@ -114,7 +118,10 @@ class BufferPool:
         return None
 
     def release(self, buffer: memoryview) -> None:
-        """Return a buffer to the pool. It is dropped if the pool is full or its size is not a power of two."""
+        """Return a buffer to the pool.
+
+        The buffer is dropped if the pool is full, or if the buffer's size is not a power of two.
+        """
         capacity = len(buffer)
         # A paused connection keeps its bytes in a buffer of their exact size, which is not from the pool.
         if capacity & (capacity - 1):
@@ -125,13 +132,13 @@ class BufferPool:
 
 
 class FrameReader:
-    """Cuts the incoming bytes of one connection into frames.
+    """Divides the incoming bytes of one connection into frames.
 
-    `max_size` limits the length of a frame (Kafka's `socket.request.max.bytes`). `grant` limits the memory allocated
-    for a frame before its bytes arrive.
+    `max_size` limits the length of a frame (Kafka's `socket.request.max.bytes`). `grant` limits the memory that is
+    allocated for a frame before its bytes arrive.
 
     Attributes:
-        pending: number of bytes that were received but not yet taken.
+        pending: number of bytes that were received, but not yet taken as part of a frame.
     """
 
     __slots__ = ("_end", "_offer", "_own", "_pool", "_start", "_view", "grant", "max_size", "pending")
@@ -149,9 +156,9 @@ class FrameReader:
         self.pending = 0
 
     def buffer(self) -> memoryview:
-        """Return the memory for the next bytes, which is never empty.
+        """Return the memory into which to receive the next bytes. It is never empty.
 
-        Within an incomplete frame, it ends with that frame.
+        While a frame is incomplete, the memory ends where the frame ends.
         """
         own = self._own
         if own is None:
@@ -174,7 +181,7 @@ class FrameReader:
             self.pending += count
 
     def next_frame(self) -> memoryview | None:
-        """Return the next complete frame without its length, or None.
+        """Return the next complete frame without its length, or None if there is none.
 
         Raises:
             DecodeError: the length is negative or above the limit.
@@ -207,10 +214,10 @@ class FrameReader:
         return self._view[self._start + _LENGTH_SIZE : self._start + size]
 
     def settle(self, *, paused: bool = False) -> None:
-        """End a round: move remaining bytes out of the shared buffer and release unneeded memory.
+        """End a round: move the pending bytes out of the shared buffer, and release unneeded memory.
 
-        If `paused` is true, the caller takes no frames for a while, and reads nothing while bytes are `pending`. These
-        are kept in a buffer of their exact size.
+        If `paused` is true, the caller stops taking frames for a while, and receives nothing while bytes are
+        `pending`. The pending bytes are then kept in a buffer of their exact size.
         """
         if paused:
             self._offer = self._pool.small
@@ -236,7 +243,7 @@ class FrameReader:
         self._start, self._end = 0, pending
 
     def _grant(self, received: int) -> memoryview:
-        """Return a buffer for the first frame, of which `left` bytes have been received."""
+        """Return a buffer for the first frame. Of this frame, `left` bytes have been received."""
         size = self._frame_size()
         if self.grant and size > FIRST_GRANT_BYTES and (reserved := self._pool.reserve(size)) is not None:
             return reserved
@@ -245,7 +252,7 @@ class FrameReader:
         return self._pool.acquire(max(received + 1, min(size, max(self.grant, 2 * received))))
 
     def keep(self, frame: memoryview) -> memoryview:
-        """Return the frame that was taken last, in writable memory that outlives the round."""
+        """Return the last taken frame in writable memory that stays valid after the round."""
         # A large frame that is alone in its buffer can be returned without a copy.
         if self._own is None or len(frame) < SCRATCH_SIZE or self.pending:
             return memoryview(bytearray(frame))
@@ -255,13 +262,15 @@ class FrameReader:
         return frame
 
     def close(self) -> None:
-        """Release all memory and discard the bytes that were not taken."""
+        """Release all memory, and discard all pending bytes."""
         self._start = self._end
         self.pending = 0
         self.settle()
 
     def _frame_size(self) -> int:
-        """Return the size of the first frame, or of its length field if the length is still unknown.
+        """Return the size of the first frame, including its length field.
+
+        While the length is unknown, the result is the size of the length field.
 
         An invalid length counts as 0; `next_frame` rejects it.
         """
@@ -271,5 +280,5 @@ class FrameReader:
         return _LENGTH.size + (length if 0 <= length <= self.max_size else 0)
 
     def peek(self, size: int) -> bytes:
-        """Return the next bytes, at most `size` of them."""
+        """Return at most `size` of the next bytes, without taking them."""
         return bytes(self._view[self._start : min(self._end, self._start + size)])

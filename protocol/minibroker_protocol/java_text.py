@@ -1,4 +1,4 @@
-"""Trimming, comparing, ordering and parsing of text as in Java, where Python differs."""
+"""Trimming, comparing, sorting and parsing of text as in Java, for cases where Python behaves differently."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _DOUBLE: Final = re.compile(
 
 
 def trim(text: str) -> str:
-    """Remove all characters up to the space (U+0020) from both ends, like `String.trim`."""
+    """Remove the space (U+0020) and all characters below it from both ends, like `String.trim`."""
     return text.strip(_TRIMMED)
 
 
@@ -27,7 +27,7 @@ def is_true(text: str) -> bool:
 
 
 def fold_case(text: str) -> str:
-    """Return a key that is the same for all texts that `String.equalsIgnoreCase` considers equal.
+    """Return a comparison key. Two texts have the same key if `String.equalsIgnoreCase` considers them equal.
 
     Java compares single UTF-16 units.
     """
@@ -36,14 +36,15 @@ def fold_case(text: str) -> str:
 
 
 def utf16_order(text: str) -> bytes:
-    """Return a sort key that orders strings as Java does, by UTF-16 units (`String.compareTo`)."""
+    """Return a sort key that orders strings by UTF-16 units, as Java does (`String.compareTo`)."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def parse_integer(text: str, bits: int = LONG_BITS) -> int | None:
-    """Parse an integer of `bits` bits and a sign, or return None (`Integer.parseInt`, `Long.parseLong`).
+    """Parse a signed integer of `bits` bits like `Integer.parseInt` or `Long.parseLong`.
 
-    Java accepts the digits of all scripts if they are single UTF-16 units, but no spaces or underscores.
+    Invalid text gives None. Java accepts the digits of all scripts if they are single UTF-16 units, but no spaces
+    or underscores.
     """
     digits = text[1:] if text.startswith(("-", "+")) else text
     if not digits.isdecimal() or max(digits) > "\uffff":
@@ -68,7 +69,7 @@ def to_long(text: str) -> int:
 
 
 def parse_double(text: str) -> float | None:
-    """Parse a double like `Double.parseDouble`, or return None."""
+    """Parse a double like `Double.parseDouble`, or return None for invalid text."""
     trimmed = trim(text)
     match = _DOUBLE.fullmatch(trimmed)
     if match is None:

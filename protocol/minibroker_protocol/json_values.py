@@ -1,4 +1,4 @@
-"""Values in JSON: names from Kafka's definitions, bytes, and large numbers."""
+"""Conversion of values for JSON: field names as in Kafka's definitions, bytes, and large numbers."""
 
 import base64
 from functools import cache
@@ -20,11 +20,11 @@ def bytes_json(data: bytes) -> str | dict[str, str]:
 
 @cache
 def camel_case(name: str) -> str:
-    """Return a field name as in Kafka's definitions, such as `throttleTimeMs` for `throttle_time_ms`."""
+    """Return the form of a field name in Kafka's definitions, such as `throttleTimeMs` for `throttle_time_ms`."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)
 
 
 def number_json(value: int) -> int | str:
-    """Return a number, or a string if it is beyond 2**53, where JavaScript loses precision."""
+    """Return a number unchanged, or as a string if it is beyond 2**53, where JavaScript loses precision."""
     return value if -_LARGEST <= value <= _LARGEST else str(value)

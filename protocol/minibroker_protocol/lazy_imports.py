@@ -5,9 +5,10 @@
 
     registry.faults_of(...)  # The module is loaded here.
 
-A block imports modules only. Importing a name from a module would load it immediately, because Python looks the name
-up. Other packages are imported as usual, because the program that uses minibroker shares them and can inspect them. The
-same holds for missing modules, and for imports of other threads meanwhile. Python 3.15 has `lazy import` for this.
+Import only modules in such a block. Importing a name from a module would load the module immediately, because Python
+looks the name up. Other packages are imported as usual, because the program that uses minibroker shares them and can
+inspect them. Missing modules are also handled as usual, and so are imports by other threads during the block. Python
+3.15 has `lazy import` for this.
 """
 
 import importlib
@@ -33,7 +34,7 @@ class _LazyModule(ModuleType):
 
 
 class _LazyLoader:
-    """A loader that delays the execution of its module. On first use, the original `loader` executes it."""
+    """A loader that delays the execution of its module. On first use, the original `loader` executes the module."""
 
     def __init__(self, loader: SourceFileLoader | SourcelessFileLoader) -> None:
         self.loader = loader
@@ -44,15 +45,15 @@ class _LazyLoader:
         return _LazyModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing; the module is executed later."""
+        """Do nothing. The module is executed on first use."""
 
     def __getattr__(self, name: str) -> Any:
-        """Delegate other loader attributes, such as resources and sources."""
+        """Delegate all other attributes to the original loader, such as those for resources and sources."""
         return getattr(self.loader, name)
 
 
 class _Lazy(local):
-    """The context manager, and the finder of modules imported within it. Its state is per thread."""
+    """The context manager, which is also the finder of the modules imported within it. Its state is per thread."""
 
     depth = 0
 
@@ -63,7 +64,7 @@ class _Lazy(local):
         self.depth -= 1
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find a module as Python does, but with a loader that delays its execution."""
+        """Find a module as Python does, but give it a loader that delays the module's execution."""
         if not self.depth or not name.startswith(_OURS):
             return None
         spec = PathFinder.find_spec(name, path, target)

@@ -45,7 +45,8 @@ _UVARINT_MAX: Final = 0xFFFFFFFF
 class WireType(NamedTuple):
     """A primitive type.
 
-    `fmt` is the `struct` letter of a fixed type. `prefix` is that of a sized type's length in the plain form.
+    `fmt` is the `struct` letter of a fixed type. For a sized type, `prefix` is the `struct` letter of the length in
+    the plain form.
     """
 
     name: str
@@ -68,10 +69,10 @@ RECORDS: Final = WireType("RECORDS", None, prefix="i")
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Read an unsigned varint and return (value, position after it).
+    """Read an unsigned varint. Return its value and the position after it.
 
     Raises:
-        DecodeError: the varint is truncated, longer than 5 bytes, or exceeds 32 bits.
+        DecodeError: the varint is truncated, is longer than 5 bytes, or exceeds 32 bits.
     """
     value = shift = 0
     for index in range(position, position + _UVARINT_MAX_BYTES):
@@ -102,10 +103,10 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
-    """Skip a section of unknown tagged fields (KIP-482) and return the position after it.
+    """Skip a section of unknown tagged fields (KIP-482). Return the position after the section.
 
     Raises:
-        DecodeError: the section is truncated, or has more than `MAX_TAGGED_FIELDS`.
+        DecodeError: the section is truncated, or has more than `MAX_TAGGED_FIELDS` fields.
     """
     start = position
     count, position = read_uvarint(buffer, position)
@@ -121,7 +122,7 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
 
 
 def too_many_tagged_fields(buffer: memoryview, position: int) -> str:
-    """Return the error message for a section at `position` with more than `MAX_TAGGED_FIELDS` tagged fields."""
+    """Return the error message for the section at `position`, which has more than `MAX_TAGGED_FIELDS` fields."""
     count, _ = read_uvarint(buffer, position)
     return f"{count} tagged fields in one section, more than {MAX_TAGGED_FIELDS}"
 

@@ -1,4 +1,4 @@
-"""Declaration of messages as typed classes whose fields declare the versions that have them.
+"""Declaration of messages as typed classes, in which each field declares the versions that contain it.
 
     @structure
     class PartitionProduceData:
@@ -11,10 +11,10 @@
         acks: Int16
         ...
 
-Fields are declared in their order on the wire, which is the same in every version. Constructors take keyword
-arguments only. The type of a field declares its values, and its `Annotated` metadata the versions: `since(3)`,
-`versions("0-7")`, `nullable("7+")`, `tagged(0, "12+")`. A field that a version lacks gets its default when read, and
-is not written. `codec` compiles the code for a (class, version) pair on first use.
+Fields are declared in wire order, which is the same in every version. Constructors take keyword arguments only. The
+type of a field declares its values, and its `Annotated` metadata declares its versions: `since(3)`, `versions("0-7")`,
+`nullable("7+")`, `tagged(0, "12+")`. In a version without the field, decoding sets the field's default, and encoding
+omits the field. `codec` compiles the code for a (class, version) pair on first use.
 
 The declarations correspond to Kafka's own definitions (the JSON files of its `clients` module), in our own notation.
 """
@@ -45,9 +45,9 @@ _NO_UPPER_BOUND: Final = 32767
 
 
 class Splice(Protocol):
-    """Records that are not in memory. The encoder writes their length and leaves a gap in the encoded bytes.
+    """Records that are not in memory. The encoder writes only their length and leaves a gap for the records.
 
-    The connection fills the gap from the file (`os.sendfile`) when it sends the response.
+    When the connection sends the response, it fills the gap from the file (`os.sendfile`).
     """
 
     @property
@@ -137,17 +137,23 @@ def versions(text: str) -> _Presence:
 
 
 def nullable(text: str) -> _Nullable:
-    """Declare that null is allowed in these versions only. By default, a type with None allows it in all versions."""
+    """Declare that null is allowed in these versions only.
+
+    Without this declaration, a type that includes None allows null in all versions.
+    """
     return _Nullable(VersionRange.parse(text))
 
 
 def tagged(tag: int, text: str) -> _Tagged:
-    """Declare a tagged field (KIP-482) in these versions. It is written only if it differs from its default."""
+    """Declare that a field is tagged (KIP-482) in these versions.
+
+    A tagged field is written only if its value is not the default.
+    """
     return _Tagged(tag, VersionRange.parse(text))
 
 
 def empty() -> list[Any]:
-    """Return the default of an optional array, used as `field(default_factory=empty)`."""
+    """Return an empty list: the default of an optional array, for `field(default_factory=empty)`."""
     return []
 
 
@@ -157,8 +163,8 @@ class Field(NamedTuple):
     Attributes:
         kind: a `WireType`, or the class of a nested structure.
         is_array: whether the field is an array of `kind`.
-        tag: its tag in the versions of `tagged_in`; in other versions it is an ordinary field.
-        default: called for each message that lacks the field.
+        tag: the field's tag in the versions `tagged_in`; in other versions it is an ordinary field.
+        default: a function called for each message that lacks the field; it returns the value.
         required: whether the constructor requires a value.
     """
 
@@ -174,7 +180,7 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """The versions of a message class, and which of them are flexible (none for nested structures)."""
+    """The versions of a message class, and the flexible ones among them (none for nested structures)."""
 
     versions: VersionRange
     flexible: VersionRange
@@ -186,20 +192,20 @@ _FIELDS: dict[type[Any], tuple[Field, ...]] = {}
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def structure(cls: type[T]) -> type[T]:
-    """Declare a nested structure, whose versions and form are those of its message."""
+    """Declare a nested structure, which has the same versions and flexible versions as its message."""
     return _declare(cls)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
 def frozen_structure(cls: type[T]) -> type[T]:
-    """Declare an immutable nested structure, whose instances can be the default of a field in every message."""
+    """Declare an immutable nested structure. One instance can be a field's default in every message."""
     _set_docstring(cls)
     return dataclasses.dataclass(slots=True, kw_only=True, frozen=True)(cls)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def message(*, versions: str, flexible: str | None = None) -> Callable[[type[T]], type[T]]:
-    """Declare a request, response or stored record, with its existing versions and its flexible ones."""
+    """Declare a request, response or stored record, with all its versions and the flexible ones among them."""
     schema = Schema(VersionRange.parse(versions), VersionRange.parse(flexible) if flexible else NEVER)
 
     def declare(cls: type[T]) -> type[T]:

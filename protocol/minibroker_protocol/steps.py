@@ -1,4 +1,4 @@
-"""Work that is split into steps, to let the caller do something else in between."""
+"""Work that is split into steps, so that the caller can do something else in between."""
 
 from collections.abc import Generator, Iterable
 from itertools import islice
@@ -11,7 +11,7 @@ Steps = Generator[None, None, T]
 
 
 def drain(steps: Steps[T]) -> T:
-    """Run all steps without a pause, where no other client needs to be served."""
+    """Run all steps without a pause, for callers that need not serve other clients in between."""
     while True:
         try:
             next(steps)
@@ -21,7 +21,7 @@ def drain(steps: Steps[T]) -> T:
 
 
 def collect(items: Iterable[T], per_step: int = 1) -> Steps[list[T]]:
-    """Return all items as a list, reading `per_step` items per step."""
+    """Collect all items in a list, reading `per_step` items per step."""
     collected: list[T] = []
     iterator = iter(items)
     while chunk := list(islice(iterator, per_step)):

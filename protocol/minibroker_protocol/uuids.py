@@ -10,7 +10,7 @@ _FROM_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 
 def new_uuid() -> bytes:
-    """Return a random UUID that Kafka accepts: not a reserved value, and its text does not start with a dash."""
+    """Return a random UUID that is not one of Kafka's reserved values and whose text does not start with a dash."""
     while True:
         uuid = os.urandom(_BYTES)
         if any(uuid[:-1]) and not uuid_text(uuid).startswith("-"):

@@ -1,11 +1,11 @@
 """One partition's log and its files, in Apache Kafka's own formats, without network or asyncio.
 
-- `log` is a partition's log as clients see it; `local_log` holds its bytes, `segments` and `segment` its files.
+- `log` is a partition's log as clients see it; `local_log` holds its bytes, `segments` and `segment` hold its files.
 - `segment` writes batches before their index entries, so every index entry points to a complete batch. `index_writer`
   chooses the batches to index. `offset_index`, `time_index` and `transaction_index` are the index files.
 - `recovery` loads a log from the files found at start-up.
 - `producer_state` detects batches that a producer sent twice; `producer_snapshot` is its file.
-- `retention` chooses segments to delete, `cleaner` compacts, `replacement` swaps segments for cleaned ones.
+- `retention` chooses segments to delete, `cleaner` compacts logs, and `replacement` swaps segments for cleaned ones.
 - `flush` forces a log to disk; `checkpoints` and `data_directory` read and write the small files.
-- `dump`, `explain` and `views` present all of this to people.
+- `dump`, `explain` and `views` present logs and their files to people.
 """

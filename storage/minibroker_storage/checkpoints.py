@@ -68,10 +68,10 @@ class EpochEntry(NamedTuple):
 class LeaderEpochCheckpoint:
     """The start offset of each leader epoch (KIP-101; Kafka's `LeaderEpochFileCache` and its checkpoint file).
 
-    The file is text: a line with version 0, a line with the number of entries, then one line "epoch startoffset" per
-    entry. Both numbers ascend. An empty or missing file holds no entries. The file is always replaced as a whole. After
-    a crash it can contain an entry whose first batch was never written, so loading a log drops entries at or above the
-    log end offset.
+    The file is text: a line with version 0, a line with the number of entries, then one line "epoch startoffset"
+    per entry. Epochs and start offsets both ascend. An empty or missing file has no entries. The file is always
+    replaced as a whole. After a crash it can contain an entry whose first batch was never written, so loading a log
+    drops entries at or above the log end offset.
     """
 
     __slots__ = ("_path", "entries")
@@ -82,7 +82,7 @@ class LeaderEpochCheckpoint:
 
     @property
     def latest_epoch(self) -> int:
-        """The newest epoch, or -1 without entries."""
+        """The newest epoch, or -1 if there are no entries."""
         return self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
 
     def copy(self) -> Self:
@@ -99,7 +99,7 @@ class LeaderEpochCheckpoint:
         """Read the file. A missing file has no entries.
 
         Raises:
-            CorruptCheckpointError: the file is invalid; the cache is empty afterwards.
+            CorruptCheckpointError: the file is invalid. There are no entries in memory afterwards.
         """
         self.entries = ()
         try:
@@ -125,7 +125,7 @@ class LeaderEpochCheckpoint:
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Record in memory that `epoch` begins at `start_offset`, and return whether the entries changed.
 
-        As in Kafka, an older entry is dropped unless both its epoch and its start offset are lower.
+        As in Kafka, an older entry is kept only if its epoch and its start offset are both lower than the new ones.
         """
         if epoch < 0 or (self.entries and self.latest_epoch == epoch and self.entries[-1].start_offset <= start_offset):
             return False
@@ -134,14 +134,14 @@ class LeaderEpochCheckpoint:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop entries that begin at or above `end_offset`, in memory, and return whether any were dropped."""
+        """Drop the entries in memory that begin at or above `end_offset`, and return whether any were dropped."""
         entries = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
         changed = len(entries) != len(self.entries)
         self.entries = entries
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drop the epochs before the one that contains `start_offset`, and let that one begin there.
+        """Drop the epochs that end at or below `start_offset`, and let the first remaining epoch begin there.
 
         Returns:
             Whether the entries changed.

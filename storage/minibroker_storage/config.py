@@ -14,13 +14,13 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Kafka's topic configuration, with underscores instead of dots and Kafka 3.9's defaults.
+    """Kafka's topic configuration, with underscores instead of dots in the names, and with the defaults of Kafka 3.9.
 
     `compact` and `delete` are the values of `cleanup.policy`. `producer_id_expiration_ms` is the broker's
     `producer.id.expiration.ms`.
 
     Raises:
-        ValueError: Kafka rejects a value.
+        ValueError: a value is one that Kafka rejects.
     """
 
     segment_bytes: int = 1 << 30
@@ -67,6 +67,7 @@ class LogConfig:
     def max_segment_ms(self) -> int:
         """The time after which a segment is rolled, in milliseconds (Kafka's `LogConfig.maxSegmentMs`).
 
-        In a compacted topic, records must be in a closed segment by `max.compaction.lag.ms`.
+        With compaction, a segment is rolled after `max.compaction.lag.ms` at the latest, because only closed segments
+        are cleaned.
         """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms

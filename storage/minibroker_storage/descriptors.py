@@ -1,8 +1,8 @@
-"""The file descriptors of this process, and their reservation for different uses.
+"""The file descriptors of this process, and how they are reserved for different uses.
 
 The kernel assigns the lowest free number, so the number of a new descriptor shows how many are left. The highest
 numbers below the limit are reserved for short use: imports, small files and directories need a descriptor for a moment
-and fail without one. The numbers below those are reserved for log files and not given to connections.
+and fail without one. The numbers below these are reserved for log files and not given to connections.
 
 The limit is read on each call because it can change while the process runs.
 """
@@ -21,7 +21,7 @@ _RESERVED_FOR_FILES: Final = 256
 def is_shortage(error: BaseException) -> bool:
     """Return whether an error means that the process (EMFILE) or the machine (ENFILE) has no descriptor left.
 
-    The loader of extension modules reports this in an ImportError.
+    An extension module that cannot be loaded for lack of a descriptor raises an ImportError, which counts as well.
     """
     if isinstance(error, OSError):
         return error.errno in _SHORTAGE
@@ -29,7 +29,7 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def limit() -> int:
-    """Return the current limit of open descriptors (the soft RLIMIT_NOFILE)."""
+    """Return the current limit on open descriptors (the soft RLIMIT_NOFILE)."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 

@@ -1,4 +1,4 @@
-"""Iteration over the entries of a log file, in any message format, without trusting the file.
+"""Iteration over the entries of a log file, in any message format, assuming that the file may be damaged.
 
 A look-up starts at an index entry and reads only headers. Recovery reads complete entries and verifies their checksums.
 """
@@ -50,7 +50,7 @@ PRODUCER_ID: Final = 9
 class EntryPosition(NamedTuple):
     """The position and size of an entry in its log file, in bytes.
 
-    For v0 and v1 the base offset equals the last offset.
+    For a v0 or v1 entry, the base offset equals the last offset.
     """
 
     base_offset: int
@@ -60,11 +60,11 @@ class EntryPosition(NamedTuple):
 
 
 def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> EntryPosition | None:
-    """Return the first entry from `position` on whose last offset is at or above `offset`, or None.
+    """Return the first entry from `position` on whose last offset is at or above `offset`, or None if there is none.
 
-    The search compares last offsets because a v0 or v1 wrapper stores only that one in its header. It usually needs one
-    read. As in Kafka's `FileLogInputStream`, only lengths are checked, and an entry that extends past the end of the
-    file is ignored.
+    The search compares last offsets because the header of a v0 or v1 wrapper contains no other offset. It usually
+    takes one read. As in Kafka's `FileLogInputStream`, only lengths are checked, and an entry that extends past the
+    end of the file is ignored.
 
     Args:
         fd: the log file.
@@ -126,7 +126,7 @@ def read_headers(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Yield the position and header of each entry from `position` up to `size`.
 
-    The file is read in windows; of an entry larger than a window, only the header is read.
+    The file is read in windows. If an entry is larger than a window, only its header is read.
 
     Raises:
         OSError: the file cannot be read.
@@ -156,8 +156,8 @@ def read_headers(
 def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tuple[int, ...]]]:
     """Yield the bytes and header fields of each valid entry from `position` on, and stop at the first invalid one.
 
-    A valid entry is complete and has a correct checksum. The fields are those of `BatchHeader`, in order. The file is
-    read in large chunks.
+    A valid entry is complete and has a correct checksum. The header fields are a tuple in the order of
+    `BatchHeader`. The file is read in large chunks.
 
     Raises:
         OSError: the file cannot be read.

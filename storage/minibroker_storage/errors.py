@@ -1,6 +1,6 @@
 """Errors of a log.
 
-None of them carries a Kafka error code: the broker maps them in one place.
+The errors have no Kafka error codes: the broker maps them to error codes in one place.
 """
 
 
@@ -9,14 +9,14 @@ class StorageError(Exception):
 
 
 class LogClosedError(StorageError):
-    """The log or one of its files was closed or deleted earlier."""
+    """The log or one of its files has already been closed or deleted."""
 
 
 class LogWriteError(StorageError):
     """A write failed, for example on a full disk, and was undone (`KafkaStorageException`).
 
-    `log_end_offset` is the end of the log after the failure. Staged batches with a smaller base offset were written,
-    and all others were discarded. The log stays readable and accepts further appends.
+    `log_end_offset` is the end of the log after the failure. Staged batches with a base offset below it were
+    written, and all others were discarded. The log stays readable and accepts further appends.
     """
 
     def __init__(self, message: str, log_end_offset: int) -> None:
@@ -35,7 +35,7 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class RecordBatchTooLargeError(StorageError):
-    """A batch larger than `segment.bytes`, which fits into no segment (`RecordBatchTooLargeException`)."""
+    """A batch is larger than `segment.bytes` and fits into no segment (`RecordBatchTooLargeException`)."""
 
 
 class CorruptBatchError(StorageError):
@@ -55,20 +55,20 @@ class CorruptCheckpointError(StorageError):
 
 
 class ProducerStateError(StorageError):
-    """Base class of the errors for a batch that does not continue its producer's earlier batches."""
+    """Base class of the errors about a batch that does not continue its producer's earlier batches."""
 
 
 class OutOfOrderSequenceError(ProducerStateError):
-    """A sequence number does not follow the producer's last one (`OutOfOrderSequenceException`)."""
+    """A batch's sequence number does not follow the producer's last one (`OutOfOrderSequenceException`)."""
 
 
 class InvalidProducerEpochError(ProducerStateError):
-    """A batch has an older producer epoch than the log (`InvalidProducerEpochException`)."""
+    """A batch has an older producer epoch than the log has for its producer (`InvalidProducerEpochException`)."""
 
 
 class InvalidTxnStateError(ProducerStateError):
-    """A non-transactional batch arrived while its producer's transaction is open (`InvalidTxnStateException`)."""
+    """A batch is not transactional although its producer's transaction is open (`InvalidTxnStateException`)."""
 
 
 class TransactionCoordinatorFencedError(ProducerStateError):
-    """A transaction marker has an older coordinator epoch than the log (`TransactionCoordinatorFencedException`)."""
+    """A transaction marker's coordinator epoch is older than the log's (`TransactionCoordinatorFencedException`)."""

@@ -1,7 +1,7 @@
 """A bounded pool of open files: 5,000 partitions have 15,000 files, but a process often has only 1,024 descriptors.
 
 A `FileHandle` represents one file for the lifetime of its segment, while its descriptor is opened and closed as needed.
-This is not thread-safe: one event loop owns a pool and its handles.
+The classes are not thread-safe: one event loop owns a pool and its handles.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 class FileHandle:
-    """A file that is opened on the first `fd()`, closed by the pool when it needs room, and reopened on demand.
+    """A file that is opened by the first `fd()`, closed by its pool to make room, and reopened when needed.
 
     Creation flags (O_CREAT, O_EXCL, O_TRUNC) apply only to the first opening, so reopening an evicted file never
-    empties it. A pinned descriptor stays open: the pool does not evict it, and after `delete()` or `close()` the last
-    `unpin()` closes it.
+    empties it. A pinned descriptor stays open: the pool does not evict it, and after `delete()` or `close()` the
+    last `unpin()` closes it.
     """
 
     __slots__ = ("_closed", "_fd", "_flags", "_pins", "_pool", "path")
@@ -42,7 +42,7 @@ class FileHandle:
         self._closed = False
 
     def fd(self) -> int:
-        """Return the open descriptor. Unless pinned, it is valid until the next call into the pool.
+        """Return the open descriptor. Unless pinned, the descriptor is valid only until the next call into the pool.
 
         Raises:
             OSError: the file cannot be opened.
@@ -60,7 +60,7 @@ class FileHandle:
         return fd
 
     def reopen(self) -> int:
-        """Open another descriptor for reading, which the caller must close. Only this method is thread-safe.
+        """Open a second descriptor for reading, which the caller must close. No other method is thread-safe.
 
         Raises:
             OSError: the file cannot be opened.
@@ -73,13 +73,13 @@ class FileHandle:
         return fd
 
     def pin(self) -> int:
-        """Keep the descriptor open until a matching `unpin()`, and return it. Used while the kernel reads from it."""
+        """Return the descriptor, and keep it open until the matching `unpin()`, for reads by the kernel."""
         fd = self._fd if self._pins else self.fd()
         self._pins += 1
         return fd
 
     def unpin(self) -> None:
-        """Undo one `pin()`. The last call closes the file if it was deleted, closed or evicted in the meantime."""
+        """Undo one `pin()`. The last `unpin()` closes a file that was deleted, closed or evicted in the meantime."""
         if self._pins <= 0:
             raise ValueError(f"{self.path}: unpinned more often than pinned")
         self._pins -= 1
@@ -116,7 +116,7 @@ class FileHandle:
             self._close_now()
 
     def delete(self) -> None:
-        """Close the handle and remove the file. Readers that have it pinned can continue.
+        """Close the handle and remove the file. Readers that have pinned the handle can continue.
 
         A missing file is not an error.
         """
@@ -126,7 +126,7 @@ class FileHandle:
             os.unlink(self.path)
 
     def evict(self) -> None:
-        """Close the descriptor, which the next `fd()` reopens. Called only by the pool."""
+        """Close the descriptor until the next `fd()` reopens the file. Called only by the pool."""
         self._close_now()
 
     def _close_now(self) -> None:
@@ -139,8 +139,9 @@ class FileHandle:
 class FilePool:
     """A pool of at most `capacity` open descriptors, which closes the least recently used one first.
 
-    The pool never closes pinned descriptors and exceeds `capacity` while more than that are pinned. When descriptors
-    run short, it closes half of its own. See `descriptors` for the numbers it does not keep.
+    The pool never closes pinned descriptors, so it exceeds `capacity` while more than `capacity` are pinned. When
+    the process is short of descriptors, the pool closes half of its own. See `descriptors` for the numbers it
+    leaves free.
     """
 
     __slots__ = ("_open", "capacity", "touch")
@@ -156,13 +157,14 @@ class FilePool:
         return len(self._open)
 
     def handle(self, path: str, flags: int = os.O_RDWR) -> FileHandle:
-        """Create a handle of this pool without opening the file."""
+        """Create a handle that belongs to this pool, without opening the file."""
         return FileHandle(self, path, flags)
 
     def open(self, handle: FileHandle, flags: int) -> int:
         """Open `handle.path` and add the handle to the pool. Called only by handles.
 
-        Other files are closed first if the pool is full, and again if the process runs out of descriptors (EMFILE).
+        If the pool is full, other files are closed first. More are closed if the process has no descriptor left
+        (EMFILE).
         """
         self._make_room(self.capacity - 1)
         try:
@@ -181,7 +183,7 @@ class FilePool:
         return fd
 
     def forget(self, handle: FileHandle) -> None:
-        """Stop counting a handle that is being closed. Called only by handles."""
+        """Remove a handle that is being closed from the pool. Called only by handles."""
         self._open.pop(handle, None)
 
     def make_room_for_connection(self, open_fd: int) -> bool:
@@ -272,9 +274,9 @@ the C library returns larger allocations to the system immediately, and the kern
 
 
 class LogSlice(NamedTuple):
-    """A range of a log file returned by a fetch: complete batches, except that the limit may cut the last one.
+    """A range of a log file returned by a fetch: complete batches, except that the last one may be cut short.
 
-    `handle` must be pinned while the bytes are read after the current event loop callback. An empty slice has size 0.
+    `handle` must be pinned if the bytes are read after the current event loop callback. An empty slice has size 0.
     """
 
     handle: FileHandle
@@ -282,7 +284,7 @@ class LogSlice(NamedTuple):
     size: int
 
     def read(self) -> bytes:
-        """Read the bytes.
+        """Return the bytes of the slice, read from the file.
 
         Raises:
             OSError: the file cannot be read.
@@ -290,7 +292,7 @@ class LogSlice(NamedTuple):
         return os.pread(self.handle.fd(), self.size, self.position) if self.size else b""
 
     def begins_with_a_whole_batch(self) -> bool:
-        """Return whether the first batch of a non-empty slice is complete. Only its length field is read.
+        """Return whether the first batch of a non-empty slice is complete. Only the batch's length field is read.
 
         Raises:
             OSError: the file cannot be read.
@@ -303,12 +305,13 @@ TMP_SUFFIX: Final = ".tmp"
 
 
 def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
-    """Replace the file at `path` so that readers, even after a restart, find either the old bytes or the new ones.
+    """Replace the file at `path` so that readers, even after a restart, find either the old content or the new one.
 
     Args:
         path: the file to replace.
         data: the new content.
-        sync: sync the bytes and the directory. Otherwise atomicity survives a process crash, not a machine crash.
+        sync: whether to sync the content and the directory. Otherwise the replacement is atomic even if the process
+            crashes, but not if the machine does.
         mode: permissions of the new file.
 
     Raises:
@@ -320,7 +323,7 @@ def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 
 
 
 def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
-    """Like write_atomically(), but without syncing the directory: `sync` syncs only the bytes.
+    """Like write_atomically(), but without syncing the directory: `sync` applies only to the file's content.
 
     Raises:
         OSError: the file cannot be written; the old file is unchanged.
@@ -343,7 +346,7 @@ def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o64
 
 
 def fsync_directory(directory: str) -> None:
-    """Sync a directory, which makes its new, renamed and removed names durable.
+    """Sync a directory, which makes the creation, renaming and removal of its files durable.
 
     Raises:
         OSError: the sync failed.

@@ -8,13 +8,13 @@ FlushEnd = Callable[["LogFlush", OSError | None], None]
 
 
 class LogFlush:
-    """One flush of a log: `Log.begin_flush` and `finish` run on the owner's thread, and `run` on any thread.
+    """One flush of a log: `Log.begin_flush` and `finish` run on the owner's thread, and `run` can run on any thread.
 
-    Each segment's log is synced before its indexes, and the directory last, when all names exist. `finish` advances the
-    recovery point only after everything was synced, because recovery distrusts everything above the recovery point.
+    Each segment's log is synced before its indexes. The directory is synced last, when all names exist. `finish`
+    advances the recovery point only after everything was synced, because recovery trusts everything below it.
 
-    Files are opened by name. A file that no longer exists was deleted, or replaced by one that was already synced. A
-    flush of many segments therefore keeps no files open.
+    Files are opened by name. A file that no longer exists was deleted, or replaced by one that was already synced.
+    A flush of many segments therefore keeps no files open.
     """
 
     __slots__ = ("_error", "_on_end", "_paths", "directory", "end_offset", "failed", "truncations")
@@ -40,10 +40,10 @@ class LogFlush:
         self.failed = False
 
     def run(self) -> None:
-        """Sync all files. This can run in any thread because it does not access the log object.
+        """Sync all files. This method can run in any thread because it does not access the log object.
 
-        After a failed fsync, the kernel may drop unwritten pages and report that only once. All later flushes of the
-        log therefore fail too, until it is reopened.
+        After a failed fsync, the kernel may drop the unwritten pages and report no further errors about them. All later
+        flushes of the log therefore fail too, until the log is reopened.
 
         Raises:
             OSError: an fsync failed, now or in an earlier flush.
@@ -67,7 +67,7 @@ class LogFlush:
     def finish(self, error: OSError | None = None) -> None:
         """Report the result of `run` to the log, on its owner's thread.
 
-        Without an error the recovery point advances.
+        Unless there is an error, the recovery point advances.
         """
         self._on_end(self, error)
 
@@ -98,7 +98,10 @@ class Durability:
         self._is_new = self.names_changed = True
 
     def begin(self, directory: str, paths: list[str], log_end_offset: int) -> LogFlush:
-        """Create a flush of `paths`, of the directory if its names changed, and of its parent if it is new."""
+        """Create a flush of `paths`.
+
+        It includes the directory if names in it changed and, if the directory is new, its parent.
+        """
         if self.names_changed:
             paths = [*paths, directory, os.path.dirname(directory)] if self._is_new else [*paths, directory]
             self.names_changed = False

@@ -25,15 +25,15 @@ _Window = TypeVar("_Window")
 class IndexFile(ABC, Generic[_Window]):
     """A file of ascending fixed-size entries, preallocated while its segment is active (Kafka's `AbstractIndex`).
 
-    The file contains `entries` entries from position 0, then zeros up to `max_bytes`, rounded down to whole entries. It
-    is trimmed to its entries when the segment is rolled or closed. Entries are staged in memory and written by
-    `commit()` with pwrite. Unlike with a memory-mapped file, a full disk raises `OSError` instead of a signal. Memory
-    holds only the last entry and a cache of windows read by searches.
+    The file contains `entries` entries from position 0, then zeros up to `max_bytes`, rounded down to whole
+    entries. It is trimmed to its entries when the segment is rolled or closed. Entries are staged in memory and
+    written by `commit()` with pwrite. With a memory-mapped file, a full disk would cause a signal; with pwrite, it
+    raises `OSError`. Memory holds only the last entry and a cache of windows read by searches.
 
-    An index has no checksum. After an unclean shutdown it is rebuilt from its log or checked against it; `LogSegment`
-    explains what an entry guarantees. Trailing zeros count as free slots, so the end of the entries is known even in an
-    untrimmed file. (This drops one valid entry of zeros, timestamp 0 at relative offset 0, which is found again in the
-    log.)
+    An index has no checksum. After an unclean shutdown it is rebuilt from its log or checked against it;
+    `LogSegment` explains what an entry guarantees. Trailing zeros count as free slots, so the number of entries is
+    known even for an untrimmed file. (This drops one valid entry that consists of zeros: timestamp 0 at relative
+    offset 0. Its record is found in the log instead.)
     """
 
     __slots__ = ("_cuts", "_staged", "base_offset", "entries", "file", "max_bytes")
@@ -67,15 +67,15 @@ class IndexFile(ABC, Generic[_Window]):
     @property
     @abstractmethod
     def is_full(self) -> bool:
-        """Whether the index is full, so that the segment must be rolled."""
+        """Whether the index is full, which means that the segment must be rolled."""
 
     @abstractmethod
     def _reset_last(self) -> None:
-        """Reset the fields of the last entry, for an empty index."""
+        """Set the fields of the last entry to their values for an empty index."""
 
     @abstractmethod
     def _set_last(self, entry: bytes) -> None:
-        """Set the fields of the last entry."""
+        """Set the fields that describe the last entry."""
 
     @staticmethod
     @abstractmethod
@@ -84,7 +84,7 @@ class IndexFile(ABC, Generic[_Window]):
 
     @abstractmethod
     def _count_at_or_below(self, window: _Window, key: int) -> int:
-        """Return the number of the window's entries with a key <= `key`."""
+        """Return the number of entries in the window with a key <= `key`."""
 
     @abstractmethod
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
@@ -113,7 +113,7 @@ class IndexFile(ABC, Generic[_Window]):
         self._reload_last()
 
     def preallocate(self) -> None:
-        """Extend the file to its full size. It is sparse, so the zeros take no disk space."""
+        """Extend the file to its full size. The file is sparse, so the zeros take no disk space."""
         # Keep all existing entries, even if `segment.index.bytes` was reduced.
         os.ftruncate(self.file.fd(), max(self.max_bytes, self.entries * self.ENTRY.size))
 
@@ -122,9 +122,9 @@ class IndexFile(ABC, Generic[_Window]):
         os.ftruncate(self.file.fd(), self.entries * self.ENTRY.size)
 
     def trim_free_slots(self) -> None:
-        """Trim a loaded file that was not trimmed before a crash.
+        """Trim a loaded file that a crash has left untrimmed.
 
-        One slot is always kept because its zeros may be the entry of timestamp 0.
+        One free slot is always kept because its zeros may be an actual entry with timestamp 0.
 
         Raises:
             OSError: the file cannot be truncated.
@@ -141,7 +141,7 @@ class IndexFile(ABC, Generic[_Window]):
         """Write the staged entries.
 
         Raises:
-            OSError: the write failed. The entries stay staged, for `rollback()`.
+            OSError: the write failed. The entries stay staged until `rollback()`.
         """
         staged = self._staged
         if staged:
@@ -153,14 +153,14 @@ class IndexFile(ABC, Generic[_Window]):
     @property
     @abstractmethod
     def state(self) -> IndexState:
-        """The number of written entries and the last entry, for `rollback`. Valid only while nothing is staged."""
+        """The number of written entries and the last entry, for `rollback`. Valid only while no entries are staged."""
 
     @abstractmethod
     def rollback(self, state: IndexState) -> None:
         """Restore an earlier `state`. Never raises.
 
-        Extra entries are truncated from the file. If the disk fails, their bytes remain; no lookup reads them, and they
-        are later overwritten or trimmed.
+        The file is truncated to remove later entries. If the truncation fails, their bytes remain, but lookups do not
+        read them, and they are later overwritten or trimmed.
         """
 
     def _truncate_quietly(self) -> None:
@@ -185,7 +185,7 @@ class IndexFile(ABC, Generic[_Window]):
     @staticmethod
     @abstractmethod
     def _relative_offset(entry: bytes) -> int:
-        """Return the entry's offset minus the base offset."""
+        """Return an entry's offset minus the base offset."""
 
     def _read_entry(self, slot: int) -> bytes:
         """Return the written entry in `slot`.
@@ -208,7 +208,7 @@ class IndexFile(ABC, Generic[_Window]):
             self._reset_last()
 
     def _written_entries(self, slots: int) -> int:
-        """Return the number of slots before the zeros of an untrimmed file."""
+        """Return the number of entries before the trailing zeros of an untrimmed file."""
         if slots and any(self._read(slots - 1, 1)):
             return slots
         return bisect_left(range(slots), 1, key=lambda slot: not any(self._read(slot, 1)))
@@ -218,14 +218,14 @@ class IndexFile(ABC, Generic[_Window]):
 
         Args:
             key: the key to search for.
-            guess: the slot whose window is read first, which is usually correct in a log of similarly sized batches.
-                The search bisects from there.
-            count_in: returns how many entries of a window have a key <= the given key.
+            guess: the slot whose window is read first. If batches have similar sizes, the guess is usually correct.
+                Otherwise the search bisects from there.
+            count_in: a function that returns how many entries of a window have a key <= the given key.
 
         Returns:
-            The window that contains the entry, how many of its entries have a key <= `key`, and the slot of its first
-            entry. The count is 0 only at the beginning of the file. The window also contains the following entry, if
-            there is one.
+            The window that contains the entry, how many entries in the window have a key <= `key`, and the slot of the
+            window's first entry. The count is 0 only at the beginning of the file. The window also contains the entry
+            after the one found, if there is one.
         """
         slots = WINDOW_BYTES // self.ENTRY.size
         low, high = 0, (self.entries - 1) // slots
@@ -242,7 +242,7 @@ class IndexFile(ABC, Generic[_Window]):
             number = (low + high) // 2
 
     def _window(self, number: int) -> _Window:
-        """Return a window, which overlaps the next one by one entry."""
+        """Return the window with this number. It overlaps the next window by one entry."""
         slots = WINDOW_BYTES // self.ENTRY.size
         slot = number * slots
         window: _Window = _cached_window(self, self._cuts, slot, min(slots + 1, self.entries - slot))

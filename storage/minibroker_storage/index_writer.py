@@ -1,4 +1,4 @@
-"""Chooses the batches that get an index entry: one per `index.interval.bytes` (Kafka's `LogSegment.append`).
+"""Chooses the batches that get index entries: one per `index.interval.bytes` (Kafka's `LogSegment.append`).
 
 `segment.LogSegment` explains which entries can be trusted after a crash.
 """
@@ -11,7 +11,7 @@ from minibroker_storage.time_index import TimeIndex
 
 
 class OffsetEntries:
-    """The entries of an offset index in memory. A full index ignores further entries and just becomes sparser."""
+    """The entries of an offset index in memory. A full index ignores further entries, which only makes it sparser."""
 
     __slots__ = ("_base_offset", "_max_size", "data")
 
@@ -22,17 +22,17 @@ class OffsetEntries:
 
     @property
     def is_full(self) -> bool:
-        """Whether another entry does not fit."""
+        """Whether there is no room for another entry."""
         return len(self.data) >= self._max_size
 
     def stage(self, offset: int, position: int) -> None:
-        """Add an entry unless the index is full: the last offset of a batch and its position in the log file."""
+        """Add an entry, a batch's last offset and its position in the log file, unless the index is full."""
         if not self.is_full:
             self.data += OffsetIndex.ENTRY.pack(offset - self._base_offset, position)
 
 
 class TimeEntries:
-    """The entries of a time index in memory. One slot is reserved for `close`."""
+    """The entries of a time index in memory. One slot is reserved for the entry added by `close`."""
 
     __slots__ = ("_base_offset", "_last_timestamp", "_max_size", "data")
 
@@ -44,16 +44,16 @@ class TimeEntries:
 
     @property
     def is_full(self) -> bool:
-        """Whether at most the slot reserved for the last entry is free."""
+        """Whether there is no free slot other than the one reserved for the last entry."""
         return len(self.data) >= self._max_size - TimeIndex.ENTRY.size
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """Add an entry if its timestamp is larger than the last one and the index is not full."""
+        """Add an entry if its timestamp is larger than that of the previous entry and the index is not full."""
         if not self.is_full:
             self._add(timestamp, offset)
 
     def close(self, timestamp: int, offset: int) -> None:
-        """Add the segment's last entry if its timestamp is larger than the previous one."""
+        """Add the segment's last entry if its timestamp is larger than that of the previous entry."""
         if len(self.data) < self._max_size:
             self._add(timestamp, offset)
 
@@ -68,7 +68,7 @@ _Times = TypeVar("_Times", bound=TimeIndex | TimeEntries)
 
 
 class IndexWriter(Generic[_Offsets, _Times]):
-    """The end of a segment that is being written, with its index entries.
+    """Writes the index entries of the segment that is being written, and tracks the segment's end.
 
     Attributes:
         base_offset: base offset of the segment.
@@ -103,7 +103,7 @@ class IndexWriter(Generic[_Offsets, _Times]):
 
     @property
     def index_due_after(self) -> int:
-        """The next batch that begins after this position in the log file gets an index entry."""
+        """The position after which the next batch in the log file gets an index entry."""
         return self.end - self._bytes_since_index_entry + self.index_interval_bytes
 
     def add_batch(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
@@ -134,7 +134,7 @@ class IndexWriter(Generic[_Offsets, _Times]):
 
 
 class BufferedIndexWriter(IndexWriter[OffsetEntries, TimeEntries]):
-    """An index writer that keeps the indexes in memory until its segment is complete."""
+    """An index writer that buffers the index entries in memory until the segment is complete."""
 
     def __init__(self, base_offset: int, *, index_interval_bytes: int, segment_index_bytes: int) -> None:
         offsets, times = OffsetEntries(base_offset, segment_index_bytes), TimeEntries(base_offset, segment_index_bytes)
@@ -142,7 +142,7 @@ class BufferedIndexWriter(IndexWriter[OffsetEntries, TimeEntries]):
 
     @property
     def is_full(self) -> bool:
-        """Whether one of the indexes is full, not counting the time index's reserved slot."""
+        """Whether one of the indexes is full, except for the slot reserved in the time index."""
         return self.offset_index.is_full or self.time_index.is_full
 
     def close_indexes(self) -> None:

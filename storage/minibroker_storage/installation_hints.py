@@ -14,16 +14,16 @@ _EXTRA_REQUIREMENT: Final = re.compile(r"""^([^;]+?)\s*;\s*extra\s*==\s*['"]([^'
 
 
 def missing(package: str | None, extra: str) -> str:
-    """Return the end of an error message about a missing package, with its extra and the command to install it."""
+    """Return the end of an error message about a missing package: its extra and an installation command."""
     return f"the package {package} of the extra minibroker[{extra}] is missing: {format_pip_command(extra)}"
 
 
 def format_pip_command(extra: str) -> str:
     """Return a command such as `pip install '/path/to/minibroker[control]'`.
 
-    The path is the checkout or wheel from which minibroker was installed. If it is unknown, the command names the
-    packages instead: `pip install 'fastapi>=0.120' ...`. The bare name with its extra would not work because minibroker
-    is in no package index.
+    The path is the checkout or wheel from which minibroker was installed. If the path is unknown, the command names
+    the packages instead: `pip install 'fastapi>=0.120' ...`. The bare name with its extra would not work because
+    minibroker is in no package index.
     """
     try:
         distribution = importlib.metadata.distribution(_DISTRIBUTION)

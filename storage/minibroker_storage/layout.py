@@ -1,4 +1,4 @@
-"""Names of a partition's files (Kafka's `LogFileUtils`), and functions that create and remove its directory."""
+"""The names of a partition's files (Kafka's `LogFileUtils`), and functions that create and remove its directory."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ _CREATE_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """Return a segment file's name: `offset` in 20 digits, then `suffix`."""
+    """Return a segment file's name: `offset` as 20 digits, followed by `suffix`."""
     return f"{offset:020d}{suffix}"
 
 
@@ -39,10 +39,10 @@ def offset_of(name: str) -> int | None:
 def create_partition_directory(directory: str, topic_id: bytes) -> None:
     """Create the directory of a new partition with all files of its empty first segment, without opening a log.
 
-    Writes `partition.metadata` with the 16-byte `topic_id`, an empty leader epoch checkpoint, the empty log and both
-    indexes. The indexes have size 0 because Kafka considers an index of its full size full after a clean shutdown;
-    opening the log preallocates them. Since this runs for 5,000 partitions at a time, it uses no fsync and no temporary
-    files. A crash leaves a directory that opens as an empty log.
+    The files are `partition.metadata` with the 16-byte `topic_id`, an empty leader epoch checkpoint, the empty log
+    and both indexes. The indexes have size 0, because after a clean shutdown Kafka considers an index of the
+    maximum size full; opening the log preallocates them. No fsync and no temporary files are used, since 5,000
+    partitions can be created in a row. A crash leaves a directory that opens as an empty log.
 
     Raises:
         FileExistsError: the directory exists and is not empty.
@@ -60,14 +60,14 @@ def create_partition_directory(directory: str, topic_id: bytes) -> None:
 def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None = None) -> None:
     """Create the directory of a partition that has never held a record, with only its `partition.metadata`.
 
-    The other files are created by the broker that loads the log, which can be Kafka. No fsync is used.
+    The broker that loads the log, which can be Kafka, creates the other files. No fsync is used.
 
     Args:
         directory: the directory to create.
         topic_id: the 16-byte id of the topic.
-        twin: the directory of another such partition of the topic. Its metadata file gets a second hard link where the
-            file system supports that, so each partition needs one inode. Brokers replace this file and never write into
-            it.
+        twin: the directory of another such partition of the topic. The new partition gets a hard link to the
+            metadata file in it where the file system supports that, so each partition needs only one inode. Brokers
+            replace metadata files and never write into them.
 
     Raises:
         FileExistsError: the directory exists.
@@ -89,9 +89,9 @@ def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None
 
 
 def restart_partition_directory(directory: str, offset: int) -> None:
-    """Make the log in a directory empty and let it begin at `offset`, unless it already begins there or later.
+    """Empty the log in a directory and let it begin at `offset`, unless the log already begins there or later.
 
-    Leader epochs are kept. Calling it again completes an interrupted call.
+    Leader epochs are kept. If a call was interrupted, call the function again to complete it.
 
     Raises:
         OSError: a file cannot be created or removed.
@@ -109,7 +109,7 @@ def restart_partition_directory(directory: str, offset: int) -> None:
 
 
 def _make_directory(directory: str) -> None:
-    """Create a directory. An empty one is replaced, since a machine crash can leave one without its files."""
+    """Create a directory, replacing an empty one, which a machine crash may have left."""
     try:
         os.mkdir(directory, 0o755)
     except FileExistsError:
@@ -133,7 +133,7 @@ def _create(path: str, *, data: bytes = b"") -> None:
 
 
 def delete_directory_name(directory: str) -> str:
-    """Return a name for a deleted partition, with the topic cut to fit 255 bytes.
+    """Return a directory name for a deleted partition, with the topic cut so that the name fits into 255 bytes.
 
     The format is `<topic>-<p>.<32 hex digits>-delete`.
     """
@@ -157,10 +157,10 @@ def rename_if_exists(directory: str, target: str) -> bool:
 
 
 def purge(directory: str) -> None:
-    """Remove a directory renamed by `Log.delete()`, or a leftover one (see `staged_write`), with its content.
+    """Remove a directory that was renamed by `Log.delete()` or left by a killed writer (see `staged_write`).
 
-    If the path is a symbolic link, only the link is removed. This is the slow part of a deletion; it can run in another
-    thread because it touches no open log. A file that disappears in the meantime is not an error.
+    If the path is a symbolic link, only the link is removed. Purging is the slow part of a deletion; it can run in
+    another thread because it touches no open log. A file that disappears in the meantime is not an error.
 
     Raises:
         OSError: a file cannot be removed.
@@ -187,7 +187,7 @@ def purge_contents(directory: str) -> None:
 
 
 def unlink_files(paths: Iterable[str]) -> None:
-    """Remove files returned by `Log.take_deleted_files`. Slow for large files; can run in any thread.
+    """Remove files returned by `Log.take_deleted_files`. This is slow for large files, and can run in any thread.
 
     A file that disappears in the meantime is not an error.
 

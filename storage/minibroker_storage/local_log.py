@@ -15,7 +15,7 @@ from minibroker_storage.transaction_index import AbortedTxn
 class LocalLog:
     """The segments of a log in its directory: finding offsets, adding and removing segments, and fsync.
 
-    `Log` extends it with the offsets visible to clients, producers and leader epochs. Staged batches are in the active
+    `Log` adds the offsets visible to clients, the producers and the leader epochs. Staged batches are in the active
     segment, between `log_end_offset` and `next_offset`. See `LogSegment` and `LogSegments` for crash safety.
     """
 
@@ -78,7 +78,7 @@ class LocalLog:
         return sum(segment.size for segment in self.segments)
 
     def _locate(self, offset: int, max_bytes: int, limit: int, *, min_one_batch: bool) -> LogSlice:
-        """Return the bytes from the batch of `offset` up to the offset `limit`, for `Log.read`.
+        """Return the slice from the batch that contains `offset` up to the offset `limit`, for `Log.read`.
 
         `offset` must be below `limit`.
         """
@@ -120,7 +120,10 @@ class LocalLog:
         return LogSlice(segment.log, position, size) if size > 0 else self._empty
 
     def _size_up_to(self, data: LogSlice, limit: int) -> int | None:
-        """Return the bytes from the start of a slice to the offset `limit`, or None if it is in a later segment."""
+        """Return the number of bytes from the start of a slice to the offset `limit`.
+
+        The result is None if `limit` is in a later segment than the slice.
+        """
         segment = self._active
         if data.handle is not segment.log:
             number = self._segments.number_of_slice(data)
@@ -130,7 +133,7 @@ class LocalLog:
         return (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - data.position
 
     def upper_bound_of(self, data: LogSlice) -> int:
-        """Return an offset above all records of a slice, the next one found in an index.
+        """Return an offset above all records of a slice: the next offset in an index, or the log end offset.
 
         Raises:
             OSError: the index cannot be read.
@@ -187,9 +190,9 @@ class LocalLog:
         self._durability.names_changed = True
 
     def take_deleted_files(self) -> list[str]:
-        """Return the `.deleted` files since the last call, for `layout.unlink_files`.
+        """Return the `.deleted` files created since the last call, for `layout.unlink_files`.
 
-        The next start removes any remaining ones.
+        Any that are not unlinked are removed at the next start.
         """
         return self._segments.take_deleted_files()
 
@@ -215,16 +218,16 @@ class LocalLog:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below this offset is on disk and survives a machine crash."""
+        """The offset below which all records are on disk and survive a machine crash."""
         return self._durability.recovery_point
 
     @property
     def unflushed_records(self) -> int:
-        """The number of offsets between the recovery point and the log end offset, as counted by `flush.messages`."""
+        """The number of offsets from the recovery point to the log end offset, for comparison with `flush.messages`."""
         return self.log_end_offset - self._durability.recovery_point
 
     def begin_flush(self) -> LogFlush | None:
-        """Return a flush that makes all committed records durable, or None if they already are."""
+        """Return a flush that makes all committed records durable, or None if all of them are already durable."""
         durability, end = self._durability, self.log_end_offset
         # Changed names also need a flush: a roll or removal without new records must survive a machine crash.
         if durability.recovery_point == end and not durability.names_changed:

@@ -1,6 +1,6 @@
 """One partition's log as clients see it: appends at its end and reads anywhere (Kafka's `UnifiedLog`).
 
-This is one file of more than 500 lines because reads, appends, retention and truncation share a few offsets.
+This file has more than 500 lines because reads, appends, retention and truncation share a few offsets.
 """
 
 import contextlib
@@ -47,15 +47,15 @@ _ALWAYS_CHECK: Final = -2
 class Log(LocalLog):
     """The batches of one partition, the offsets visible to clients, the producers and the leader epochs.
 
-    `append` stages a batch, stamping it and assigning its offset. `commit` writes all staged batches in one call and
-    makes them visible to readers. The caller must commit before it reuses the buffers of the batches. Since there are
-    no replicas, the high watermark equals the log end offset after each commit.
+    `append` stages a batch after stamping it with its offset and leader epoch. `commit` writes all staged batches
+    in one call and makes them visible to readers. The caller must commit before it reuses the buffers of the
+    batches. Since there are no replicas, the high watermark equals the log end offset after each commit.
 
     A log is stored in a directory `<topic>-<partition>`; see `LogSegment`, `OffsetIndex`, `TimeIndex`,
-    `TransactionIndex`, `ProducerStateManager` and `LeaderEpochCheckpoint` for its files. Committed batches survive a
-    process crash, and flushed batches survive a machine crash. `open` gets the kind of crash and repairs the files.
-    Segments are added and removed by renaming files, see `replacement`. A failed write is undone: the log returns to
-    its state before the staged appends and accepts further appends.
+    `TransactionIndex`, `ProducerStateManager` and `LeaderEpochCheckpoint` for its files. Committed batches survive
+    a process crash, and flushed batches survive a machine crash. `open` repairs the files according to the kind of
+    crash. Segments are added and removed by renaming files (see `replacement`). A failed write is undone: the log
+    returns to its state before the staged appends and accepts further appends.
 
     A log is not thread-safe: one event loop owns it.
     """
@@ -118,7 +118,7 @@ class Log(LocalLog):
     ) -> Self:
         """Open the log in an existing directory and repair it (see `load_log`).
 
-        Checkpoint the recovery point again afterwards, since it may have moved back.
+        The owner should checkpoint the recovery point again afterwards, since it may have moved back.
 
         Args:
             directory: the partition's directory.
@@ -147,9 +147,9 @@ class Log(LocalLog):
     def begin(
         cls, directory: str, *, config: LogConfig, files: FilePool, now_ms: int, make_directory: MakeDirectory
     ) -> Self:
-        """Create the empty log of a partition without a directory, and without touching any file.
+        """Create the empty log of a partition that has no directory yet, without accessing any file.
 
-        The first append calls `make_directory`. If that fails, the append raises `LogWriteError`, and the next one
+        The first append calls `make_directory`. If that fails, the append raises `LogWriteError`, and the next append
         tries again.
         """
         loaded = LoadedLog(
@@ -169,7 +169,10 @@ class Log(LocalLog):
 
     @property
     def config(self) -> LogConfig:
-        """The current configuration. A new one applies to the next batch; index sizes apply to the next segment."""
+        """The current configuration.
+
+        A change applies from the next batch on. Changed index sizes apply from the next segment on.
+        """
         return self._config
 
     @config.setter
@@ -196,7 +199,7 @@ class Log(LocalLog):
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction has ended, the limit of read_committed consumers."""
+        """The offset below which every transaction has ended. Consumers with read_committed read up to it."""
         unstable = self.producers.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
@@ -205,17 +208,17 @@ class Log(LocalLog):
     def read(
         self, offset: int, max_bytes: int, *, min_one_batch: bool = True, end_offset: int | None = None
     ) -> LogSlice:
-        """Return the file range that a fetch from `offset` gets, without reading its bytes.
+        """Return the slice of a log file for a fetch from `offset`, without reading its bytes.
 
-        The slice starts with the batch that contains `offset`, or with the next one after a gap. It stays within one
-        segment and ends at a batch boundary if the index has one (Kafka cuts anywhere). At the end of the log the slice
-        is empty.
+        The slice starts with the batch that contains `offset` or, if `offset` is in a gap, with the next batch. It
+        stays within one segment and ends at a batch boundary if the index has a suitable one (Kafka cuts anywhere). At
+        the end of the log, the slice is empty.
 
         Args:
             offset: the first offset to read.
-            max_bytes: maximum size of the slice.
+            max_bytes: the maximum size of the slice.
             min_one_batch: whether the first batch is returned whole, even if it is larger than `max_bytes`.
-            end_offset: the batch of this offset is not included. The high watermark always limits the slice.
+            end_offset: an offset at which the slice must end at the latest. The high watermark always limits the slice.
 
         Raises:
             OffsetOutOfRangeError: the offset is below the log start offset or above the log end offset.
@@ -254,30 +257,33 @@ class Log(LocalLog):
             self._active.resume_at(data.position + data.size, offset, offset)
 
     def add_append_listener(self, listener: AppendListener) -> None:
-        """Register a function to call with this log after each commit, when one of its ends moves, and when it closes.
+        """Register a function to call with this log after each commit, when its start or end moves, and when it closes.
 
-        The owner may call it as well. Registering takes constant time.
+        The owner may call the listeners as well. Registering takes constant time.
         """
         self._listeners[listener] = None
 
     def remove_append_listener(self, listener: AppendListener) -> None:
-        """Unregister a listener, if registered. Takes constant time, and can be called by a listener."""
+        """Unregister a listener if it is registered.
+
+        This takes constant time. Listeners may call this method.
+        """
         self._listeners.pop(listener, None)
 
     def call_listeners(self) -> None:
-        """Call all listeners."""
+        """Call all listeners with this log."""
         for listener in tuple(self._listeners):
             listener(self)
 
     def append(self, batch: memoryview, header: tuple[int, ...], leader_epoch: int, now_ms: int) -> int:
         """Stage a complete, valid v2 batch, and return its assigned base offset.
 
-        The bytes are stamped in place and must not change until `commit`. Batches of idempotent producers must have
-        passed `producers.check`. An append can roll the segment, which commits the staged batches.
+        The bytes are stamped in place and must not change until `commit`. A batch of an idempotent producer must first
+        pass `producers.check`. An append can roll the segment, which commits the staged batches.
 
         Args:
             batch: the bytes of the batch.
-            header: the batch's header as it arrived: a `BatchHeader`, or a plain tuple of its fields.
+            header: the batch's header as it was received: a `BatchHeader`, or a plain tuple of its fields.
             leader_epoch: the leader epoch to stamp.
             now_ms: the current time.
 
@@ -317,8 +323,8 @@ class Log(LocalLog):
     ) -> int:
         """Stage a set of valid v0 or v1 messages, and return the offset of the first one, which is `next_offset`.
 
-        The messages already have their offsets. They are not stamped, because these formats have no leader epoch; as in
-        Kafka, the log drops its leader epochs. Otherwise this is like `append`.
+        The messages must already have their offsets. They are not stamped, because these formats have no leader epoch;
+        as in Kafka, the log drops its leader epochs. Otherwise this works like `append`.
         """
         base_offset = self.next_offset
         segment = self._active
@@ -371,7 +377,7 @@ class Log(LocalLog):
 
     @property
     def has_directory(self) -> bool:
-        """Whether the log's directory exists. Without one, the log has never held a record."""
+        """Whether the log's directory exists. If it does not, the log has never held a record."""
         return self._is_made
 
     def _create_files(self) -> None:
@@ -405,8 +411,8 @@ class Log(LocalLog):
         """Write the staged batches, advance the log end offset and high watermark, and call the listeners.
 
         Raises:
-            LogWriteError: a write failed, now or while rolling since the last commit. Batches not yet written are
-                discarded in the files and in memory; the error's `log_end_offset` tells which were written. The log
+            LogWriteError: a write failed, now or in a roll since the last commit. Batches that were not written are
+                discarded in the files and in memory; those below the error's `log_end_offset` were written. The log
                 remains usable.
         """
         if self._failure is not None:
@@ -454,7 +460,7 @@ class Log(LocalLog):
         self._set_limits()
 
     def roll(self, now_ms: int) -> LogSegment:
-        """Commit, then begin a new segment at the end of the log unless the active one is empty.
+        """Commit, then begin a new segment at the end of the log unless the active segment is empty.
 
         Raises:
             LogWriteError: a file cannot be written.
@@ -497,8 +503,8 @@ class Log(LocalLog):
         """Remove the oldest segments that the log need not keep, and return their number.
 
         These are the segments below the log start offset and, with `cleanup.policy=delete`, those beyond
-        `retention.bytes` and `retention.ms`. If all segments go, a new one is created first. Files are only
-        renamed: see `take_deleted_files`. The log start offset advances to the first remaining segment. Pinned
+        `retention.bytes` and `retention.ms`. If all segments are to be removed, a new one is created first. The files
+        are only renamed; see `take_deleted_files`. The log start offset advances to the first remaining segment. Pinned
         files stay readable.
 
         Raises:
@@ -532,10 +538,10 @@ class Log(LocalLog):
         return len(removed)
 
     def replace_segments(self, base_offset: int, old_base_offsets: Sequence[int]) -> None:
-        """Replace closed segments with the cleaned segment `base_offset`; see `replacement` for the order.
+        """Replace closed segments with the cleaned segment `base_offset`. See `replacement` for the order of steps.
 
-        Its `.cleaned` files must be complete and on disk, and no `.cleaned` file with a smaller offset may exist.
-        Pinned files stay readable.
+        The `.cleaned` files of that segment must be complete and on disk, and no `.cleaned` file with a smaller offset
+        may exist. Pinned files stay readable.
 
         Raises:
             StorageError: one of the old segments no longer exists; the cleaned files are removed.
@@ -547,9 +553,9 @@ class Log(LocalLog):
             self.producers.delete_snapshot(old_base_offset)
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Advance the log start offset to `offset` (DeleteRecords), without removing segments. It never moves back.
+        """Advance the log start offset to `offset` (DeleteRecords), without removing segments.
 
-        This needs no disk space.
+        A lower offset is ignored. The method works even on a full disk.
 
         Raises:
             OffsetOutOfRangeError: the offset is above the high watermark.
@@ -565,10 +571,10 @@ class Log(LocalLog):
             self.call_listeners()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Remove all records from `offset` on, including the whole batch that contains it, and end the log at `offset`.
+        """End the log at `offset`, removing the batch that contains `offset` and all later ones.
 
-        Staged batches are discarded, and producers return to their state at that point. An offset at or above the log
-        end offset removes nothing.
+        Staged batches are discarded, and the producers return to their state at that point. An offset at or above the
+        log end offset removes no committed records.
 
         Raises:
             OSError: a file cannot be truncated or removed.
@@ -587,7 +593,7 @@ class Log(LocalLog):
         replay_producers(self.segments, self.producers, self.log_start_offset, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Remove all records and producers, and begin again at `offset`.
+        """Remove all records and producers, and let the empty log begin at `offset`.
 
         Raises:
             OSError: a file cannot be removed or created.
@@ -615,8 +621,8 @@ class Log(LocalLog):
     def close(self) -> None:
         """Commit, trim the indexes, write a producer snapshot and close the files. A second call has no effect.
 
-        The directory can then be opened with `LastStop.CLEAN`, even after a machine crash if a `flush` follows. For a
-        log without a directory nothing is created. The files are closed even if an error is raised.
+        The directory can then be opened with `LastStop.CLEAN`, even after a machine crash if a `flush` followed the
+        close. A log without a directory creates no files. The files are closed even if an error is raised.
 
         Raises:
             LogWriteError: staged batches cannot be written.
@@ -644,12 +650,12 @@ class Log(LocalLog):
             listener(self)
 
     def delete(self, target: str | None = None) -> str:
-        """Close without writing, rename the directory to `<topic>-<p>.<uuid>-delete`, and return its new path.
+        """Close without writing anything, rename the directory to `<topic>-<p>.<uuid>-delete`, and return its new path.
 
         This is quick for a log of any size; `layout.purge` removes the directory later. Pinned files stay readable.
 
         Args:
-            target: another path for the directory.
+            target: the new path of the directory, if not the default.
 
         Raises:
             OSError: the directory cannot be renamed.
@@ -661,7 +667,10 @@ class Log(LocalLog):
         return target
 
     def abandon(self, directory: str) -> None:
-        """Close without writing, after the log's directory was moved to `directory`. Pinned files stay readable."""
+        """Close without writing, after the log's directory was moved to `directory`.
+
+        Pinned files stay readable.
+        """
         self._undo_staged()
         self._directory = directory
         self._close_files()
@@ -670,7 +679,7 @@ class Log(LocalLog):
 
 
 class LogShape(NamedTuple):
-    """A log's start offset and the (base offset, bytes) of each segment at one moment."""
+    """A log's start offset, and the base offset and size in bytes of each segment, at one moment."""
 
     start: int
     segments: tuple[tuple[int, int], ...]

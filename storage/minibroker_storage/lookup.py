@@ -1,8 +1,8 @@
 """Searches for the offset of a timestamp (ListOffsets: KIP-79, KIP-734).
 
-A search can take long: a batch may hold millions of records, and headers written by other programs may claim
-timestamps that none of their records has. It is therefore split into steps of a few milliseconds. Between two steps,
-the log can grow and lose segments.
+A search can take long: a batch may have millions of records, and the max timestamp in a header written by another
+program may be larger than all of its records' timestamps. A search is therefore split into steps of a few
+milliseconds. Between two steps, the log can grow and lose segments.
 """
 
 import os
@@ -24,7 +24,7 @@ _MESSAGES_PER_STEP: Final = 1_024
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by its timestamp (in ms), with its offset and the leader epoch of its batch."""
+    """A record found by timestamp: its timestamp (ms), its offset and the leader epoch of its batch."""
 
     timestamp: int
     offset: int
@@ -34,11 +34,12 @@ class TimestampOffset(NamedTuple):
 def search_by_timestamp(
     segments: Sequence[LogSegment], timestamp: int, start_offset: int
 ) -> Steps[TimestampOffset | None]:
-    """Return the first record with a timestamp >= `timestamp` (ms) and an offset >= `start_offset`, or None.
+    """Return the first record with at least this timestamp and at least `start_offset`, or None if there is none.
 
-    The search takes the first segment whose largest timestamp reaches the target, then uses the time index, the offset
-    index, the headers from there to the first batch that reaches the target, and the records of that batch. Under
-    LogAppendTime all records of a batch have its max timestamp. Messages in format v0 have no timestamp.
+    The search finds the first segment whose largest timestamp reaches `timestamp`. From the position given by its
+    time index and offset index, it reads headers up to the first batch whose max timestamp reaches `timestamp`, and
+    then that batch's records. Under LogAppendTime, all records of a batch have its max timestamp. Messages in
+    format v0 have no timestamp.
 
     Args:
         segments: the live list of the log's segments, which may change between steps.
@@ -87,10 +88,10 @@ def _search_segment(segment: LogSegment, timestamp: int, start_offset: int) -> S
 def _first_record(
     segment: LogSegment, position: int, header: BatchHeader, timestamp: int, start_offset: int
 ) -> TimestampOffset | None:
-    """Return the first record of the batch at `position` if it matches, or None.
+    """Return the first record of the batch at `position`, or None if it does not match.
 
-    Most timestamps fall between two batches, so the first record usually matches. Only a few bytes are read. The result
-    is also None if the records are compressed or cannot be decoded this way.
+    Most timestamps fall between two batches, so the first record usually matches. Only a few bytes are read. The
+    result is also None if the records are compressed or cannot be decoded from these bytes.
     """
     is_plain = header.magic == MAGIC_V2 and not header.attributes & CODEC_MASK and header.record_count > 0
     if not is_plain or header.base_timestamp < timestamp or header.base_offset < start_offset:
@@ -117,7 +118,7 @@ def _search_start(segment: LogSegment, timestamp: int, start_offset: int) -> int
 def search_batch(
     data: memoryview, header: BatchHeader, timestamp: int, start_offset: int
 ) -> Steps[TimestampOffset | None]:
-    """Return the first record of a batch with at least the given timestamp and offset, or None."""
+    """Return the first record of a batch with at least the given timestamp and offset, or None if there is none."""
     batch = LegacyRecordBatch(data) if header.magic < MAGIC_V2 else RecordBatch(data)
     content = b"".join((yield from collect(batch.chunks())))
     if header.magic < MAGIC_V2:

@@ -1,6 +1,6 @@
-"""Maps offsets to positions in the log file (Kafka's `OffsetIndex`).
+"""The index that maps offsets to positions in the log file (Kafka's `OffsetIndex`).
 
-`segment.LogSegment` explains which entries can be trusted after a crash; `recovery` relies on that.
+`segment.LogSegment` explains which entries can be trusted after a crash. `recovery` relies on this.
 """
 
 import sys
@@ -20,7 +20,7 @@ _NO_ENTRIES: Final = array("q")
 
 
 def _count_up_to(window: "array[int]", position: int) -> int:
-    """Return the number of the window's entries with a position <= `position`."""
+    """Return the number of entries in the window with a position <= `position`."""
     return bisect_right(window, position, key=_POSITION_MASK.__and__)
 
 
@@ -35,8 +35,8 @@ class OffsetIndex(IndexFile["array[int]"]):
     """A sparse map from offsets to positions in the log file (Kafka's `OffsetIndex`).
 
     Each entry has 8 bytes, big-endian: the relative offset as int32 (the last offset of a batch minus the segment's
-    base offset), then the position of that batch as int32. Both ascend. There is at most one entry per
-    `index.interval.bytes` of log. See `IndexFile` and `LogSegment` for crash safety.
+    base offset), then the position of that batch as int32. Offsets and positions both ascend. There is at most one
+    entry per `index.interval.bytes` of log. See `IndexFile` and `LogSegment` for crash safety.
     """
 
     __slots__ = ("last_offset", "last_position")
@@ -52,21 +52,21 @@ class OffsetIndex(IndexFile["array[int]"]):
         return self.entries_with_staged >= self.max_entries
 
     def stage(self, offset: int, position: int) -> None:
-        """Stage an entry for `commit()`. The caller must add ascending offsets and check `is_full` first."""
+        """Stage an entry for `commit()`. The caller must check `is_full` first, and offsets must ascend."""
         self._staged.extend(self.ENTRY.pack(offset - self.base_offset, position))
         self.last_offset = offset
         self.last_position = position
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """Return the last written entry at or below `offset`, or (base offset, 0) if there is none."""
+        """Return the last written entry whose offset is at or below `offset`, or (base offset, 0) if there is none."""
         window, count = self._find_window(offset)
         return self._decode_entry(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def positions_around(self, offset: int) -> tuple[int, int]:
-        """Return the position of the batch found by `lookup`, and that of the next indexed batch.
+        """Return the position of the batch found by `lookup`, and the position of the next indexed batch.
 
-        `offset` is in the second batch or in a batch between the two. The second position is -1 if there is no such
-        batch, or if `offset` is the last one of the first batch.
+        `offset` is in the second batch or in a batch between the two. The second position is -1 if there is no later
+        indexed batch, or if `offset` is the last offset of the first batch.
         """
         window, count = self._find_window(offset)
         next_position = window[count] & _POSITION_MASK if count < len(window) else _NOTHING
@@ -95,7 +95,7 @@ class OffsetIndex(IndexFile["array[int]"]):
         return self._decode_entry(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def offset_at_or_above(self, position: int) -> int | None:
-        """Return the offset of the first indexed batch that starts at or after `position`, or None."""
+        """Return the offset in the first entry whose batch starts at or after `position`, or None if there is none."""
         if not self.entries:
             return None
         window, count = self._find_window_of(position - 1)
@@ -122,7 +122,7 @@ class OffsetIndex(IndexFile["array[int]"]):
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
         """Check that the last entry belongs to this segment.
 
-        Its offset must not be below the base offset, and its position must be inside the log.
+        The entry's offset must not be below the base offset, and its position must be inside the log file.
 
         Raises:
             CorruptIndexError: the entry is outside the segment.

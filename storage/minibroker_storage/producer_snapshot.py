@@ -23,7 +23,7 @@ _COUNT: Final = Struct(">i")
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer, with enough data to answer a duplicate of it (Kafka's `BatchMetadata`)."""
+    """One of a producer's last batches, with the data needed to answer a duplicate of it (Kafka's `BatchMetadata`)."""
 
     first_sequence: int
     last_sequence: int
@@ -40,8 +40,8 @@ class BatchMetadata(NamedTuple):
 class ProducerStateEntry(NamedTuple):
     """The immutable state of one producer in the log (Kafka's `ProducerStateEntry`).
 
-    `batches` holds the newest batches of `producer_epoch`, oldest first, at most five. `last_timestamp` is in ms.
-    `current_txn_first_offset` is -1 outside a transaction.
+    `batches` holds at most five batches, the newest ones of `producer_epoch`, oldest first. `last_timestamp` is in
+    ms. `current_txn_first_offset` is -1 outside a transaction.
     """
 
     producer_epoch: int
@@ -52,7 +52,7 @@ class ProducerStateEntry(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence number of the newest batch, or -1 without a batch of this epoch."""
+        """The last sequence number of the newest batch, or -1 if there is no batch of this epoch."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
@@ -65,14 +65,15 @@ _NO_BATCH: Final = BatchMetadata(NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, 0, -1)
 
 
 class SnapshotEncoder:
-    """Encodes producer snapshots, packing only the producers that changed since the previous one.
+    """Encodes producer snapshots, packing only the producers that changed since the previous snapshot.
 
-    A file has: version int16 (1), CRC-32C uint32 of everything after it, count int32; per producer id int64, epoch
-    int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch int32, first
-    offset of the open transaction int64 (-1: none). As in Kafka, only the newest batch of each producer is stored.
+    A file contains: version int16 (1), CRC-32C uint32 of all following bytes, count int32; then for each producer
+    id int64, epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator
+    epoch int32, first offset of the open transaction int64 (-1: none). As in Kafka, only the newest batch of each
+    producer is stored.
 
     Args:
-        snapshot: the file from which the producers were read, or nothing.
+        snapshot: the content of the file from which the producers were read, or nothing.
     """
 
     def __init__(self, snapshot: bytes = b"") -> None:
@@ -80,7 +81,7 @@ class SnapshotEncoder:
         self._slots = {producer_id: slot for slot, (producer_id,) in enumerate(_ID.iter_unpack(self._entries))}
 
     def encode(self, producers: Mapping[int, ProducerStateEntry], changed: Iterable[int]) -> bytes:
-        """Return a file with these producers by id. Only those in `changed` may differ from the last call."""
+        """Encode a snapshot of these producers by id. Only those in `changed` may differ from the last call."""
         for producer_id in changed:
             entry = producers.get(producer_id)
             slot = self._slots.get(producer_id)
@@ -119,7 +120,7 @@ class SnapshotEncoder:
 
 
 def encode_snapshot(producers: Mapping[int, ProducerStateEntry]) -> bytes:
-    """Return a snapshot file with these producers by id."""
+    """Encode a snapshot file with these producers by id."""
     return SnapshotEncoder().encode(producers, producers)
 
 
@@ -159,5 +160,5 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerStateEntry]:
 
 
 def first_sequence(last_sequence: int, offset_delta: int) -> int:
-    """Return the first sequence number of a batch. Sequence numbers wrap from 2**31 - 1 to 0."""
+    """Return the first sequence number of a batch, given that sequence numbers wrap from 2**31 - 1 to 0."""
     return (last_sequence - offset_delta) & INT32_MAX

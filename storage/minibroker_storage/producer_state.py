@@ -1,4 +1,4 @@
-"""The producers that wrote to a log, the basis of idempotence (Kafka's `ProducerStateManager`; KIP-98, KIP-360)."""
+"""The producers that wrote to a log, for idempotence (Kafka's `ProducerStateManager`; KIP-98, KIP-360)."""
 
 import contextlib
 import os
@@ -42,18 +42,18 @@ _ABORT_MARKER: Final = 0
 class ProducerStateManager:
     """The producers of one log by id, and their snapshot files (Kafka's `ProducerStateManager`).
 
-    A snapshot file is named `<20 digits>.snapshot` after its end offset; see `SnapshotEncoder` for its format. The
-    snapshot written at a roll is kept as long as the segment that begins there. Others are temporary: they are written
-    at close and while a segment grows, and each replaces the previous one. An older snapshot is removed only after the
-    newer one is written. Loading removes invalid snapshots, loads the newest valid one at or below the log end offset,
-    and replays the later batches from the log.
+    A snapshot file is named `<20 digits>.snapshot` after the offset at which it ends; see `SnapshotEncoder` for its
+    format. The snapshot written at a roll is kept as long as the segment that begins at its offset. Other snapshots
+    are temporary: they are written at close and while a segment grows, and each replaces the previous temporary
+    one. An older snapshot is removed only after the newer one is written. Loading removes invalid snapshots, loads
+    the newest valid one at or below the log end offset, and replays the later batches from the log.
 
     Changes are staged: `rollback()` undoes every `update` since the last `commit()`.
 
     Args:
-        directory: the log's directory; unused if the state is only kept in memory.
+        directory: the log's directory; unused if the state is kept only in memory.
         expiration_ms: `producer.id.expiration.ms`.
-        snapshots: offsets of the existing snapshot files.
+        snapshots: the offsets of the existing snapshot files.
         initial: the initial producers.
     """
 
@@ -120,18 +120,17 @@ class ProducerStateManager:
         self._expiration_ms = expiration_ms
 
     def check(self, header: BatchHeader, *, from_client: bool = True) -> BatchMetadata | None:
-        """Check whether a batch continues its producer's earlier batches (`ProducerAppendInfo`, `findDuplicateBatch`).
+        """Check that a batch continues its producer's earlier batches (`ProducerAppendInfo`, `findDuplicateBatch`).
 
         A producer without state may begin at any sequence number (KIP-360).
 
         Args:
             header: the header of the batch.
-            from_client: False for a batch written by a coordinator. It has no sequence numbers, so only its epoch is
-                checked.
+            from_client: False for a batch written by a coordinator. Such a batch has no sequence numbers, so only its
+                epoch is checked.
 
-        Returns:
-            The earlier batch if this one is a duplicate, to be answered with the earlier offset and timestamp. None if
-            the batch should be appended.
+        Returns: The earlier batch if this one is a duplicate and must be answered with the earlier offset and
+            timestamp, or None if the batch should be appended.
 
         Raises:
             InvalidProducerEpochError: the producer epoch is too old.
@@ -164,7 +163,7 @@ class ProducerStateManager:
         """Check that a marker's coordinator epoch is not older than that of the producer's last marker.
 
         Raises:
-            TransactionCoordinatorFencedError: the log has a marker from a newer coordinator epoch.
+            TransactionCoordinatorFencedError: the producer's last marker has a newer coordinator epoch.
         """
         entry = self._producers.get(producer_id)
         if entry is not None and entry.coordinator_epoch > coordinator_epoch:
@@ -194,9 +193,9 @@ class ProducerStateManager:
             )
 
     def update(self, header: BatchHeader, base_offset: int, batch: memoryview) -> AbortedTxn | None:
-        """Update the producer with a batch that got `base_offset`. The change is staged until `commit()`.
+        """Update a producer with a batch that was assigned `base_offset`. The change is staged until `commit()`.
 
-        The batch itself is read only if it is a control batch, whose marker ends a transaction.
+        The batch's bytes are read only if it is a control batch, whose marker ends a transaction.
 
         Returns:
             The transaction aborted by the batch, for the transaction index, or None.
@@ -232,17 +231,17 @@ class ProducerStateManager:
         return None
 
     def find_incomplete(self) -> set[int]:
-        """Return the producers that may have written more batches than a loaded snapshot contains."""
+        """Return the ids of producers that may have written more batches than were loaded from a snapshot."""
         return {key for key, entry in self._producers.items() if not _is_complete(entry)}
 
     def add_earlier_batch(self, header: BatchHeader) -> bool:
-        """Add an earlier batch of a producer if it directly precedes the known ones.
+        """Add an earlier batch of a producer if it directly precedes the batches already loaded.
 
-        A snapshot has only the last batch of each producer, but clients may repeat any of the last five. The owner
-        calls this for batches in reverse log order.
+        A snapshot contains only the last batch of each producer, but clients may repeat any of the last five. The owner
+        calls this method for batches in reverse log order.
 
         Returns:
-            Whether all batches that can be repeated are known now.
+            Whether all batches that clients can repeat are loaded now.
         """
         entry = self._producers[header.producer_id]
         sequence, _, last_offset, offset_delta, _ = entry.batches[0]
@@ -296,7 +295,7 @@ class ProducerStateManager:
             self._find_ongoing()
 
     def _find_ongoing(self) -> None:
-        """Rebuild the open transactions from the producers."""
+        """Rebuild the set of open transactions from the state of the producers."""
         begun = [
             (entry.current_txn_first_offset, producer_id)
             for producer_id, entry in self._producers.items()
@@ -309,8 +308,8 @@ class ProducerStateManager:
     def remove_expired(self, now_ms: int) -> int:
         """Remove producers that have written nothing for `producer.id.expiration.ms`, and return their number.
 
-        For a producer whose records have no timestamps, the time starts with the first call. Kafka removes it
-        immediately.
+        For a producer whose records have no timestamps, this time starts at the first call. Kafka removes such a
+        producer immediately.
         """
         self._set_missing_timestamps(now_ms)
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
@@ -331,10 +330,10 @@ class ProducerStateManager:
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
     def take_snapshot(self, *, temporary: bool = False) -> None:
-        """Write a snapshot at `map_end_offset`, unless one exists there or later.
+        """Write a snapshot at `map_end_offset`, unless there is already one at or above that offset.
 
         Args:
-            temporary: whether the next snapshot replaces this one. Otherwise it is kept as long as its segment.
+            temporary: whether the next snapshot replaces this one. Otherwise this one is kept as long as its segment.
 
         Raises:
             OSError: the file cannot be written; no partial file remains.
@@ -376,7 +375,7 @@ class ProducerStateManager:
     def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
         """Remove all snapshots except those at a segment's base offset.
 
-        The newest one is also kept if it is above the last base offset, and becomes the temporary snapshot.
+        The newest snapshot is also kept if it is above the last base offset. It becomes the temporary snapshot.
         """
         bases = set(segment_base_offsets)
         newest = self.snapshots[-1:] if self.snapshots and self.snapshots[-1] > max(bases) else []
@@ -388,9 +387,9 @@ class ProducerStateManager:
     def truncate_and_reload(
         self, log_start_offset: int, log_end_offset: int, now_ms: int, *, at_most: int | None = None
     ) -> None:
-        """Restore a state at or below `log_end_offset` from the newest valid snapshot in range.
+        """Load the newest valid snapshot at or below `log_end_offset` and, if given, `at_most`.
 
-        The log must then be replayed from `map_end_offset` on, which is at most `at_most`.
+        The caller must then replay the log from `map_end_offset`, the offset of that snapshot or the log start offset.
         """
         for offset in self.snapshots[:]:
             # Snapshots above the end contain removed batches, and those at or below the start predate the log.
@@ -433,7 +432,7 @@ class ProducerStateManager:
             self.delete_snapshot(snapshot)
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Adjust to a higher log start offset. The producers stay known."""
+        """Adjust to a higher log start offset. No producers are removed."""
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset
         self._last_snapshot_offset = log_start_offset if latest is None else latest

@@ -34,7 +34,7 @@ EpochListener = Callable[[int, int], None]
 
 
 class LoadedLog(NamedTuple):
-    """A loaded log. It has at least one segment, in ascending order, and the last one is ready for appends."""
+    """A loaded log. Its segments, at least one, are in ascending order, and the last one is ready for appends."""
 
     segments: list[LogSegment]
     producers: ProducerStateManager
@@ -53,16 +53,16 @@ def load_log(
     now_ms: int,
     log_start_offset: int,
 ) -> LoadedLog:
-    """Load the log in `directory`, and repair the damage that `last_stop` can have caused.
+    """Load the log in `directory`, and repair the damage that a stop of kind `last_stop` can have caused.
 
-    First, leftovers of interrupted operations are removed. Then the untrusted part is scanned, truncated after its last
-    valid batch, and indexed again. Segments after a truncated one are removed.
+    First, leftovers of interrupted operations are removed. Then the untrusted part is scanned, truncated after its
+    last valid batch, and indexed again. Segments after a truncated one are removed.
 
-    - After CLEAN nothing is scanned. Only the ends of the indexes and the end of the last segment are read.
-    - After KILLED and CRASHED every batch after `recovery_point` is scanned, from the last index entry below it on.
+    - After CLEAN, nothing is scanned. Only the ends of the indexes and the end of the last segment are read.
+    - After KILLED and CRASHED, the log is scanned from the last index entry below `recovery_point` on.
 
-    After any stop, an index that is missing or invalid is rebuilt from its whole segment. Producers are loaded from the
-    newest snapshot and from the headers after it.
+    After any stop, an index that is missing or invalid is rebuilt from its whole segment. Producers are loaded from
+    the newest snapshot and from the headers after it.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -105,7 +105,7 @@ def load_log(
 
 
 class _Loader:
-    """The part of load_log() that loads and repairs the segments."""
+    """The state of load_log() while it loads and repairs the segments."""
 
     def __init__(
         self, segments: list[LogSegment], epochs: LeaderEpochCheckpoint, last_stop: LastStop, recovery_point: int
@@ -189,7 +189,7 @@ class _Loader:
         self.replay_from = min(self.replay_from, offset)
 
     def _recover(self, segment: LogSegment, *, resume: bool) -> int:
-        """Scan the untrusted part of a segment, or all of it if necessary, and return the number of bytes cut off."""
+        """Scan the untrusted part of a segment, or all of it if necessary, and return the number of bytes truncated."""
         index = segment.offset_index
         trusted_end = segment.base_offset
         try:
@@ -233,10 +233,10 @@ def _is_sound(segment: LogSegment, next_base: int | None) -> bool:
 
 
 def check_indexes(segment: LogSegment) -> None:
-    """Check loaded indexes against the end of the log, because they have no checksum.
+    """Check loaded indexes against the end of the log, because indexes have no checksum.
 
-    The batch of the last offset index entry must exist, no entry may be missing after it, and the time index must cover
-    the batches after it. One index interval of the log is read. See also `check_time_index`.
+    The batch of the last offset index entry must exist, no later batch may lack an entry, and the time index must
+    cover the batches after that entry. One index interval of the log is read. See also `check_time_index`.
 
     Raises:
         CorruptIndexError: an index does not match the log.
@@ -287,11 +287,12 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
 
     Args:
         segment: the segment.
-        on_epoch: called with the leader epoch and base offset of each batch whose epoch differs from the previous one.
-        resumed: scan only from the end set by `LogSegment.resume_indexes` on.
+        on_epoch: called with the leader epoch and base offset of each batch whose epoch differs from the previous
+            one.
+        resumed: whether to scan only from the end set by `LogSegment.resume_indexes` on.
 
     Returns:
-        The number of bytes cut off.
+        The number of bytes truncated.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -349,7 +350,7 @@ def _load_producers(
     *,
     last_stop: LastStop,
 ) -> None:
-    """Load the newest snapshot up to `replay_from` and the log end, and replay the batches after it."""
+    """Load the newest snapshot at or below both `replay_from` and the log end, and replay the batches after it."""
     if last_stop is LastStop.CLEAN and producers.latest_snapshot_offset is None and replay_from > log_end_offset:
         producers.map_end_offset = log_end_offset
         return  # As in Kafka, no snapshot after a clean stop means no producers.
@@ -366,7 +367,7 @@ def replay_producers(
 ) -> int:
     """Replay the log from `producers.map_end_offset` to `end_offset` into the producers and transaction indexes.
 
-    Only headers are read, and all of each transaction marker.
+    Only the headers of batches are read, except for transaction markers, which are read completely.
 
     Returns:
         The number of bytes of the log that were replayed.
@@ -400,10 +401,10 @@ def replay_producers(
 
 
 def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) -> None:
-    """Restore the earlier batches of each producer, of which a snapshot has only the last (see `add_earlier_batch`).
+    """Restore the earlier batches of each producer, because a snapshot has only the last one (see `add_earlier_batch`).
 
-    The log is read backwards from the snapshot's offset, until all batches are found or `MAX_RECALLED_BATCHES` are
-    read. That limit covers the requests in flight at the time of the snapshot.
+    The log is read backwards from the snapshot's offset, until all batches are found or `MAX_RECALLED_BATCHES`
+    batches have been read. That limit covers the requests in flight at the time of the snapshot.
 
     Raises:
         OSError: a file cannot be read.

@@ -1,15 +1,16 @@
-"""Crash-safe replacement of segments with the cleaned segment made from them.
+"""Crash-safe replacement of segments with a cleaned segment made from them.
 
-The order is that of Kafka's `LocalLog.replaceSegments`:
+The order of steps is that of Kafka's `LocalLog.replaceSegments`:
 
 1. The cleaned files are complete and on disk as `.cleaned`. They are renamed to `.swap`, the log last. While a
-   `.cleaned` file remains, a start removes all of these files, because the replacement has not begun.
+   `.cleaned` file remains, a start of the broker removes all `.cleaned` and `.swap` files, because the replacement has
+   not begun.
 2. The old segments' files are renamed to `.deleted`, oldest segment first. A start that finds a complete `.swap` log
    removes all segments that begin within its offsets. If the cleaned log ends before an old segment begins, that
    segment and all later ones may remain. Their records are merely not compacted yet.
-3. `.swap` is renamed to the final name, the log first. A start renames the remaining files.
+3. The `.swap` files are renamed to their final names, the log first. A start renames the remaining files.
 
-The file systems in use write renames within one directory to disk in order.
+The supported file systems write renames within one directory to disk in order.
 """
 
 import contextlib
@@ -41,7 +42,8 @@ def swap_in(directory: str, base_offset: int, old_segments: Iterable[LogSegment]
     The old segments are closed.
 
     Raises:
-        OSError: a rename failed. In step 1 the cleaned files are removed; later, the next start completes the swap.
+        OSError: a rename failed. After a failure in step 1, the cleaned files are removed. After a later failure, the
+            next start completes the swap.
     """
     stem = f"{directory}/{file_name(base_offset, '')}"
     try:
@@ -65,7 +67,7 @@ def _rename(source: str, target: str) -> None:
 
 
 def remove_cleaned(directory: str, base_offset: int) -> None:
-    """Remove the `.cleaned` files of `base_offset`, and the `.swap` files already made of them in step 1.
+    """Remove the `.cleaned` files of `base_offset`, and those already renamed to `.swap` in step 1.
 
     Raises:
         OSError: a file cannot be removed.
@@ -128,7 +130,7 @@ def _finish_swaps(directory: str, names: Sequence[str]) -> list[str]:
 
 
 def _remove_covered(directory: str, swap_name: str) -> None:
-    """Remove the segments that begin within the offsets of a complete `.swap` log."""
+    """Remove the old segments that begin within the offset range of a complete `.swap` log."""
     first = last = offset_of(swap_name) or 0
     path = f"{directory}/{swap_name}"
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

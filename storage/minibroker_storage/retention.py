@@ -22,7 +22,7 @@ def count_below(segments: Sequence[LogSegment], offset: int) -> int:
 
 
 def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
-    """Return how many of the oldest segments can go while the log keeps at least `retention.bytes`.
+    """Return how many of the oldest segments can be removed so that the log still has at least `retention.bytes`.
 
     An empty active segment never counts.
     """
@@ -43,7 +43,7 @@ def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
 def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int) -> int:
     """Return how many of the oldest segments contain only records older than `retention.ms`.
 
-    A segment without timestamps is as old as its last write. An empty active segment never counts.
+    For a segment without timestamps, the time of its last write is used. An empty active segment never counts.
 
     Raises:
         OSError: a file's modification time cannot be read.
@@ -54,7 +54,7 @@ def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int
 
 
 def newest_time(segment: LogSegment) -> int:
-    """Return the segment's largest timestamp or, without timestamps, its log file's modification time, in ms.
+    """Return a segment's largest timestamp or, if it has no timestamps, its log file's modification time, in ms.
 
     Raises:
         OSError: the modification time cannot be read.

@@ -1,6 +1,6 @@
-"""One segment of a log, and the order of its writes, which makes an index entry a proof that its batch is complete.
+"""One segment of a log. The order of its writes makes an index entry a proof that its batch is complete.
 
-This is one file of more than 500 lines because writes, rollback and recovery all depend on that order.
+This file has more than 500 lines because writes, rollback and recovery all depend on that order.
 """
 
 import contextlib
@@ -45,17 +45,17 @@ _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
 class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     """Batches from `base_offset` on: `<20 digits>.log`, `.index`, `.timeindex` (Kafka's `LogSegment`).
 
-    The log file contains entries from position 0 without gaps between them; offsets ascend and may have gaps. Entries
-    are v2 batches and messages of formats v0 and v1. Each such message counts as a batch whose base and last offset are
-    equal. Staged batches are views of the caller's buffers, which `commit()` writes in one call.
+    The log file contains entries from position 0 without gaps between them. Offsets ascend, but may have gaps.
+    Entries are v2 batches and messages of formats v0 and v1. Each such message counts as a batch whose base and
+    last offset are equal. Staged batches are views of the caller's buffers, which `commit()` writes in one call.
 
     `commit()` writes the batches, then the transaction index, the time index and the offset index, each after the
-    previous write has ended. After a process crash, an entry of the offset index therefore proves that its batch and
-    all earlier ones are complete and covered by the other two indexes. Only the bytes after the last entry must be
-    checked. After a machine crash, this holds for everything that `LogFlush` has synced. All segments except the newest
-    were complete before the next one began.
+    previous write has ended. After a process crash, an entry of the offset index therefore proves that its batch
+    and all earlier ones are complete and covered by the other two indexes. Only the bytes after the last indexed
+    batch must be checked. After a machine crash, this holds for everything that `LogFlush` has synced. All segments
+    except the newest were complete before the next one began.
 
-    A failed write is undone in the file and in memory. If bytes cannot be truncated, the next write truncates them
+    A failed write is undone in the file and in memory. If the file cannot be truncated, the next write truncates it
     first.
     """
 
@@ -141,10 +141,12 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     @classmethod
     def load(cls, directory: str, base: int, config: LogConfig, files: FilePool, now_ms: int, suffix: str = "") -> Self:
-        """Open a segment whose log exists, without loading its indexes. `suffix` is appended to its file names.
+        """Open a segment with an existing log file, without loading its indexes.
+
+        `suffix` is appended to the names of the segment's files.
 
         Raises:
-            OSError: the log does not exist.
+            OSError: the log file does not exist.
         """
         size = os.stat(f"{directory}/{file_name(base, LOG_SUFFIX)}{suffix}").st_size
         return cls(directory, base, config, files, suffix=suffix, size=size, created_ms=now_ms)
@@ -153,7 +155,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return f"LogSegment(base_offset={self.base_offset}, size={self.size})"
 
     def set_jitter(self, config: LogConfig) -> None:
-        """Choose a random time by which the segment rolls early (`segment.jitter.ms`)."""
+        """Choose a random amount of time by which the segment is rolled early (`segment.jitter.ms`)."""
         limit = min(config.segment_jitter_ms, config.max_segment_ms)
         self.roll_jitter_ms = int.from_bytes(os.urandom(8), "big") % limit if limit > 0 else 0
 
@@ -165,7 +167,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         max_timestamp: int,
         offset_of_max_timestamp: int,
     ) -> None:
-        """Stage a stamped batch or a message set for the next `commit()`. The view must not change until then.
+        """Stage a stamped batch or a message set for the next `commit()`. The buffer must not change until then.
 
         `base_offset` is the offset of the first record. See `add_batch` for the other arguments.
         """
@@ -191,7 +193,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._update_is_full()
 
     def stage_aborted(self, transaction: AbortedTxn) -> None:
-        """Stage a transaction index entry, after its abort marker was staged, for the next `commit()`."""
+        """Stage a transaction index entry for the next `commit()`. Its abort marker must have been staged before."""
         if self._index_states is None:
             self._index_states = self._save_index_states()
         self.transaction_index.stage(transaction)
@@ -203,7 +205,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         """Write the staged batches, then the index entries.
 
         Raises:
-            OSError: a write failed. Call `rollback()` then.
+            OSError: a write failed. The caller must then call `rollback()`.
         """
         views, fd = self._views, self.log.fd()
         # An earlier failed write may have left bytes above `size`. If new batches covered only part of them, the rest
@@ -220,7 +222,9 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         views.clear()
 
     def commit_indexes(self) -> None:
-        """Write the staged index entries, those of the offset index last because they vouch for the others.
+        """Write the staged index entries.
+
+        The offset index is written last because its entries prove that those of the other indexes are complete.
 
         Raises:
             OSError: a write failed.
@@ -269,9 +273,9 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int) -> bool:
         """Return whether a batch needs a new segment, by the rules of Kafka's `LogSegment.shouldRoll`.
 
-        These are: the batch would exceed `segment.bytes`; it is newer than the first batch by more than `segment.ms`
-        minus the jitter (without timestamps, the segment's age counts); an index is full; or its offset is too far from
-        the base offset.
+        A new segment is needed if the batch would exceed `segment.bytes`, if the batch is newer than the first batch by
+        more than `segment.ms` minus the jitter (without timestamps, the segment's age counts), if an index is full, or
+        if the batch's offset is too far from the base offset.
         """
         return (
             self.end + size > config.segment_bytes
@@ -290,10 +294,12 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
-        """Truncate failed writes, complete the indexes with the largest timestamp, and trim them, for a roll or close.
+        """Prepare the segment for a roll or close.
+
+        Failed writes are truncated, the largest timestamp is added to the time index, and both indexes are trimmed.
 
         Raises:
-            OSError: a write failed. The segment stays usable, and a later call completes it.
+            OSError: a write failed. The segment stays usable, and the next call continues.
         """
         self._truncate_failed_write()
         before = self.time_index.state
@@ -308,7 +314,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             raise
 
     def trim_free_slots(self) -> None:
-        """Trim the loaded indexes of a closed segment that a kill left untrimmed.
+        """Trim the loaded indexes of a closed segment that were left untrimmed when the broker was killed.
 
         Raises:
             OSError: a file cannot be truncated.
@@ -326,7 +332,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self.time_index.preallocate()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Remove all batches with records at or above `offset`, and restore the indexes' full size.
+        """Remove all batches that contain records at or above `offset`, and restore the indexes' full size.
 
         Raises:
             OSError: a file cannot be truncated.
@@ -350,23 +356,23 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._update_is_full()
 
     def recent_position(self, base_offset: int) -> int | None:
-        """Return the position of one of the newest batches by its base offset, or None. No file is accessed."""
+        """Return the position of a recent batch with this base offset, or None. No file is accessed."""
         position = self._recent_positions.get(base_offset)
         return self._older_positions.get(base_offset) if position is None else position
 
     @property
     def largest_timestamp(self) -> TimeIndexEntry:
-        """The largest timestamp visible to readers, and the last offset of the first batch with it."""
+        """The largest timestamp visible to readers, and the last offset of the first batch that contains it."""
         if self._views:
             # ListOffsets and retention must not see the timestamp of a batch that could still be undone.
             return TimeIndexEntry(self._committed[1], self._committed[2])
         return TimeIndexEntry(self.max_timestamp, self.offset_of_max_timestamp)
 
     def translate(self, offset: int) -> EntryPosition | None:
-        """Return the first batch whose last offset is at or above `offset`, or None (`translateOffset`).
+        """Find the first batch whose last offset is at or above `offset` (`translateOffset`).
 
-        This usually takes one index look-up in memory and one read of the log. A reader that continues from `resume_at`
-        needs only one read of a batch header.
+        Return None if there is no such batch. The search usually takes one index look-up in memory and one read of the
+        log. A reader that continues from `resume_at` needs only one read of a batch header.
 
         Raises:
             OSError: a file cannot be read.
@@ -389,12 +395,15 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def resume_at(self, position: int, first: int, last: int) -> None:
         """Remember the batch boundary where a read ended, because the same reader probably continues there.
 
-        It continues with an offset in `first`..`last`. A request for any other offset comes from another reader.
+        That reader will ask for an offset in `first`..`last`. A request for any other offset comes from another reader.
         """
         self._resume = (position, first, last)
 
     def position_of(self, offset: int) -> int:
-        """Return the position of the batch of `offset`, or the end of the log file, as a limit for readers."""
+        """Return the position of the batch that contains `offset`, or else the end of the log file.
+
+        Readers may read up to this position.
+        """
         position = self.recent_position(offset)
         if position is not None:
             return position
@@ -406,7 +415,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
         Raises:
             OSError: the file cannot be read.
-            DecodeError: there is no header.
+            DecodeError: there is no complete header at that position.
         """
         return read_entry_header(os.pread(self.log.fd(), RECORD_BATCH_OVERHEAD, position))
 
@@ -446,7 +455,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return last + 1
 
     def load_indexes(self, next_base_offset: int | None) -> None:
-        """Load both indexes and check their ends, for a segment that is not recovered.
+        """Load both indexes and check their ends, for a segment that need not be recovered.
 
         The log is read only if the time index is empty.
 
@@ -483,7 +492,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             self.max_timestamp, self.offset_of_max_timestamp = first.max_timestamp, first.last_offset
 
     def _load_max_timestamp(self) -> None:
-        """Set the largest timestamp from the time index and the headers after its last entry."""
+        """Set the largest timestamp from the time index and the headers after the last entry."""
         index = self.time_index
         self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
         start = self.offset_index.lookup(index.last_offset).position if index.entries else 0
@@ -495,8 +504,9 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def resume_indexes(self, below: int) -> None:
         """Keep the index entries below the offset `below`, and continue the segment from the last indexed batch.
 
-        The time index may already cover later batches. The owner then reads the log from `end` on, calls `skip_batches`
-        for batches that are already indexed and `add_batch` for the others, and finally `finish_scan`.
+        The time index may already cover later batches. The owner must then read the log from `end` on, call
+        `skip_batches` for batches that are already indexed and `add_batch` for the others, and finally call
+        `finish_scan`.
 
         Raises:
             CorruptIndexError, FileNotFoundError, StorageError: the indexes must be rebuilt with `reset_indexes`.
@@ -560,12 +570,12 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._update_is_full()
 
     def close_files(self) -> None:
-        """Close the files without writing. The last reader of a pinned file closes its descriptor."""
+        """Close the files without writing. A pinned file's descriptor is closed by its last reader."""
         for handle in self.handles:
             handle.close()
 
     def delete(self) -> None:
-        """Remove the files. Readers with a pinned log are not affected, and missing files are not an error.
+        """Remove the files. Readers that have pinned the log are not affected, and missing files are not an error.
 
         Raises:
             OSError: a file cannot be removed.
@@ -576,8 +586,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def set_aside(self) -> list[str]:
         """Rename the files to `.deleted`, close them, and return their new paths.
 
-        Renaming is quick for files of any size, and readers with a pinned log are not affected. The log is renamed
-        first. Indexes without a log and `.deleted` files count as leftovers after a crash.
+        Renaming is quick for files of any size, and readers that have pinned the log are not affected. The log file is
+        renamed first. After a crash, indexes without a log file and `.deleted` files count as leftovers.
 
         Raises:
             OSError: a file cannot be renamed.

@@ -14,11 +14,11 @@ from minibroker_storage.transaction_index import AbortedTxn
 
 
 class LogSegments:
-    """The segments of one log in ascending order, at least one (Kafka's `LogSegments`).
+    """The segments of one log in ascending order. There is always at least one (Kafka's `LogSegments`).
 
     Removed segments leave `.deleted` files behind, because renaming is quick for files of any size and unlinking is
-    not. The oldest segments are removed first, so a crash leaves no hole. See `replacement` for the crash safety of a
-    swap.
+    not. The oldest segments are removed first, so a crash leaves no gap. `replacement` explains why a swap is
+    crash-safe.
     """
 
     __slots__ = ("_deleted_files", "_directory", "active", "all", "bases")
@@ -46,7 +46,7 @@ class LogSegments:
         self._update()
 
     def replace_all(self, segment: LogSegment) -> None:
-        """Replace all segments, whose files are already gone, with a new one."""
+        """Replace all segments with a new one. The files of the old segments must already be gone."""
         self.all[:] = [segment]
         self._update()
 
@@ -56,7 +56,7 @@ class LogSegments:
             segment.index_interval_bytes = size
 
     def delete_from(self, number: int) -> None:
-        """Delete the segments from this number on with their files, but never the first segment.
+        """Delete the segments from the one with this number on, including their files, but never the first segment.
 
         Raises:
             OSError: a file cannot be removed.
@@ -71,7 +71,7 @@ class LogSegments:
         """Remove the `count` oldest segments, but never all of them, and return their base offsets.
 
         Raises:
-            OSError: a file cannot be renamed. Earlier segments have been removed.
+            OSError: a file cannot be renamed. The segments before that one have been removed.
         """
         removed = self.all[:count]
         count_removed = 0
@@ -86,10 +86,10 @@ class LogSegments:
         return [segment.base_offset for segment in removed]
 
     def replace(self, base_offset: int, old_base_offsets: Sequence[int], config: LogConfig, files: FilePool) -> None:
-        """Replace closed segments with the cleaned segment `base_offset`; see `replacement` for the order.
+        """Replace closed segments with the cleaned segment `base_offset`. See `replacement` for the order of steps.
 
-        Its `.cleaned` files must be complete and on disk, and no `.cleaned` file with a smaller offset may exist.
-        Pinned files stay readable.
+        The `.cleaned` files of that segment must be complete and on disk, and no `.cleaned` file with a smaller offset
+        may exist. Pinned files stay readable.
 
         Raises:
             StorageError: one of the old segments no longer exists, or the cleaned segment cannot be loaded; the cleaned
@@ -117,7 +117,9 @@ class LogSegments:
         self._update()
 
     def _load_cleaned(self, old: LogSegment, next_base: int, config: LogConfig, files: FilePool) -> LogSegment:
-        """Load the cleaned segment under its temporary names, since nothing may fail once the old segments are gone.
+        """Load the cleaned segment under its temporary names.
+
+        This comes first because nothing may fail once the old segments are gone.
 
         Raises:
             OSError, StorageError: the segment cannot be loaded; the cleaned files are removed.
@@ -136,19 +138,22 @@ class LogSegments:
         return cleaned
 
     def take_deleted_files(self) -> list[str]:
-        """Return the `.deleted` files since the last call, which the caller removes."""
+        """Return the `.deleted` files created since the last call. The caller must remove them."""
         deleted, self._deleted_files = self._deleted_files, []
         return deleted
 
     def paths_from(self, offset: int) -> list[str]:
-        """Return the paths of all files from the segment that ends at `offset`, or else contains it, on."""
+        """Return the paths of the files of one segment and of all later segments.
+
+        The first of these segments ends at `offset` or, if none does, contains it.
+        """
         number = max(bisect_left(self.bases, offset) - 1, 0)
         return [handle.path for segment in self.all[number:] for handle in segment.handles]
 
     def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
         """Return the aborted transactions with records in `fetch_offset`..`upper_offset` - 1.
 
-        The transaction indexes are searched like in Kafka's `collectAbortedTransactions`.
+        The transaction indexes are searched as in Kafka's `collectAbortedTransactions`.
 
         Raises:
             OSError: an index cannot be read.
@@ -166,7 +171,10 @@ class LogSegments:
         return transactions
 
     def upper_bound_of(self, data: LogSlice) -> int | None:
-        """Return an offset above all records of a slice, the next one in an index, or None at the log's end."""
+        """Return an offset above all records of a slice, or None if the slice is at the log's end or was removed.
+
+        The offset is the next one in an index, or the base offset of the next segment.
+        """
         number = self.number_of_slice(data)
         if number is None:
             return None

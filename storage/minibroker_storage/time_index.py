@@ -1,4 +1,4 @@
-"""Maps timestamps to offsets (Kafka's `TimeIndex`)."""
+"""The index that maps timestamps to offsets (Kafka's `TimeIndex`)."""
 
 from bisect import bisect_right
 from itertools import pairwise
@@ -11,7 +11,7 @@ from minibroker_storage.index_file import WINDOW_BYTES, IndexFile, IndexState
 
 
 class TimeIndexEntry(NamedTuple):
-    """The largest timestamp so far (in ms), and the last offset of its batch."""
+    """The largest timestamp so far (in ms), and the last offset of the batch that contains it."""
 
     timestamp: int
     offset: int
@@ -21,9 +21,9 @@ class TimeIndex(IndexFile[bytes]):
     """A sparse map from timestamps to offsets (Kafka's `TimeIndex`).
 
     Each entry has 12 bytes, big-endian: timestamp int64 (ms), then relative offset int32. Every record with a
-    larger timestamp than the entry's follows the entry's offset. Timestamps ascend strictly; offsets ascend. An
-    entry with a larger timestamp is added when the offset index gets an entry, and once more at roll and close, for
-    which one slot is reserved. See `IndexFile` for crash safety.
+    timestamp larger than that of an entry comes after the entry's offset. Timestamps ascend strictly; offsets
+    ascend. When the offset index gets an entry, so does the time index, if the largest timestamp has grown. The
+    same happens at a roll or close, for which one slot is reserved. See `IndexFile` for crash safety.
     """
 
     __slots__ = ("last_offset", "last_timestamp")
@@ -35,11 +35,11 @@ class TimeIndex(IndexFile[bytes]):
 
     @property
     def is_full(self) -> bool:
-        """Whether written and staged entries leave only the slot reserved for roll and close."""
+        """Whether no free slot remains except the one reserved for roll and close."""
         return self.entries_with_staged >= self.max_entries - 1
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """Stage an entry for `commit()` if its timestamp is larger than the last one."""
+        """Stage an entry for `commit()` if its timestamp is larger than that of the last entry."""
         if timestamp > self.last_timestamp and offset >= self.last_offset:
             self._staged.extend(self.ENTRY.pack(timestamp, offset - self.base_offset))
             self.last_timestamp = timestamp
@@ -55,7 +55,7 @@ class TimeIndex(IndexFile[bytes]):
         self.commit()
 
     def lookup(self, timestamp: int) -> TimeIndexEntry:
-        """Return the last written entry at or below `timestamp`, or (-1, base offset) if there is none."""
+        """Return the last written entry with a timestamp <= `timestamp`, or (-1, base offset) if there is none."""
         if self.entries:
             window, count, _ = self._search(timestamp, self.entries // 2, self._count_at_or_below)
             if count:
@@ -67,7 +67,7 @@ class TimeIndex(IndexFile[bytes]):
         return TimeIndexEntry(timestamp, self.base_offset + relative)
 
     def drop_torn_entry(self) -> None:
-        """Drop a last entry that does not ascend, left by an interrupted write.
+        """Drop the last entry if it is out of order, which means that its write was interrupted.
 
         Raises:
             OSError: the file cannot be read or truncated.
@@ -78,10 +78,10 @@ class TimeIndex(IndexFile[bytes]):
                 self._truncate_entries(self.entries - 1)
 
     def check_end(self) -> None:
-        """Check that the newest entries, at most one window of them, ascend.
+        """Check that the newest entries are in ascending order, reading at most one window of them.
 
         Raises:
-            CorruptIndexError: the entries do not ascend.
+            CorruptIndexError: the entries are not in ascending order.
             OSError: the file cannot be read.
         """
         count = min(self.entries, WINDOW_BYTES // self.ENTRY.size)
@@ -99,10 +99,10 @@ class TimeIndex(IndexFile[bytes]):
         return self._decode(self._read_entry(slot))
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
-        """Check that the last timestamp is not below the first, and that the last offset is in this segment.
+        """Check that the last timestamp is not below the first one, and that the last offset is in this segment.
 
         Raises:
-            CorruptIndexError: one of these is wrong.
+            CorruptIndexError: one of these checks failed.
         """
         if not self.entries:
             return

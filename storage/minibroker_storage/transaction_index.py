@@ -18,9 +18,9 @@ _WINDOW_ENTRIES: Final = 240
 class AbortedTxn(NamedTuple):
     """A transaction that ended with an abort marker (Kafka's `AbortedTxn`).
 
-    `first_offset` is the offset of its first record, and `last_offset` that of its marker. `last_stable_offset` is the
-    log's last stable offset after the marker: all aborted transactions that begin below it have this or an earlier
-    entry.
+    `first_offset` is the offset of the transaction's first record, and `last_offset` that of its marker.
+    `last_stable_offset` is the log's last stable offset after the marker. An aborted transaction that begins below
+    that offset is in this entry or an earlier one.
     """
 
     producer_id: int
@@ -38,7 +38,7 @@ def decode_all(data: bytes) -> list[AbortedTxn]:
     """Decode all entries of an index file.
 
     Raises:
-        CorruptIndexError: an entry has another version, or the length is wrong.
+        CorruptIndexError: an entry has an unsupported version, or the file's length is wrong.
     """
     if len(data) % _ENTRY.size:
         raise CorruptIndexError(f"transaction index: {len(data)} bytes are not a multiple of {_ENTRY.size}")
@@ -53,12 +53,13 @@ def decode_all(data: bytes) -> list[AbortedTxn]:
 class TransactionIndex:
     """The aborted transactions whose markers are in one segment (Kafka's `TransactionIndex`).
 
-    Each entry has 34 bytes, big-endian: version int16 (0), then producer id, first offset, last offset and last stable
-    offset as int64. Last offsets ascend. The file is created with its first entry, so most segments have none.
+    Each entry has 34 bytes, big-endian: version int16 (0), then producer id, first offset, last offset and last
+    stable offset as int64. Last offsets ascend. The file is created with its first entry, so most segments have no
+    such file.
 
-    An entry is written after its marker's batch and before the segment's index entries. After a process crash, only the
-    last entry can be torn or missing. After a machine crash, any entry that was not flushed can be. Entries missing
-    above the trusted part of an index are restored by replaying the log's markers.
+    An entry is written after its marker's batch and before the segment's index entries. After a process crash, only
+    the last entry can be torn or missing. After a machine crash, any entry that was not flushed can be torn or
+    missing. Missing entries above the trusted part of an index are restored by replaying the log's markers.
     """
 
     __slots__ = ("_staged", "base_offset", "entries", "file", "last_offset")
@@ -106,7 +107,7 @@ class TransactionIndex:
         """Write the staged entries.
 
         Raises:
-            OSError: the write failed. The entries stay staged, for `rollback()`.
+            OSError: the write failed. The entries stay staged until `rollback()`.
         """
         staged = self._staged
         if staged:
@@ -116,7 +117,7 @@ class TransactionIndex:
 
     @property
     def state(self) -> tuple[int, int]:
-        """The number of written entries and the last offset, for `rollback`. Valid only while nothing is staged."""
+        """The number of written entries and the last offset, for `rollback`. Valid only while no entries are staged."""
         return self.entries, self.last_offset
 
     def rollback(self, state: tuple[int, int]) -> None:
@@ -129,7 +130,7 @@ class TransactionIndex:
             os.ftruncate(self.file.fd(), self.entries * _ENTRY.size)
 
     def truncate_to(self, offset: int) -> None:
-        """Remove all entries whose marker is at or above `offset`.
+        """Remove all entries whose markers are at or above `offset`.
 
         Raises:
             OSError: the file cannot be truncated.
@@ -152,7 +153,7 @@ class TransactionIndex:
             os.truncate(self.file.path, 0)
 
     def since(self, offset: int) -> list[AbortedTxn]:
-        """Return the written entries whose marker is at or above `offset`.
+        """Return the written entries whose markers are at or above `offset`.
 
         Raises:
             OSError: the file cannot be read.
@@ -166,7 +167,7 @@ class TransactionIndex:
         return transactions
 
     def _find_first_reaching(self, offset: int) -> int:
-        """Return the first slot whose last offset is at or above `offset`."""
+        """Return the first slot whose entry has a last offset at or above `offset`."""
         if offset <= self.base_offset:
             return 0
         return bisect_left(range(self.entries), offset, key=lambda slot: self._read(slot, 1)[0].last_offset)

@@ -7,5 +7,5 @@ from typing import Any
 
 
 def calls(*methods: str) -> dict[str, Any]:
-    """Return the OpenAPI extension that lists the methods of `Broker` and its handles that a route calls."""
+    """Return the OpenAPI extension that lists the Python methods, of `Broker` and its handles, called by a route."""
     return {"x-python": list(methods)}

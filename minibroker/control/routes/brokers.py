@@ -52,16 +52,16 @@ async def list_brokers(on_broker: OnBroker) -> Nodes:
 
 @router.post("/brokers/{node_id}/stop", openapi_extra=calls("brokers.stop"))
 async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
-    """Stop a broker: its connections are closed, and other brokers lead its partitions.
+    """Stop a broker: its connections are closed, and other brokers take over the partitions that it leads.
 
-    A stopped broker stays stopped.
+    Has no effect on a stopped broker.
     """
     return await on_broker(lambda broker: _switch(broker, node_id, AsyncBrokerNode.stop))
 
 
 @router.post("/brokers/{node_id}/start", openapi_extra=calls("brokers.start"))
 async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
-    """Start a broker again at the same address. A running broker keeps running."""
+    """Start a stopped broker again at the same address. Has no effect on a running broker."""
     return await on_broker(lambda broker: _switch(broker, node_id, AsyncBrokerNode.start))
 
 

@@ -24,7 +24,7 @@ class _Counted(ResponseBody):
 
 
 class InstalledFault(_Counted, WithWarnings):
-    """An installed fault. Only the response that installs it can have warnings."""
+    """An installed fault. Warnings appear only in the response to the request that installs the fault."""
 
 
 class InstalledFaults(ResponseBody):
@@ -156,7 +156,7 @@ async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
 
 @router.delete("/faults/{fault_id}", openapi_extra=calls("faults.remove"))
 async def remove_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
-    """Remove a fault. The response has the requests that it has hit."""
+    """Remove a fault, and return the fault with the requests that it has hit."""
 
     async def work(broker: AsyncOperations) -> FaultHits:
         fault = await ids.find(broker, fault_id)

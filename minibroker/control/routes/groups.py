@@ -28,7 +28,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 
 
 class GroupIds(ResponseBody):
-    """The ids of some consumer groups."""
+    """A page of consumer group ids."""
 
     groups: list[str]
     next_after: str | None = Field(description="The `after` of the next page, or null after the last page.")

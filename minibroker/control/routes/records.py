@@ -107,9 +107,9 @@ class _Conditions(Body):
     partition: int | None = None
 
     def given(self) -> tuple[Any, dict[str, Any]]:
-        """Return the value, and the other conditions by name.
+        """Return the expected value, and the other conditions by name.
 
-        An omitted field matches anything, and null matches null.
+        An omitted value or key matches anything. A null value or key matches only null.
         """
         value, key = (
             payload_of(getattr(self, name), name) if name in self.model_fields_set else ANY for name in ("value", "key")
@@ -223,7 +223,7 @@ async def read_records(
 
 @router.post("/topics/{topic}/records/wait", response_model=RecordList, openapi_extra=calls("wait_for"))
 async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> Response:
-    """Wait until a topic has a number of committed records, and return all of its committed records."""
+    """Wait until a topic has the given number of committed records, and return all its committed records."""
     matching = None if wait.matching is None else _matcher(wait.matching)
     read = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
     return await _answer(RecordList(records=[]), read, form)
@@ -231,7 +231,7 @@ async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, fo
 
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
 async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form: Format = "text") -> Record:
-    """Wait for a matching record and return it. On a timeout, `message` compares it with the existing records."""
+    """Wait for a matching record and return it. On a timeout, `message` compares the expected and existing records."""
     value, conditions = expectation.given()
     match = await on_broker(lambda broker: broker.expect(topic, value, **conditions, timeout=expectation.timeout))
     return _format_record(match, form)
@@ -244,9 +244,9 @@ async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form
     openapi_extra=calls("expect_none"),
 )
 async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None = None) -> Response:
-    """Check that a topic has no matching record.
+    """Check that a topic has no matching record. The topic need not exist.
 
-    The topic need not exist. Returns 409, `unexpected`, with any matching records.
+    Returns 409 with the error `unexpected` and the matching records if there are any.
 
     Returns 200 with a warning if the topic does not exist but a topic with a similar name does.
     """
@@ -266,7 +266,10 @@ def _format_record(record: ConsumerRecord, form: Form) -> Record:
 
 
 async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
-    """Return a list of records with their bytes in one of the forms. Other threads can run in between."""
+    """Return a response that lists the records, with their bytes shown as `form` says.
+
+    Yields to other tasks while the records are encoded.
+    """
     shown_records: list[bytes] = []
     for number, consumer_record in enumerate(records, 1):
         shown_records.append(_format_record(consumer_record, form).model_dump_json().encode())

@@ -80,7 +80,7 @@ _Pattern = Annotated[str | None, Query(description="A name, with * and ? as wild
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
-    """Return the fields of a `JournalEntry`, which have Python names. Runs on the broker's thread."""
+    """Return the fields of a `JournalEntry` by their Python names. Runs on the broker's thread."""
     return {_snake_case(name): value for name, value in entry.to_json().items()}
 
 
@@ -137,7 +137,7 @@ async def forget_requests(on_broker: OnBroker) -> None:
 
 @router.post("/requests/wait", response_model=JournalEntries, openapi_extra=calls("wait_for_requests"))
 async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
-    """Wait for a number of requests that match all filters, and return all matching requests."""
+    """Wait for the given number of requests that match all filters, and return all matching requests."""
 
     async def work(broker: AsyncOperations) -> Response:
         journal = _journal(broker)

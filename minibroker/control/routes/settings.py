@@ -25,7 +25,7 @@ Changes = Annotated[
 
 
 class Configuration(Body):
-    """The keys to alter. They take effect immediately."""
+    """The configuration keys to alter. Changes take effect immediately."""
 
     configs: Changes
 
@@ -48,7 +48,7 @@ class Quota(Body):
 
 
 class NewRule(Body):
-    """A rule that allows or denies operations to a principal."""
+    """A rule that allows a principal some operations, or denies them."""
 
     permission: Literal["allow", "deny"] = "allow"
     principal: str = Field(description="`User:alice` or just the name. `User:*` matches every user.")

@@ -49,7 +49,7 @@ class Snapshot(ResponseBody):
 
 
 class Snapshots(ResponseBody):
-    """All snapshots."""
+    """The list of all snapshots."""
 
     snapshots: list[Snapshot]
 
@@ -64,7 +64,7 @@ router = APIRouter(tags=["Reset and snapshots"], route_class=NamesRoute)
 
 
 class SnapshotShelf:
-    """The snapshots taken over HTTP, by name. Temporary ones are deleted when they are removed."""
+    """The snapshots taken over HTTP, by name. Removing a temporary snapshot also deletes its directory."""
 
     def __init__(self) -> None:
         self._taken: dict[str, snapshots.Snapshot | None] = {}  # The value is None while the snapshot is being taken.
@@ -127,10 +127,10 @@ Shelf = Annotated[SnapshotShelf, from_state("snapshots")]
 
 @router.post("/reset", status_code=204, openapi_extra=calls("reset"))
 async def reset(on_broker: OnBroker, how: Reset | None = None) -> None:
-    """Delete all records, groups, transactions and faults. All brokers are up, and the clock shows the machine's time.
+    """Delete all records, groups, transactions and faults, start all brokers, and set the clock to the machine's time.
 
-    Topics are deleted too, but those given to the broker at its start are created again. Connections and snapshots
-    stay.
+    All topics are deleted, and those given to the broker at its start are created again. Connections and snapshots
+    are kept.
     """
     keep = how is not None and how.keep_topics
     await on_broker(lambda broker: broker.reset(keep_topics=keep))
@@ -167,7 +167,7 @@ async def restore_snapshot(name: str, on_broker: OnBroker, shelf: Shelf) -> None
 
 @router.delete("/snapshots/{name:path}", status_code=204, openapi_extra=calls("snapshot"))
 async def delete_snapshot(name: str, shelf: Shelf) -> None:
-    """Remove a snapshot. Its directory is deleted unless the request that took the snapshot named it."""
+    """Remove a snapshot. Its directory is deleted, too, unless a client chose the directory."""
     shelf.remove(name)
 
 

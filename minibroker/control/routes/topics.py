@@ -32,7 +32,7 @@ class Topic(ResponseBody):
 
 
 class TopicList(ResponseBody):
-    """Some topics, sorted by name."""
+    """A page of topics, sorted by name."""
 
     topics: list[Topic]
     next_after: str | None = Field(description="The `after` of the next page, or null after the last page.")

@@ -1,8 +1,8 @@
 """Requests and responses of other vendors' admin APIs, without their transport.
 
-- Redpanda's: health, brokers and users, as used by Testcontainers' modules, `rpk` and health checks.
-- cp-server's for health checks: the id of its metadata service, and the clusters of its REST API v3.
-- None, for ports whose service does not exist here, such as Redpanda's schema registry.
+- Redpanda's API: health, brokers and users, as used by Testcontainers' modules, `rpk` and health checks.
+- cp-server's API for health checks: the id of its metadata service, and the clusters of its REST API v3.
+- No API, for the ports of services that do not exist here, such as Redpanda's schema registry.
 """
 
 import re
@@ -78,7 +78,7 @@ def _cluster(services: "Services") -> dict[str, object]:
 
 
 def answer_as_absent(_services: "Services", _question: AdminRequest) -> Answer:
-    """Return 404 with the reason."""
+    """Answer any request with status 404 and the reason."""
     return refusal(HTTPStatus.NOT_FOUND, "minibroker has no schema registry and no HTTP proxy; this port is only open")
 
 

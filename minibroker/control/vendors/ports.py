@@ -1,4 +1,4 @@
-"""The ports of `serve --admin-api`: small HTTP/1.1 requests of programs, served on the broker's event loop."""
+"""The ports of `serve --admin-api`, which serve small HTTP/1.1 requests on the broker's event loop."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ _KINDS: Final[dict[str, Callable[["Services", AdminRequest], Answer]]] = {
 
 
 class _Port(NamedTuple):
-    """A requested port."""
+    """The address of a port, and the function that answers its requests."""
 
     answer: Callable[["Services", AdminRequest], Answer]
     host: str
@@ -44,7 +44,7 @@ class AdminPorts:
     """Servers for a list of KIND=HOST:PORT.
 
     Raises:
-        ValueError: A port has another form.
+        ValueError: An item of the list does not have this form.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:

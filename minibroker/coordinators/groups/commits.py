@@ -55,16 +55,17 @@ def commit(
 ) -> Outcomes:
     """Commit the offsets of existing partitions, and return the error of each partition.
 
-    A missing partition gets UNKNOWN_TOPIC_OR_PARTITION. If other partitions are left, the group accepts or rejects all
-    of them. Accepted partitions whose metadata exceeds `offset.metadata.max.bytes`, counted in Java's characters as in
-    Kafka, get OFFSET_METADATA_TOO_LARGE. If a partition is named twice, its last offset wins.
+    The error of a missing partition is UNKNOWN_TOPIC_OR_PARTITION. The group accepts or rejects all the other
+    partitions together. Accepted partitions whose metadata exceeds `offset.metadata.max.bytes`, counted in Java's
+    characters as in Kafka, fail with OFFSET_METADATA_TOO_LARGE. If a partition is named twice, its last offset
+    wins.
 
     Args:
-        core: The cluster core, for its topics.
+        core: The cluster core, whose topics are looked up.
         topics: The topics of the request.
         admit: Returns the group if it accepts offsets of these partitions, or raises GroupRefusedError.
         write: Writes the offsets, given the group and their number.
-        merges: Whether the result is `merge_outcomes`.
+        merges: Whether to merge the outcomes with `merge_outcomes`.
         retention_ms: The retention time requested by the client.
     """
     max_length = core.config.integer("offset.metadata.max.bytes")
@@ -138,7 +139,7 @@ def check_member(
 
 
 def merge_outcomes(outcomes: Outcomes) -> Outcomes:
-    """Return outcomes as before Kafka 4.0, with each topic and each existing partition listed only once."""
+    """Return outcomes in the form of Kafka before 4.0: each topic and each existing partition is listed only once."""
     reported: set[TopicPartition] = set()
     topics: dict[str, list[tuple[int, ErrorCode]]] = {}
     for name, results in outcomes:
@@ -187,7 +188,10 @@ def commit_response(
 
 
 def _offset(partition: OffsetCommitPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
-    """Return the committed offset. Version 1 of OffsetCommit contains the commit time."""
+    """Return the offset to store for a partition of a request.
+
+    The commit time is the current time, unless the request contains one (version 1 of OffsetCommit).
+    """
     timestamp = getattr(partition, "commit_timestamp", -1)
     return CommittedOffset(
         partition.committed_offset,

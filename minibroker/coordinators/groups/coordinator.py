@@ -1,6 +1,6 @@
 """The group coordinator: all groups of the broker (Kafka's `GroupCoordinatorService`).
 
-Handlers interpret the requests and call it.
+Request handlers interpret the requests and call the coordinator.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Deadlines that are often postponed, such as the end of a member's session, and the deadlines of a modern member.
 
-A heartbeat only changes the time of a deadline. The timer is not moved, and starts again if it fires too early. A
-heartbeat therefore costs one assignment for any number of members. Deadlines use the monotonic clock, so that setting
-the wall clock does not end sessions.
+A heartbeat only assigns a new time to a deadline, so its cost does not depend on the number of members. The timer is
+not moved. If it fires too early, it is started again. Deadlines use the monotonic clock, so that setting the wall clock
+does not end sessions.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _SYNC_TIMEOUT: Final = "it did not ask for its assignment in time"
 
 
 class Deadline:
-    """A call at a given time, unless it is postponed or canceled before."""
+    """A call that is made at a given time, unless it is postponed or canceled first."""
 
     __slots__ = ("_callback", "_clock", "_due_ms", "_timer", "_timer_ms")
 
@@ -37,7 +37,7 @@ class Deadline:
         return self._due_ms is not None
 
     def restart(self, delay_ms: float) -> None:
-        """Schedule the call `delay_ms` from now, instead of any earlier schedule."""
+        """Schedule the call for `delay_ms` from now, and replace any earlier schedule."""
         due_ms = self._due_ms = self._clock.monotonic_ms() + delay_ms
         if self._timer is not None:
             if self._timer_ms <= due_ms:
@@ -69,10 +69,10 @@ class Deadline:
 
 
 class MemberTimers:
-    """The deadlines of a member of a modern group, created on first use.
+    """The deadlines of a member of a modern group. Each deadline is created on first use.
 
     Args:
-        fence: Removes the member, given a reason for the log.
+        fence: Removes the member. The argument is a reason for the log.
     """
 
     __slots__ = ("_clock", "_deadlines", "_fence")

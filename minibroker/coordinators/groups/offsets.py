@@ -1,7 +1,7 @@
 """The offsets of one group, committed or pending in open transactions, and the records of offsets and classic groups.
 
-This is the part of Kafka's `GroupMetadata` about offsets. It does not use the log: `GroupStore` writes the records, and
-then applies them here.
+This is the part of Kafka's `GroupMetadata` that handles offsets. It does not use the log: `GroupStore` writes the
+records first, and then applies them to the objects of this module.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -33,7 +33,8 @@ class CommittedOffset(NamedTuple):
     Attributes:
         leader_epoch: The leader epoch, or -1 if the client sent none.
         expire_timestamp: The expiry time requested by the client (OffsetCommit v2-4), or -1.
-        log_offset: The offset of its record in `__consumer_offsets`. Of two records, the later one wins.
+        log_offset: The position in `__consumer_offsets` of the record with this offset. The later of two records
+            wins.
     """
 
     offset: int
@@ -92,12 +93,15 @@ class GroupOffsets:
             partitions[partition] = offset
 
     def commit_pending(self, producer_id: int, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:
-        """Apply written offsets that count only after the producer's transaction is committed."""
+        """Apply offsets that were written in an open transaction.
+
+        The offsets take effect when the producer commits the transaction.
+        """
         self.pending.setdefault(producer_id, {}).update(offsets)
         self._unstable = None
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
-        """End the producer's transaction. Of two offsets for a partition, the later one in the log wins."""
+        """End the producer's transaction. If a partition has two offsets, the one written later to the log wins."""
         pending_offsets = self.pending.pop(producer_id, None)
         self._unstable = None
         if not commit or not pending_offsets:
@@ -116,7 +120,7 @@ class GroupOffsets:
         return self._add_pending(dict.fromkeys(self), lambda _: True)
 
     def of_topics(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """Return the partitions of some topics with a committed or pending offset."""
+        """Return those partitions of the given topics that have a committed or pending offset."""
         names = topics if isinstance(topics, set) else set(topics)
         # After a topic is deleted, most groups take this fast path.
         if not self.pending and self.committed.keys().isdisjoint(names):
@@ -130,7 +134,7 @@ class GroupOffsets:
         return list(keys)
 
     def has_more_than(self, partitions: Collection[TopicPartition]) -> bool:
-        """Return whether partitions other than these have a committed or pending offset."""
+        """Return whether any partition other than these has a committed or pending offset."""
         return sum(map(len, self.committed.values())) > len(partitions) or len(self.everything()) > len(partitions)
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:

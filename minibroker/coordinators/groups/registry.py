@@ -59,7 +59,7 @@ class GroupRegistry:
             del self._by_partition[self._log.partition_of(group_id)][group_id]
 
     def in_partition(self, partition: int) -> Collection[AnyGroup]:
-        """Return a copy of the groups in a partition, so that the registry can change during an iteration."""
+        """Return the groups in a partition as a copy, so that the registry can change during an iteration."""
         self._sort_again()
         return tuple(self._by_partition.get(partition, _NO_GROUPS).values())
 
@@ -86,13 +86,13 @@ class GroupRegistry:
         producers.setdefault(producer_id, set()).add(group_id)
 
     def close(self, producer_id: int, partition: int) -> list[AnyGroup]:
-        """End the producer's transaction in a partition, and return the groups for which it had offsets."""
+        """End the producer's transaction in a partition, and return the groups that have offsets in the transaction."""
         producers = self._open_groups.get(partition)
         closed = None if producers is None else producers.pop(producer_id, None)
         return [self.by_id[group_id] for group_id in closed or () if group_id in self.by_id]
 
     def _sort_again(self) -> None:
-        """Sort the groups again if the topic was created with another number of partitions than expected."""
+        """Sort the groups into partitions again if the topic was created with an unexpected partition count."""
         count = self._log.partition_count
         if count == self._partition_count:
             return

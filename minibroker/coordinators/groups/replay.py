@@ -1,7 +1,7 @@
-"""The replay of a partition of `__consumer_offsets`, from its start to its end.
+"""The replay of a partition of `__consumer_offsets`, from the start to the end of its log.
 
-This is Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`. Later records overwrite most earlier ones, so
-keys and values stay bytes until all are read. Only the remaining records are decoded.
+This is Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`. Most records are overwritten by later ones, so keys and
+values are kept as bytes until all records are read. Only the remaining records are decoded.
 """
 
 from collections.abc import Iterable
@@ -125,7 +125,7 @@ class Replay(PartitionReplay):
                 del self.modern_groups[group_id]
 
     def _is_deleted_since(self, key: bytes, pending: _LatestRecord) -> bool:
-        """Return whether a later tombstone removes a pending offset, no matter how its transaction ends."""
+        """Return whether a later tombstone removes a pending offset, even if the offset's transaction is committed."""
         latest = self._latest.get(key)
         return latest is not None and latest.value is None and latest.log_offset > pending.log_offset
 

@@ -85,11 +85,14 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return self.log.partition_of(group_id)
 
     def find(self, group_id: str) -> AnyGroup | None:
-        """Return the group of any type, or None. Callers check `check_readiness` first."""
+        """Return the group with this id, of any type, or None. Callers check `check_readiness` first."""
         return self._groups.get(group_id)
 
     def find_or_create(self, group_id: str) -> AnyGroup:
-        """Return the group, created as an empty classic group if it is unknown. Callers use `check_readiness` first."""
+        """Return the group with this id, of any type. An unknown group is created as an empty classic group.
+
+        Callers check `check_readiness` first.
+        """
         group = self._groups.get(group_id)
         if group is None:
             group = Group(group_id, self._core.clock)
@@ -97,14 +100,14 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return group
 
     def get(self, group_id: str) -> Group | None:
-        """Return the classic group, or None. Callers check `check_readiness` first."""
+        """Return the classic group with this id, or None. Callers check `check_readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, Group) else None
 
     def get_or_create(self, group_id: str) -> Group:
-        """Return the classic group, created if it is unknown. A new group can replace an empty modern group.
+        """Return the classic group with this id, and create it if it is unknown. It can replace an empty modern group.
 
-        Callers check `check_readiness` first, and that the group has no members of another protocol.
+        Callers first check `check_readiness`, and that the group has no members of another protocol.
 
         Raises:
             TypeError: The group is a share group.
@@ -122,12 +125,12 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return classic
 
     def get_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group, or None. Callers check `check_readiness` first."""
+        """Return the consumer group with this id, or None. Callers check `check_readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def groups(self) -> Iterable[AnyGroup]:
-        """Return the groups of all loaded partitions in a tuple, so groups may come and go during the iteration."""
+        """Return a tuple of the groups of all loaded partitions, so that groups can change during an iteration."""
         return tuple(self._groups.values())
 
     def _make_replay(self, name: str) -> GroupReplay:
@@ -158,7 +161,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
             drain(steps_of(self._forget_topics(deleted_topics, self._registry.in_partition(partition))))
 
     def _resume(self, group: AnyGroup) -> None:
-        """Report that a group was loaded, unless it has been removed meanwhile."""
+        """Call `on_loaded` with a loaded group, unless the group has been removed meanwhile."""
         if not self.is_closed and self._groups.get(group.group_id) is group:
             self._on_loaded(group)
 
@@ -173,9 +176,9 @@ class GroupStore(PartitionLoader[GroupReplay]):
     def save_changes(
         self, group: AnyModernGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
     ) -> ErrorCode:
-        """Write the changes of a modern group, preceded by other records (`before`), and apply them.
+        """Write the changes of a modern group, preceded by the records in `before`, and apply the changes.
 
-        The group becomes known. It replaces a classic group with the same id.
+        A new group is added to the store. It replaces a classic group with the same id.
         """
         all_changes = list(changes)
         now_ms = self._core.clock.now_ms()
@@ -191,7 +194,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return self._core.clock.now_ms()
 
     def replace(self, group: Group, records: Iterable[NewRecord]) -> ErrorCode:
-        """Write records, and replace a consumer group by a classic group."""
+        """Write records that turn a consumer group into a classic group, and replace the group."""
         code = self._write(group.group_id, list(records))
         if not code:
             self._registry.add(group)
@@ -207,7 +210,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return ErrorCode.NONE
 
     def check_size(self, group_id: str, size: int) -> ErrorCode:
-        """Return the error for records of a group with at least `size` bytes, or NONE.
+        """Return the error for group records that would have at least `size` bytes, or NONE if they fit.
 
         Called before the records are built.
         """
@@ -230,9 +233,9 @@ class GroupStore(PartitionLoader[GroupReplay]):
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> ErrorCode:
-        """Write `count` offsets, which take effect if the result is NONE (`storeOffsets`).
+        """Write `count` offsets and return NONE, or the error of a failed write (`storeOffsets`).
 
-        The offsets of a producer count only after its transaction is committed.
+        If a producer id is given, the offsets take effect only when the producer's transaction is committed.
         """
         if producer_id < 0:  # A TxnOffsetCommit may have no producer id if transactions are not verified.
             producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
@@ -280,9 +283,9 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return records
 
     def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether the producer's transaction has written to the group's partition.
+        """Return whether the producer has an open transaction of this epoch in the group's partition.
 
-        An open transaction of an earlier epoch is a different one, and still needs its marker.
+        A transaction of an earlier epoch that still needs its marker does not count.
         """
         topic = self.log.topic
         partition = None if topic is None else topic.partition(self.log.partition_of(group_id))
@@ -351,7 +354,9 @@ class GroupStore(PartitionLoader[GroupReplay]):
     def forget(
         self, group: AnyGroup, choose: OffsetChoice, *, removes_group: bool = False, removes_empty: bool = True
     ) -> Steps[ErrorCode]:
-        """Write tombstones for offsets, and then remove the offsets. Offsets without a written tombstone are kept.
+        """Write tombstones for offsets, and then remove the offsets.
+
+        If a tombstone cannot be written, its offset is kept.
 
         Offsets are removed in steps of at most 5,000. `choose` is called before each step.
 

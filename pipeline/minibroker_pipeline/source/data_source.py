@@ -121,10 +121,10 @@ class LogReader(DataSourceReader):
 
 
 class PushdownLogReader(LogReader):
-    """Applies filters on topic, partition, offset and timestamp itself.
+    """A reader to which Spark delegates filters on topic, partition, offset and timestamp.
 
-    This is a separate class because Spark refuses such sources while `spark.sql.python.filterPushdown.enabled` is
-    false.
+    This is a separate class because Spark refuses readers with `pushFilters` while
+    `spark.sql.python.filterPushdown.enabled` is false.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
@@ -136,7 +136,7 @@ JsonOffsets = dict[str, dict[str, int]]
 
 
 def to_json(offsets: Offsets) -> JsonOffsets:
-    """Convert offsets to their form in a checkpoint."""
+    """Convert offsets to the form that they have in a checkpoint."""
     by_topic: JsonOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         by_topic.setdefault(topic, {})[str(partition)] = offset
@@ -144,7 +144,7 @@ def to_json(offsets: Offsets) -> JsonOffsets:
 
 
 def from_json(offsets: JsonOffsets) -> Offsets:
-    """Convert offsets from their form in a checkpoint."""
+    """Convert offsets from the form that they have in a checkpoint."""
     return {
         (topic, int(partition)): offset
         for topic, partitions in offsets.items()
@@ -182,7 +182,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Save the current ends of the logs as the end of the query."""
+        """Make the query stop at the current ends of the logs."""
         self._target = {key: log.end_offset for key, log in self._update().items()}
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802 - Spark's name
@@ -201,7 +201,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ends)
 
     def reportLatestOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
-        """Return the last known ends of the logs, for the query's progress."""
+        """Return the last known end offsets of the logs, which Spark shows in the query's progress."""
         return to_json({key: log.end_offset for key, log in self._logs.items()})
 
     def _update(self, *, must_exist: bool = False) -> dict[TopicPartition, QueryLog]:
@@ -247,7 +247,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(end, start)  # The end never moves back, even if a stored high watermark is older than the last read.
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
-        """Plan the tasks of a micro-batch, new or repeated after a restart. The errors are those of `latestOffset`."""
+        """Plan the tasks of a micro-batch, which is either new or repeated after a restart.
+
+        Raises the same errors as `latestOffset`.
+        """
         ends = from_json(end)
         # After a restart, Spark repeats a planned micro-batch without calling latestOffset(), so the logs may have to
         # be updated here.
@@ -288,15 +291,15 @@ FORMAT: Final = "minibroker"
 
 
 class MinibrokerDataSource(DataSource):
-    """Log directories as a source for batch and streaming queries, and as a sink."""
+    """A Spark data source that reads log directories in batch and streaming queries, and writes them."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for `format`."""
+        """Return the name of this data source, which users pass to `format`."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns chosen by the options."""
+        """Return the schema, with the columns that the options select."""
         return from_arrow_schema(output_schema(parse_options(self.options).columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -336,7 +339,8 @@ class PushedFilters:
     """Filters on topic, partition, offset and timestamp, combined into bounds.
 
     Args:
-        gives_nulls: whether the query also yields rows without an offset, which Spark's own filters must remove.
+        gives_nulls: whether the query also yields rows without an offset. Spark must then apply the filters too, to
+            remove these rows.
     """
 
     def __init__(self, *, gives_nulls: bool = False) -> None:
@@ -347,7 +351,7 @@ class PushedFilters:
         self._min_timestamp: int | None = None
 
     def take(self, condition: Filter) -> bool:
-        """Narrow the bounds by a condition. Return whether Spark can omit the condition."""
+        """Narrow the bounds by a condition, and return whether Spark no longer has to check the condition."""
         return self._take(condition) and not self._gives_nulls
 
     def _take(self, condition: Filter) -> bool:
@@ -401,7 +405,7 @@ class PushedFilters:
         return True
 
     def admits(self, key: TopicPartition) -> bool:
-        """Return whether rows of this log can match."""
+        """Return whether any row of this log can match the filters."""
         low, high = self._bounds["partition"]
         named = zip(("topic", "partition"), key, strict=True)
         return low <= key[1] < high and all(value in self._values.get(column, {value}) for column, value in named)
@@ -413,5 +417,5 @@ class PushedFilters:
 
 
 def _milliseconds(value: datetime) -> int:
-    """Convert to milliseconds, rounded down, minus one as a margin for float rounding."""
+    """Convert a timestamp to milliseconds: round down, then subtract 1 as a margin for float rounding."""
     return int(value.timestamp() * 1000) - 1

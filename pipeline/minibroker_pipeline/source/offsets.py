@@ -1,4 +1,4 @@
-"""Starting and ending offsets of a query for each log, derived from the options."""
+"""The starting and ending offsets of a query in each log, derived from its options."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,16 +28,19 @@ Offsets = dict[TopicPartition, int]
 
 
 def starting_offsets(options: SourceOptions, logs: Logs, default: int) -> Offsets:
-    """Return the offset to begin at in each log.
+    """Return the offset at which to begin in each log.
 
     Raises:
-        OptionError: the position omits a partition, or a log has no record with the timestamp or a later one.
+        OptionError: the position omits a partition, or a log has no record with the requested timestamp or a later
+            one.
     """
     return _resolve("starting", options.starting or Position(default), logs, options.no_offset)
 
 
 def ending_offsets(options: SourceOptions, logs: Logs) -> Offsets:
-    """Return the exclusive end offset in each log. A timestamp after the last record stands for the end of the log.
+    """Return the offset at which to end in each log, exclusive.
+
+    If a log has no record with the requested timestamp or a later one, the result is the end of that log.
 
     Raises:
         OptionError: the position omits a partition.
@@ -46,9 +49,9 @@ def ending_offsets(options: SourceOptions, logs: Logs) -> Offsets:
 
 
 def ends_before(options: SourceOptions, key: TopicPartition, log: QueryLog) -> bool:
-    """Return whether the options name an end offset that is not past the last whole entry.
+    """Return whether the options name an end offset at or before the end of the last whole entry.
 
-    Damage after that entry does not matter then.
+    If so, damage after that entry does not matter.
     """
     named = options.ending.offsets if options.ending is not None else None
     return named is not None and 0 <= named[key[0]][key[1]] <= log.tail.log_end_offset
@@ -96,7 +99,9 @@ def _numbers_by_log(which: str, numbers: PartitionNumbers, logs: Logs) -> Offset
 
 
 def check_bounds(logs: Logs, starts: Offsets, ends: Offsets, *, fail_on_data_loss: bool) -> Offsets:
-    """Limit starts and ends to the logs. Return the starts; `ends` is changed in place.
+    """Clip the starts and ends of a query to the existing logs.
+
+    The starts are returned, and `ends` is changed in place.
 
     Raises:
         DataLossError: a start or an end is outside its log, and `fail_on_data_loss` is true.
@@ -114,9 +119,10 @@ def check_bounds(logs: Logs, starts: Offsets, ends: Offsets, *, fail_on_data_los
 
 
 def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
-    """Return the offset of the first record with this timestamp (in milliseconds) or a later one, or None.
+    """Return the offset of the first record with this timestamp or a later one, or None if there is none.
 
-    Like ListOffsets, this searches in log order, even if the timestamps are not in order.
+    The timestamp is in milliseconds. Like ListOffsets, this searches in log order, even if the timestamps are not
+    in order.
 
     Raises:
         OSError: a file cannot be read.
@@ -160,9 +166,10 @@ def _find_first_at_time(entry: memoryview, log_range: LogRange, timestamp: int) 
 
 
 def find_first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> int | None:
-    """Return the first offset in [first, end) that gives a row, or None.
+    """Return the first offset in [first, end) that yields a row, or None if there is none.
 
-    Gaps, transaction markers and aborted records give no rows. Little more than the skipped entries is read.
+    Gaps, transaction markers and aborted records yield no rows. Only the entries before the row are read, and
+    little more.
 
     Raises:
         DamagedLogError: an entry is damaged, in the mode "failfast".
@@ -185,13 +192,13 @@ def find_first_row(log: QueryLog, first: int, end: int, options: SourceOptions) 
 
 
 def limit_ends(logs: Logs, starts: Offsets, ends: Offsets, limit: int, options: SourceOptions) -> Offsets:
-    """Return ends that leave at most about `limit` offsets to read.
+    """Return end offsets that leave about `limit` offsets to read, or fewer.
 
-    The offsets are divided in proportion to the unread offsets of each partition.
+    The limit is divided among the partitions in proportion to their unread offsets.
 
-    This is the connector's `maxOffsetsPerTrigger`, except that counting begins at the first existing record. Gaps
-    left by compaction and transactions are therefore skipped immediately. Each partition with records gets at
-    least one.
+    This implements the connector's `maxOffsetsPerTrigger`, except that counting begins at the first existing
+    record. Gaps left by compaction and transactions are therefore skipped immediately. Each partition with records
+    gets at least one offset.
     """
     firsts: Offsets = {}
     for key, end in ends.items():

@@ -1,4 +1,7 @@
-"""Parses and checks the options of the data source. Names follow the Kafka connector where it has the same option."""
+"""Parsing and checking of the data source's options.
+
+An option that the Kafka connector also has goes by the same name here.
+"""
 
 import json
 import re
@@ -39,7 +42,7 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceOptions:
-    """The options of a query that reads. `docs/spark-source.md` describes each."""
+    """The options of a query that reads. `docs/spark-source.md` describes each option."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] = ()
@@ -65,7 +68,7 @@ class SourceOptions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a row, unless the query has a schema of its own."""
+        """The columns of a row, unless the user sets a schema for the query."""
         return (
             *RECORD_COLUMNS,
             *((HEADERS_COLUMN,) if self.include_headers else ()),

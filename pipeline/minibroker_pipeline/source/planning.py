@@ -1,7 +1,8 @@
-"""Follows the logs of a query as they grow, and divides byte ranges of their files into tasks of equal cost.
+"""Follows the logs of a query as they grow, and divides their files into tasks of about equal cost.
 
-Large segments are split at batches listed in their offset index. Small ranges share a task. The indexes of a segment
-are read only if that can save work, so planning ten thousand small segments costs no more than listing them.
+Large segments are split at batches that are listed in their offset index. Small ranges share a task. The indexes of
+a segment are read only if that can save work, so planning ten thousand small segments costs no more than listing
+them.
 """
 
 import logging
@@ -48,7 +49,7 @@ _logger = logging.getLogger(__name__)
 
 
 class LogRange(NamedTuple):
-    """A range of whole entries in a log file. The offsets from `first_offset` to before `end_offset` are read."""
+    """A range of whole entries in a log file. Offsets from `first_offset` to `end_offset` (exclusive) are read."""
 
     filesystem: FileSystem
     path: str
@@ -88,7 +89,7 @@ class LogRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetInterval:
-    """The offsets of a log from `first` to before `end`.
+    """The offsets of a log from `first` to `end` (exclusive).
 
     Records with a timestamp below `min_timestamp` (in milliseconds) are not needed.
     """
@@ -162,7 +163,10 @@ def _segment_parts(
 
 
 def _find_cuts(index: OffsetEntries, start: int, position: int, end_position: int, split_bytes: int) -> list[int]:
-    """Return the slots of index entries to cut at, for parts of about equal size, each about `split_bytes` at most."""
+    """Return the slots of the index entries at which to split a segment.
+
+    The parts have about equal sizes of at most about `split_bytes`.
+    """
     count = -(-(end_position - position) // split_bytes)
     targets = position + np.arange(1, count, dtype=np.int64) * ((end_position - position) // max(count, 1))
     slots = np.unique(np.searchsorted(index.positions, targets))
@@ -179,7 +183,7 @@ def _are_valid_entries(log: PartitionLog, segment: SegmentFiles, index: OffsetEn
 
 
 class _Aborted:
-    """The aborted transactions of a log, beginning at one segment.
+    """The aborted transactions of a log from one segment on.
 
     Raises:
         CorruptIndexError: a transaction index is damaged and `tail` is not permissive.
@@ -209,7 +213,7 @@ class _Aborted:
         self._lasts = np.array([aborted.last_offset for aborted in self._found], np.int64)
 
     def between(self, low: int, high: int) -> tuple[AbortedRange, ...]:
-        """Return the transactions that can have records in [low, high)."""
+        """Return the aborted transactions that can have records in [low, high)."""
         if not self._found:
             return ()
         chosen = np.flatnonzero((self._firsts < high) & (self._lasts >= low))
@@ -236,7 +240,7 @@ def read_aborted_from_log(log_range: LogRange) -> tuple[int, list[AbortedRange]]
 def pack(
     ranges: Iterable[LogRange], *, split_bytes: int = SPLIT_BYTES, open_cost_bytes: int = OPEN_COST_BYTES
 ) -> list[tuple[LogRange, ...]]:
-    """Distribute ranges to tasks of about `split_bytes` each, in their order."""
+    """Distribute the ranges to tasks of about `split_bytes` each, without reordering them."""
     tasks: list[tuple[LogRange, ...]] = []
     task: list[LogRange] = []
     cost = 0
@@ -256,7 +260,7 @@ _MAX_ATTEMPTS: Final = 5
 
 
 class QueryLog(NamedTuple):
-    """A log as of the last update, and its end."""
+    """The state of a log as of the last update."""
 
     log: PartitionLog
     tail: LogTail
@@ -268,12 +272,12 @@ class QueryLog(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """The offset below which readers can see records; for read_committed, the last stable offset."""
+        """The offset after the last one that the query can read. For read_committed, this is the last stable offset."""
         return max(self.tail.end_offset, self.log.start_offset)
 
     @property
     def name(self) -> str:
-        """The topic and partition, such as orders-0."""
+        """The topic and partition, such as "orders-0"."""
         return f"{self.log.topic}-{self.log.partition}"
 
     def ranges(self, interval: OffsetInterval, split_bytes: int) -> Iterator[LogRange]:
@@ -316,10 +320,10 @@ class QueryLog(NamedTuple):
                 )
 
     def check(self) -> None:
-        """Check the end of the log.
+        """Check that the log ends with a whole entry or an incomplete one.
 
         Raises:
-            DamagedLogError: the end is damaged, not merely an incomplete entry.
+            DamagedLogError: the end of the log is damaged, not merely incomplete.
         """
         damage = self.tail.damage
         if damage is not None:
@@ -327,7 +331,7 @@ class QueryLog(NamedTuple):
 
 
 class QueryLogs:
-    """All logs chosen by the options, by topic and partition."""
+    """All logs selected by the options, ordered by topic and partition."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -337,11 +341,11 @@ class QueryLogs:
         """Read the directories again and return the current logs.
 
         Args:
-            must_exist: whether a missing topic that the options name is an error.
+            must_exist: whether to raise an error if a topic named in the options is missing.
 
         Raises:
             FileNotFoundError: a directory does not exist.
-            LogNameError: a named topic is missing, or, in the mode "failfast", a file name is invalid.
+            LogNameError: a named topic is missing, or a file name is invalid in the mode "failfast".
             OSError: a directory cannot be read.
         """
         options = self._options

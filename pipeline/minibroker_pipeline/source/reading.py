@@ -1,7 +1,7 @@
-"""Reads byte ranges of log files into Arrow batches, within a task.
+"""Reading of byte ranges of log files into Arrow batches, within a task.
 
 A transaction index has no checksum, and a segment without its index looks as if it had no aborted transactions. A
-read_committed query reads the log anyway, so it compares the log's transaction markers with the index.
+read_committed query reads the log anyway, so it compares the transaction markers in the log with the index.
 """
 
 import logging
@@ -40,7 +40,10 @@ _logger = logging.getLogger(__name__)
 
 
 class DataLossError(Exception):
-    """Requested records no longer exist. The message names them and mentions failOnDataLoss=false, which skips them."""
+    """Requested records that no longer exist.
+
+    The message names the records, and mentions that failOnDataLoss=false skips them.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{message} (set failOnDataLoss=false to go on with what is left)")
@@ -53,9 +56,10 @@ class DataLossError(Exception):
 def read_ranges(
     ranges: Sequence[LogRange], options: SourceOptions, columns: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the ranges in their order.
+    """Yield the rows of the ranges, one range after the other.
 
-    If `DAMAGE_COLUMN` is among the columns, each skipped damaged part is a row with the file, the byte and the reason.
+    If `DAMAGE_COLUMN` is among the columns, each damaged part that is skipped yields a row with the file, the
+    position of the first damaged byte, and the reason.
 
     Raises:
         DamagedLogError: bytes are damaged, in the mode "failfast".
@@ -100,7 +104,7 @@ class _RangeReading:
         self._request = log_range.request(options, decoded)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows. See `read_ranges`."""
+        """Yield the rows of the range, as described in `read_ranges`."""
         try:
             yield from self._rows()
         except DamagedLogError as error:
@@ -151,7 +155,7 @@ class _RangeReading:
                 size *= 2
 
     def _check_name(self) -> None:
-        """Check that the offset in the file's name does not exceed that of its first entry.
+        """Check that the offset in the file's name is not greater than the offset of the file's first entry.
 
         Otherwise readers would skip the file's first records.
         """
@@ -164,7 +168,7 @@ class _RangeReading:
             self._refuse(0, 0, f"the file is named by offset {named}, but begins at {int(headers['base_offset'][0])}")
 
     def _check_order(self, headers: NDArray[Any], position: int) -> None:
-        """Check that offsets ascend from entry to entry, because checksums do not cover them."""
+        """Check that offsets ascend from entry to entry. Checksums do not cover offsets."""
         if not len(headers):
             return
         lasts = headers["last_offset"]
@@ -179,9 +183,9 @@ class _RangeReading:
             self._refuse(position + int(headers["position"][line]), 0, message)
 
     def _describe_contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
-        """Return how the transaction index contradicts the log within these entries, or an empty string.
+        """Describe how the transaction index contradicts these entries, or return an empty string.
 
-        After a contradiction, the reader also applies the aborted transactions that it finds in the log.
+        After a contradiction, the reader also skips the records of aborted transactions that only the log shows.
         """
         log_range = self._log_range
         if self._options.isolation != "read_committed" or self._is_corrected:
@@ -236,7 +240,7 @@ class _RangeReading:
 
 
 def output_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """Return the Arrow schema of these columns, which can include `DAMAGE_COLUMN`.
+    """Return the Arrow schema of these columns, which may include `DAMAGE_COLUMN`.
 
     Raises:
         ValueError: a column is unknown.
@@ -250,7 +254,10 @@ _UNSEEN: Final = -1
 
 
 class _Marker(NamedTuple):
-    """The end of a transaction. `start` is the first known offset of its records, or `_UNSEEN`."""
+    """The marker that ends a transaction.
+
+    `start` is the first known offset of the transaction's records, or `_UNSEEN` if no record is known.
+    """
 
     producer_id: int
     offset: int
@@ -273,7 +280,8 @@ class MarkerWatch:
     def is_doubtful(self, data: memoryview, headers: NDArray[Any]) -> bool:
         """Return whether a marker of these entries contradicts the index, or might contradict it.
 
-        An abort marker without an index entry can be correct, namely if its transaction has no record in this log.
+        An abort marker without an index entry can be correct, because its transaction may have no record in this
+        log.
         """
         doubtful = False
         for marker in self._markers(data, headers):
@@ -293,7 +301,7 @@ class MarkerWatch:
         return ranges[slot] if slot >= 0 and ranges[slot][1] >= marker.offset else None
 
     def _markers(self, data: memoryview, headers: NDArray[Any]) -> list[_Marker]:
-        """Return the markers, ordered by producer and offset."""
+        """Return the markers, sorted by producer and then by offset."""
         is_wanted = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["magic"] == MAGIC_V2)
         entries = headers[is_wanted]
         if not len(entries):
@@ -321,9 +329,10 @@ class MarkerWatch:
 def find_contradictions(
     in_index: Iterable[tuple[int, int, int]], in_log: Iterable[tuple[int, int, int]], *, start: int, low: int, high: int
 ) -> list[tuple[int, int, int]]:
-    """Return the aborted transactions that end in [low, high) and are in only one of index and log, in ascending order.
+    """Return the aborted transactions that end in [low, high) and are in the index or the log, but not in both.
 
-    `start` is the log start offset. The first offset of a transaction that began before it is unknown.
+    They are in ascending order. `start` is the log start offset; the first offset of a transaction that began
+    before the log start is unknown.
     """
     indexed, logged = set(in_index), set(in_log)
     older = {(producer, last) for producer, first, last in indexed if first < start}

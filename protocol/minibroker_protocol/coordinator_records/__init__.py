@@ -1,7 +1,7 @@
-"""Records of Kafka's coordinators in their internal topics, and messages that consumers exchange through a group.
+"""The records of Kafka's coordinators in internal topics, and the messages that consumers exchange through a group.
 
-Each key and value begins with its version (see `versioned`). These modules are needed only when a coordinator is, so
-import them where they are used.
+Each key and each value begins with its version (see `versioned`). Only coordinators need these modules, so import them
+where they are used.
 """
 
 from minibroker_protocol.coordinator_records.consumer_protocol import (

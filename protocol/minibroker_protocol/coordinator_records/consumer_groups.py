@@ -25,14 +25,14 @@ from minibroker_protocol.schema import (
 
 @message(versions="3")
 class ConsumerGroupMetadataKey:
-    """The key of a group."""
+    """The key of a record with a group's epoch."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMetadataValue:
-    """The epoch of a group, and a hash of its subscribed topics, which Kafka has stored since 4.1."""
+    """The epoch of a group and, since Kafka 4.1, a hash of the group's subscribed topics."""
 
     epoch: Int32
     metadata_hash: Annotated[Int64, tagged(0, "0+")] = 0
@@ -40,7 +40,7 @@ class ConsumerGroupMetadataValue:
 
 @message(versions="4")
 class ConsumerGroupPartitionMetadataKey:
-    """The key of a group."""
+    """The key of a record with a group's subscribed topics."""
 
     group_id: String
 
@@ -55,7 +55,7 @@ class PartitionMetadata:
 
 @structure
 class TopicMetadata:
-    """A topic to which a group is subscribed."""
+    """A topic to which the members of a group are subscribed."""
 
     topic_id: Uuid
     topic_name: String
@@ -65,14 +65,14 @@ class TopicMetadata:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue:
-    """The topics on which the group's assignment was based. From 4.1 on, Kafka stores a hash of them instead."""
+    """The topics on which a group's assignment was based. Since 4.1, Kafka stores a hash of the topics instead."""
 
     topics: Array[TopicMetadata]
 
 
 @message(versions="5")
 class ConsumerGroupMemberMetadataKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's metadata."""
 
     group_id: String
     member_id: String
@@ -80,7 +80,7 @@ class ConsumerGroupMemberMetadataKey:
 
 @structure
 class ClassicProtocol:
-    """A protocol supported by a classic member."""
+    """An assignment protocol that a classic member supports."""
 
     name: String
     metadata: Bytes
@@ -88,7 +88,7 @@ class ClassicProtocol:
 
 @structure
 class ClassicMemberMetadata:
-    """The metadata of a member that uses the classic protocol. The timeout is in milliseconds."""
+    """The metadata of a member that uses the classic protocol. The session timeout is in milliseconds."""
 
     session_timeout_ms: Int32 = 0
     supported_protocols: Array[ClassicProtocol] = field(default_factory=empty)
@@ -98,8 +98,8 @@ class ClassicMemberMetadata:
 class ConsumerGroupMemberMetadataValue:
     """The metadata of a member.
 
-    For a member that uses the consumer protocol, `classic_member_metadata` is null, which must be written explicitly:
-    without the field, Kafka reads an empty structure.
+    For a member that uses the consumer protocol, `classic_member_metadata` is null. The null must be written
+    explicitly, because Kafka reads an omitted field as an empty structure.
     """
 
     instance_id: NullableString
@@ -117,14 +117,17 @@ class ConsumerGroupMemberMetadataValue:
 
 @message(versions="6")
 class ConsumerGroupTargetAssignmentMetadataKey:
-    """The key of a group."""
+    """The key of a record with the epoch of a group's target assignment."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue:
-    """The epoch of the target assignment, and the time of its computation in milliseconds; 0 if irrelevant."""
+    """The epoch of the target assignment, and the time when the assignment was computed.
+
+    `assignment_timestamp` is in milliseconds, or 0 if the time does not matter.
+    """
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0, "0+")] = 0
@@ -140,7 +143,7 @@ class TopicPartition:
 
 @message(versions="7")
 class ConsumerGroupTargetAssignmentMemberKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's target assignment."""
 
     group_id: String
     member_id: String
@@ -155,7 +158,10 @@ class ConsumerGroupTargetAssignmentMemberValue:
 
 @structure
 class TopicPartitions:
-    """Partitions of a topic, each with the epoch in which it was assigned to the member (since Kafka 4.3)."""
+    """Partitions of a topic that are assigned to a member.
+
+    Since Kafka 4.3, each partition has the epoch in which it was assigned.
+    """
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -164,7 +170,7 @@ class TopicPartitions:
 
 @message(versions="8")
 class ConsumerGroupCurrentMemberAssignmentKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's current assignment."""
 
     group_id: String
     member_id: String

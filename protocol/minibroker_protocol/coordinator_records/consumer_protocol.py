@@ -29,10 +29,10 @@ class TopicPartition:
 @later_versions_only_append
 @message(versions="0-3")
 class ConsumerProtocolSubscription:
-    """A member's subscription and, from version 1 on, the partitions that it owns (KIP-429).
+    """A member's subscription and, from version 1 on, the partitions that the member owns (KIP-429).
 
-    `generation_id` is the generation in which the owned partitions were assigned (KIP-792). `rack_id` is the rack of
-    the member (KIP-881).
+    `generation_id` is the generation in which the owned partitions were assigned (KIP-792). `rack_id` is the rack
+    of the member (KIP-881).
     """
 
     topics: Array[String]

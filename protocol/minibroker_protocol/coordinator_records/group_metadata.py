@@ -20,7 +20,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-1")
 class OffsetCommitKey:
-    """The group and partition of a committed offset. Versions 0 and 1 have the same fields; 1 is written."""
+    """The group and partition of a committed offset. Versions 0 and 1 have the same fields; we write version 1."""
 
     group: String
     topic: String
@@ -31,7 +31,7 @@ class OffsetCommitKey:
 class OffsetCommitValue:
     """A committed offset. Times are in milliseconds.
 
-    `expire_timestamp` exists in version 1 only, for offsets committed with their own retention time.
+    `expire_timestamp` exists only in version 1, which is used for offsets that have their own retention time.
     """
 
     offset: Int64
@@ -75,13 +75,13 @@ class GroupMetadataValue:
 
 
 class UnknownKey(NamedTuple):
-    """A key of another type, such as those of the consumer protocol (KIP-848), of which only the version is read."""
+    """A key of another type, such as a record of the consumer group protocol (KIP-848). Only its version is read."""
 
     version: int
 
 
 def read_group_key(data: bytes | bytearray | memoryview) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
-    """Read the key of a record in `__consumer_offsets`, whose version determines its type.
+    """Read the key of a record in `__consumer_offsets`. The version of the key determines its type.
 
     Raises:
         DecodeError: the bytes are truncated.

@@ -1,7 +1,7 @@
-"""The records of share groups in `__consumer_offsets`, and of share-partition states in `__share_group_state`.
+"""The records of share groups in `__consumer_offsets`, and the states of share-partitions in `__share_group_state`.
 
-The version of a key determines the type of the record (KIP-932, KIP-1226). For a share-partition, 0 is a snapshot and 1
-an update, and a tombstone has the key of a snapshot.
+The version of a key determines the type of the record (KIP-932, KIP-1226). In `__share_group_state`, version 0 is a
+snapshot and version 1 an update. A tombstone has the key of a snapshot.
 """
 
 from dataclasses import field
@@ -25,7 +25,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="10")
 class ShareGroupMemberMetadataKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's metadata."""
 
     group_id: String
     member_id: String
@@ -43,14 +43,14 @@ class ShareGroupMemberMetadataValue:
 
 @message(versions="11")
 class ShareGroupMetadataKey:
-    """The key of a group."""
+    """The key of a record with a group's epoch."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ShareGroupMetadataValue:
-    """The epoch of a group, and a hash of its subscribed topics."""
+    """The epoch of a group, and a hash of the group's subscribed topics."""
 
     epoch: Int32
     metadata_hash: Int64
@@ -58,14 +58,17 @@ class ShareGroupMetadataValue:
 
 @message(versions="12")
 class ShareGroupTargetAssignmentMetadataKey:
-    """The key of a group."""
+    """The key of a record with the epoch of a group's target assignment."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue:
-    """The epoch of the target assignment, and the Unix time in milliseconds when it was computed; 0 if unknown."""
+    """The epoch of the target assignment, and the time when the assignment was computed.
+
+    `assignment_timestamp` is in milliseconds since 1970, or 0 if the time is unknown.
+    """
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0, "0+")] = 0
@@ -81,7 +84,7 @@ class TopicPartition:
 
 @message(versions="13")
 class ShareGroupTargetAssignmentMemberKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's target assignment."""
 
     group_id: String
     member_id: String
@@ -96,7 +99,7 @@ class ShareGroupTargetAssignmentMemberValue:
 
 @structure
 class TopicPartitions:
-    """Partitions of a topic: the same structure as `TopicPartition`, for which Kafka has two names."""
+    """Partitions of a topic. Kafka declares this structure twice; the other name is `TopicPartition`."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -104,7 +107,7 @@ class TopicPartitions:
 
 @message(versions="14")
 class ShareGroupCurrentMemberAssignmentKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's current assignment."""
 
     group_id: String
     member_id: String
@@ -122,7 +125,7 @@ class ShareGroupCurrentMemberAssignmentValue:
 
 @message(versions="15")
 class ShareGroupStatePartitionMetadataKey:
-    """The key of a group."""
+    """The key of a record with a group's share-partitions."""
 
     group_id: String
 
@@ -146,7 +149,7 @@ class TopicInfo:
 
 @message(versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue:
-    """The share-partitions of a group: those being initialized, those with a state, and topics being deleted."""
+    """The share-partitions of a group that are being initialized or are initialized, and the topics being deleted."""
 
     initializing_topics: Array[TopicPartitionsInfo]
     initialized_topics: Array[TopicPartitionsInfo]
@@ -166,7 +169,7 @@ SHARE_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
 
 @message(versions="0")
 class ShareSnapshotKey:
-    """The share-partition whose complete state is in the value."""
+    """The key of a snapshot: a record with the complete state of a share-partition."""
 
     group_id: String
     topic_id: Uuid
@@ -177,7 +180,7 @@ class ShareSnapshotKey:
 class StateBatch:
     """A range of offsets with the same delivery state; `last_offset` is inclusive.
 
-    `delivery_state` is 0 for available, 2 for acknowledged, 4 for archived records.
+    `delivery_state` is 0 for available records, 2 for acknowledged records and 4 for archived records.
     """
 
     first_offset: Int64
@@ -214,7 +217,10 @@ class ShareUpdateKey:
 
 @message(versions="0", flexible="0+")
 class ShareUpdateValue:
-    """The change since the snapshot with this epoch. `start_offset` is -1 if the start offset is unchanged."""
+    """The changes of a share-partition since the snapshot with the same epoch.
+
+    `start_offset` is -1 if the start offset is unchanged.
+    """
 
     snapshot_epoch: Int32
     leader_epoch: Int32

@@ -23,14 +23,14 @@ from minibroker_protocol.schema import (
 
 @message(versions="17")
 class StreamsGroupMetadataKey:
-    """The key of a group."""
+    """The key of a record with a group's epoch."""
 
     group_id: String
 
 
 @structure
 class LastAssignmentConfig:
-    """A configuration of the assignor."""
+    """A configuration value with which the assignor computed the last assignment."""
 
     key: String
     value: String
@@ -38,12 +38,12 @@ class LastAssignmentConfig:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupMetadataValue:
-    """The epoch of a group, a hash of its topics, and the configuration of its last assignment.
+    """The epoch of a group, a hash of the group's topics, and the configuration of the group's last assignment.
 
-    `validated_topology_epoch` is -1 until the topics of the topology are ready. The last two fields are about the
-    topology description that a plugin stores (KIP-1331). `stored_description_topology_epoch` is the epoch of the stored
-    description, -1 if there is none, or -2 after an interrupted operation. `failed_description_topology_epoch` is the
-    epoch of a description that the plugin rejected permanently.
+    `validated_topology_epoch` is -1 until the topics of the topology are ready. The last two fields concern the
+    topology description, which a plugin stores (KIP-1331). `stored_description_topology_epoch` is the epoch of the
+    stored description, -1 if none is stored, or -2 after an interrupted operation.
+    `failed_description_topology_epoch` is the epoch of a description that the plugin rejected permanently.
     """
 
     epoch: Int32
@@ -56,7 +56,7 @@ class StreamsGroupMetadataValue:
 
 @message(versions="19")
 class StreamsGroupMemberMetadataKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's metadata."""
 
     group_id: String
     member_id: String
@@ -95,14 +95,17 @@ class StreamsGroupMemberMetadataValue:
 
 @message(versions="20")
 class StreamsGroupTargetAssignmentMetadataKey:
-    """The key of a group."""
+    """The key of a record with the epoch of a group's target assignment."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue:
-    """The epoch of the target assignment, and the Unix time in milliseconds when it was computed; 0 if unknown."""
+    """The epoch of the target assignment, and the time when the assignment was computed.
+
+    `assignment_timestamp` is in milliseconds since 1970, or 0 if the time is unknown.
+    """
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0, "0+")] = 0
@@ -110,7 +113,7 @@ class StreamsGroupTargetAssignmentMetadataValue:
 
 @message(versions="21")
 class StreamsGroupTargetAssignmentMemberKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's target assignment."""
 
     group_id: String
     member_id: String
@@ -118,7 +121,7 @@ class StreamsGroupTargetAssignmentMemberKey:
 
 @structure
 class TargetTaskIds:
-    """The tasks of one subtopology, identified by partition."""
+    """Tasks of one subtopology. A partition number identifies each task."""
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -135,7 +138,7 @@ class StreamsGroupTargetAssignmentMemberValue:
 
 @message(versions="22")
 class StreamsGroupCurrentMemberAssignmentKey:
-    """The key of a member of a group."""
+    """The key of a record with a member's current assignment."""
 
     group_id: String
     member_id: String
@@ -143,7 +146,10 @@ class StreamsGroupCurrentMemberAssignmentKey:
 
 @structure
 class TaskIds:
-    """The tasks of one subtopology, identified by partition. Active tasks have the epoch of their assignment."""
+    """Tasks of one subtopology. A partition number identifies each task.
+
+    For active tasks, the epochs in which the tasks were assigned are also stored.
+    """
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -152,7 +158,7 @@ class TaskIds:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue:
-    """The current assignment of a member. `state` is the number of a Kafka `MemberState` for streams groups."""
+    """The current assignment of a member. `state` is the number of Kafka's `MemberState` for streams groups."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -167,7 +173,7 @@ class StreamsGroupCurrentMemberAssignmentValue:
 
 @message(versions="23")
 class StreamsGroupTopologyKey:
-    """The key of a group."""
+    """The key of a record with a group's topology."""
 
     group_id: String
 
@@ -182,7 +188,7 @@ class TopicConfig:
 
 @structure
 class TopicInfo:
-    """An internal topic. If the number of partitions or replicas is 0, the broker chooses it."""
+    """An internal topic. The broker chooses the number of partitions or replicas if that number is 0."""
 
     name: String
     partitions: Int32

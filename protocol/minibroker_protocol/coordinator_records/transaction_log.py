@@ -36,9 +36,10 @@ class PartitionsSchema:
 class TransactionLogValue:
     """The state of a transaction. `transaction_status` is the number of a Kafka `TransactionState`.
 
-    `transaction_partitions` is null if there are none. The tagged fields were added in Kafka 4.0.
-    `previous_producer_id` and `next_producer_id` are set when the epochs of a producer id are exhausted and another
-    id replaces it. `client_transaction_version` is 2 if the epoch is raised with each transaction (KIP-890).
+    `transaction_partitions` is null if the transaction has no partitions. The tagged fields were added in Kafka
+    4.0. `previous_producer_id` and `next_producer_id` are set when the epochs of a producer id are exhausted and a
+    new producer id replaces it. `client_transaction_version` is 2 if the epoch is raised with each transaction
+    (KIP-890).
     """
 
     producer_id: Int64

@@ -1,6 +1,6 @@
-"""Bytes that begin with their own version: an int16, followed by a message in that version.
+"""Versioned messages: an int16 version, followed by a message in that version.
 
-Keys and values of the coordinators' topics have this form, and so do the messages that consumers exchange through a
+Keys and values of the coordinators' topics have this form. So do the messages that consumers exchange through a
 group.
 """
 
@@ -23,14 +23,14 @@ _READ_IN_NEWEST_FORM: Final[set[type[Any]]] = set()
 def later_versions_only_append(cls: type[T]) -> type[T]:
     """Declare that later versions of a message never remove or move fields.
 
-    A version above the latest known one is then read as the latest, and additional bytes are ignored.
+    A version above the latest declared one is then read as the latest, and the remaining bytes are ignored.
     """
     _READ_IN_NEWEST_FORM.add(cls)
     return cls
 
 
 def encode_versioned(message: object, version: int) -> bytes:
-    """Return the encoded version, followed by the message in this version.
+    """Return an encoded version number, followed by the message in that version.
 
     Raises:
         EncodeError: a value does not fit its field.
@@ -54,7 +54,7 @@ def version_of(data: bytes | bytearray | memoryview, subject: str) -> int:
 
 
 def decode_versioned(cls: type[T], data: bytes | bytearray | memoryview) -> T:
-    """Decode a message from bytes that begin with its version. As in Kafka, bytes after its end are ignored.
+    """Decode a message that is preceded by its version. As in Kafka, bytes after the message are ignored.
 
     Bytes fields are views of `data`.
 
@@ -77,14 +77,15 @@ def _range_text(versions: VersionRange) -> str:
 
 
 def has_version(cls: type[Any], version: int) -> bool:
-    """Return whether a message has this version."""
+    """Return whether a message is declared for this version."""
     return version in schema_of(cls).versions
 
 
 def fields_by_name(message: Any, version: int) -> dict[str, Any]:
-    """Return the fields of a version in declaration order. Structures become dictionaries, and bytes remain bytes.
+    """Return the fields of a message in declaration order, by name.
 
-    Tagged fields with their default value are omitted. UUIDs are text in Kafka's form.
+    Structures become dictionaries, and bytes remain bytes. Tagged fields with their default value are omitted.
+    UUIDs become text in Kafka's notation.
     """
     fields: dict[str, Any] = {}
     for field in fields_of(message.__class__):

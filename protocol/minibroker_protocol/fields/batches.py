@@ -1,4 +1,4 @@
-"""The fields of v2 batches, of v0 and v1 messages, and of the messages in wrappers."""
+"""The fields of v2 batches, of v0 and v1 messages, and of the messages inside compressed wrappers."""
 
 from collections.abc import Callable, Iterator
 from struct import Struct
@@ -61,7 +61,7 @@ _CRC_FROM: Final = INT64.size + INT32.size + UINT32.size
 
 
 def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> None:
-    """Add the node of the one message in the cursor's range, or of a wrapper with its messages."""
+    """Add the node of the message that fills the cursor's range. The message can be a wrapper with inner messages."""
     start = cursor.at
     try:
         header = read_entry_header(cursor.data[start : cursor.end])
@@ -76,7 +76,7 @@ def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> N
 
 
 def message_node(cursor: Cursor, name: str, header: BatchHeader, offset: str, timestamp: Note) -> Node:
-    """Return the node of a message; `offset` and `timestamp` are the notes on these fields."""
+    """Return the node of a message. `offset` and `timestamp` are notes to attach to the fields with these names."""
     node = Node(name, MESSAGE, cursor.at, cursor.end, header.base_offset, "Message")
     try:
         _add_fields(cursor, node, header, offset, timestamp)
@@ -144,7 +144,10 @@ def _decompress_payload(payload: Node, header: BatchHeader, limits: Limits) -> b
 
 
 def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
-    """Yield the messages in a wrapper's decompressed bytes, and a final leaf for bytes that are not a message."""
+    """Yield the nodes of the messages in a wrapper's decompressed bytes.
+
+    The last node is a leaf for bytes that are not a message, if there are any.
+    """
     last = _find_last_offset(cursor)
     base = wrapper.base_offset - last if wrapper.magic != MAGIC_V0 and wrapper.base_offset else 0
     timestamp: Note = "not in force: the wrapper's is" if wrapper.timestamp_type else notes.format_time
@@ -204,9 +207,10 @@ assert sum(layout.size for _, layout, _ in _HEADER) == RECORD_BATCH_OVERHEAD
 
 
 def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool = False) -> None:
-    """Add the fields of a record set of any format: all batches and messages in the cursor's range.
+    """Add the fields of all batches and messages in the cursor's range, in any format.
 
-    A fetch can end within a batch. This incomplete batch is `NOT_OPENED`, or an `ERROR` if `is_whole` is true.
+    A fetch can end within a batch. Such an incomplete batch becomes a `NOT_OPENED` node, or an `ERROR` node if
+    `is_whole` is true.
     """
     number = 0
     while cursor.left:
@@ -250,7 +254,7 @@ def _invalid_batch_leaf(cursor: Cursor, size: int) -> Node:
 
 
 def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
-    """Add the fields of the one v2 batch in the cursor's range."""
+    """Add the fields of the v2 batch that fills the cursor's range."""
     try:
         header = add_header(cursor, node)
         if header.codec is not CompressionCodec.NONE:
@@ -294,9 +298,10 @@ def _add_compressed(cursor: Cursor, header: BatchHeader, limits: Limits, node: N
 
 
 def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterator[Node]:
-    """Yield the records of a batch from their decompressed bytes, and a final leaf for bytes that are not a record.
+    """Yield the nodes of the records in a batch's decompressed bytes.
 
-    Records before number `first` are skipped, and represented by leaves with their numbers.
+    The last node is a leaf for bytes that are not a record, if there are any. Each record before number `first` is
+    skipped, and represented by a leaf with its number.
     """
     skipped = 0
     while skipped < min(first, header.record_count) and cursor.left:
@@ -375,7 +380,7 @@ def _add_record(cursor: Cursor, header: BatchHeader, node: Node) -> None:
 
 
 def _add_bytes(cursor: Cursor, parent: Node, name: str, about: str = "") -> memoryview | None:
-    """Add a length and a value of that many bytes; a negative length means null."""
+    """Add a length, and a value of that length. A negative length means null."""
     about = about or f"Record.{name}"
     node = parent.add(Node(name, BYTES, cursor.at, cursor.at, about=about))
     try:
@@ -443,7 +448,7 @@ def _retype_as_text(node: Node) -> None:
 
 
 def record_set_tree(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:
-    """Return the tree of the complete batches of any format in a file. Positions count from the first byte."""
+    """Return the tree of a file's complete batches, in any format. Positions count from the first byte of the file."""
     root = Node("batches", STRUCT, 0, len(data))
     record_set(Cursor(data, 0, len(data), Budget(limits.record_fields)), limits, root, is_whole=True)
     return root

@@ -1,4 +1,4 @@
-"""Decoding the records of the coordinators' topics in a tree: their keys and values as messages."""
+"""Decoding of keys and values in the coordinators' topics, within a tree of batches."""
 
 from typing import Any, Final
 
@@ -37,9 +37,10 @@ _BY_TOPIC: Final[dict[str, _Kinds]] = {
 
 
 def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> None:
-    """Decode the records of a tree over `data` in place, if `topic` is a coordinator's topic.
+    """Decode the keys and values of all records in a tree, if `topic` is a coordinator's topic.
 
-    Bytes that are not a key or value of such a record remain bytes, and so do transaction markers.
+    The tree describes the bytes in `data` and is changed in place. Transaction markers and unknown keys and values
+    remain bytes.
     """
     kinds = _BY_TOPIC.get(topic)
     if kinds is None:

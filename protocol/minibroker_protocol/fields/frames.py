@@ -1,6 +1,6 @@
-"""The trees of requests and responses, built from the declarations of messages.
+"""The trees of requests and responses, built along the declarations of the messages.
 
-`request_fields` and `response_fields` take a frame including its length, as on the wire.
+`request_fields` and `response_fields` take a frame with its length, as it was sent.
 """
 
 from typing import Any, Final
@@ -32,7 +32,7 @@ _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 def declared_messages(api_key: int) -> Messages | None:
-    """Return the messages of an API key, or None if Kafka has no such API or its messages are not declared."""
+    """Return the message classes of an API key, or None if Kafka has no such API or we do not declare its messages."""
     try:
         return messages_of(ApiKey(api_key))
     except (ValueError, KeyError):
@@ -40,7 +40,7 @@ def declared_messages(api_key: int) -> Messages | None:
 
 
 def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:
-    """Return the tree of a request: its length, its header (version 0, 1 or 2) and its body."""
+    """Return the tree of a request: the frame length, the header (version 0, 1 or 2) and the body."""
     view = memoryview(frame)
     root = Node("request", STRUCT, 0, len(view))
     cursor = Cursor(view, 0, len(view), Budget(limits.fields))
@@ -67,7 +67,7 @@ def response_fields(
 ) -> Node:
     """Return the tree of the response to a request of this API and version.
 
-    A response to an ApiVersions request of an unsupported version is in version 0 (KIP-511).
+    The response to an ApiVersions request with an unsupported version is in version 0 (KIP-511).
     """
     view = memoryview(frame)
     root = Node(f"{_api_name(api_key)} v{version} response", STRUCT, 0, len(view))
@@ -107,7 +107,7 @@ def _add_length(cursor: Cursor, root: Node) -> None:
 
 
 def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Messages | None]:
-    """Add the fields of a request header. Return the API key, the version, and the declared messages of the API."""
+    """Add the fields of a request header. Return the API key, the version, and the message classes of the API."""
     key = header.add(cursor.number("request_api_key", INT16, "RequestHeader.request_api_key", _api_name))
     version = header.add(cursor.number("request_api_version", INT16, "RequestHeader.request_api_version"))
     header.add(cursor.number("correlation_id", INT32, "RequestHeader.correlation_id"))

@@ -1,25 +1,26 @@
-"""The meaning of each field in one sentence, with the KIP that explains or introduced it.
+"""The meaning of each field in one sentence, with the KIP that explains or introduced the field.
 
 A line of `meanings.tsv` has the name of a field, the number of a KIP or nothing, and the sentence. `meaning_of` first
 looks up the place of a declaration ("fetch.FetchRequest.max_bytes"), then its class and name, and then the name alone,
-because many names have the same meaning in all messages. Names in parentheses are those of undeclared bytes.
+because many names have the same meaning in all messages. A name in parentheses stands for undeclared bytes.
 
-A line of `kips.tsv` has an API, and the KIPs of its versions: a field was introduced with the first version that has
-it. The table is based on the comments in Kafka's message definitions and on the KIPs themselves. The fields of version
-0 of the oldest APIs have no KIP because they are older than KIPs. A few fields came with a version that has no KIP
-(`retention_time_ms` in OffsetCommit 2). If a sentence names another KIP, that KIP explains the field better: a throttle
-time, a topic id, a leader epoch.
+A line of `kips.tsv` has an API and the KIPs of its versions. The KIP that introduced a field is the KIP of the first
+version with that field. The table is based on the comments in Kafka's message definitions and on the KIPs themselves.
+The fields of version 0 of the oldest APIs have no KIP because they are older than KIPs. A few fields came with a
+version that has no KIP (`retention_time_ms` in OffsetCommit 2). A KIP in `meanings.tsv` takes precedence, because it
+explains the field better, such as a throttle time, a topic id or a leader epoch.
 
-`tree_json` converts trees to JSON. A node is `{"name", "type", "start", "end"}`, and these keys if they apply:
+`tree_json` converts trees to JSON. A node is `{"name", "type", "start", "end"}`, and also has each of these keys if the
+key applies:
 
 - `value`: numbers beyond 2**53 are strings, because JavaScript cannot represent them. UUIDs are 22 characters. Bytes
   are a string if they are printable, or else `{"base64": ...}`. Text and bytes are truncated after `max_value_bytes`
-  bytes, and `cut` is then their full size. Null has no value, and the note "null".
+  bytes, and `cut` is then their full size. A null field has no `value`, and its note is "null".
 - `note`: a remark on the value. `fault`: a sentence about an error.
 - `about`: the key of the field's meaning.
 - `children`: consecutive nodes that cover all bytes of this node.
 - `inside`: `{"size", "base64", "cut", "children"}`, the decompressed content of compressed bytes. Positions count from
-  its first byte. `base64` has at most its first `max_inside_bytes` bytes.
+  the first decompressed byte. `base64` has at most the first `max_inside_bytes` decompressed bytes.
 """
 
 import base64
@@ -50,7 +51,7 @@ KIP_OF_MODULE: Final[Mapping[str, int]] = {
 
 
 class Meaning(NamedTuple):
-    """The meaning of a field: a sentence and the number of a KIP, or None if no KIP is relevant."""
+    """The meaning of a field: a sentence, and the number of a KIP or None."""
 
     text: str
     kip: int | None
@@ -71,7 +72,7 @@ KIPS: Final = {
 
 @cache
 def meaning_of(about: str) -> Meaning | None:
-    """Return the meaning of a field, or None.
+    """Return the meaning of a field, or None if it is not known.
 
     Args:
         about: a `Node.about`, or a name in parentheses.
@@ -85,13 +86,19 @@ def meaning_of(about: str) -> Meaning | None:
 
 
 def meanings_json(root: Node) -> dict[str, dict[str, Any]]:
-    """Return the meanings of all fields in a tree as `{"text", "kip"}`, by `about` or by name in parentheses."""
+    """Return the meanings of all fields in a tree as `{"text", "kip"}`.
+
+    The keys are the fields' `about` values, or names in parentheses.
+    """
     keys = {node.about or node.name for node in root.all_nodes()}
     return {key: meaning._asdict() for key in sorted(keys) if (meaning := meaning_of(key)) is not None}
 
 
 def _kip_of(place: str) -> int | None:
-    """Return the KIP that introduced a field, or None. `place` is like "fetch.FetchRequest.max_bytes"."""
+    """Return the number of the KIP that introduced a field, or None if no KIP did.
+
+    `place` has the form "fetch.FetchRequest.max_bytes".
+    """
     module = place.partition(".")[0]
     for key, name in MODULES.items():
         api = key.name.lower()
@@ -102,7 +109,7 @@ def _kip_of(place: str) -> int | None:
 
 @cache
 def first_versions(api: str) -> Mapping[str, int]:
-    """Return the first version of each field of an API's messages, by place."""
+    """Return the first version of each field in an API's messages. The keys are the places of the fields."""
     messages = messages_of(ApiKey[api.upper()])
     versions: dict[str, int] = {}
     for cls in (messages.request, messages.response):

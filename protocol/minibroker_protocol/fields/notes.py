@@ -1,4 +1,4 @@
-"""Notes on the values of fields in batches and messages."""
+"""Notes that explain the values of fields in batches and messages."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -27,7 +27,7 @@ def format_time(timestamp: int) -> str:
 
 
 def length_note(field: str) -> Note:
-    """Return the note on the length of a field, which is negative for null."""
+    """Return a function that describes the length of a field. A negative length means null."""
     return lambda length: f"bytes of the {field}" if length >= 0 else f"no {field}: null"
 
 

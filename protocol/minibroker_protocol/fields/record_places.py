@@ -31,9 +31,10 @@ class RecordPlace(NamedTuple):
     """A record and the position of its bytes.
 
     Attributes:
-        batch_start, batch_end: the range of its batch or message in the searched bytes.
-        start, end: the range of the record. If `is_inside` is true, it counts from the first decompressed byte.
-        timestamp: in milliseconds; -1 if there is none.
+        batch_start, batch_end: the range of the record's batch or message in the searched bytes.
+        start, end: the range of the record. If `is_inside` is true, positions count from the first decompressed
+            byte.
+        timestamp: in milliseconds; -1 if the record has none.
     """
 
     batch_start: int

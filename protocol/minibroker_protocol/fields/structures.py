@@ -1,4 +1,4 @@
-"""The fields of messages according to their declarations, read as by the compiled decoder, with positions."""
+"""The fields of messages along their declarations, with the positions that the compiled decoder does not record."""
 
 import struct
 from collections.abc import Mapping
@@ -199,7 +199,7 @@ class MessageWalker:
 def tagged_fields(
     cursor: Cursor, parent: Node, tagged_places: Mapping[int, tuple[Field, str]], walk: MessageWalker
 ) -> None:
-    """Add a section of tagged fields (KIP-482): known fields by name, others as bytes."""
+    """Add a section of tagged fields (KIP-482). Declared fields are added by name, and all others as bytes."""
     section = parent.add(Node("tagged_fields", TAGGED_FIELDS, cursor.at, cursor.at, about="(tagged fields)"))
     try:
         count = section.add(cursor.uvarint(COUNT))
@@ -267,9 +267,10 @@ def _add_bytes(cursor: Cursor, node: Node, about: str) -> None:
 
 
 def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
-    """Return the node of a message that begins with its version, or None if the cursor's bytes are not this message.
+    """Return the node of a message that is preceded by its version.
 
-    A version above the latest known one is read as the latest, and additional bytes belong to no field.
+    The result is None if the cursor's bytes are not such a message. A version above the latest declared one is read
+    as the latest, and the remaining bytes belong to no field.
     """
     node = Node(CONTENT, STRUCT, cursor.at, cursor.end, about=declaration_path(cls))
     try:

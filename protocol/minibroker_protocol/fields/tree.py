@@ -1,4 +1,4 @@
-"""The tree of fields, and the cursor that creates its nodes from bytes."""
+"""The tree of fields, and the cursor that reads bytes and creates the nodes."""
 
 from collections.abc import Callable, Iterator
 from struct import Struct
@@ -54,10 +54,10 @@ class Limits(NamedTuple):
     """Limits for the size of a tree.
 
     Attributes:
-        fields: maximum number of leaves of a message without its records.
-        record_fields: maximum number of leaves of all its records.
-        decompressed: maximum decompressed size of a batch in bytes.
-        first_record: records of a batch before this number are not opened, which allows paging through a large batch.
+        fields: maximum number of leaves of a message, without its records.
+        record_fields: maximum number of leaves of all records of a message.
+        decompressed: maximum decompressed size of a batch, in bytes.
+        first_record: number of the first record of a batch to open, which allows paging through a large batch.
     """
 
     fields: int = 20_000
@@ -84,7 +84,7 @@ class Budget:
 
 
 class TooManyFieldsError(DecodeError):
-    """Raised when the budget of leaves is exhausted."""
+    """A message with more leaves than its budget allows."""
 
 
 class DecompressedSpace(NamedTuple):
@@ -98,14 +98,16 @@ class Node:
     """A field, or a part of one.
 
     Attributes:
-        name: the declared name, such as "topic_id"; "[3]" for an array element; "(length)" and similar names for
-            undeclared bytes.
+        name: the declared name, such as "topic_id"; "[3]" for an array element; a name in parentheses, such as
+            "(length)", for undeclared bytes.
         type: the name of a `primitives.WireType`, or one of the types above.
-        start, end: the range of its bytes, from the first byte of the tree's root.
-        value: the value of a leaf, text or bytes (a memoryview), or the number of elements of an array. None for null.
+        start, end: the range of the field's bytes, counted from the first byte of the tree's root.
+        value: the value of a leaf, which is text or bytes (a memoryview), or the number of elements of an array.
+            None for null.
         children: consecutive nodes that cover the range, or None for a leaf.
-        about: the place of its declaration, used by `meanings`: "produce.ProduceRequest.acks", "RecordBatch.crc".
-        note: a remark on its value, such as the name of an error code.
+        about: the place of the field's declaration, such as "produce.ProduceRequest.acks" or "RecordBatch.crc". It
+            is a key for `meanings`.
+        note: a remark on the value, such as the name of an error code.
         fault: a sentence about an error in a value that could still be read.
         inside: the decompressed content of compressed bytes.
     """
@@ -132,7 +134,7 @@ class Node:
         return child
 
     def leaves(self) -> Iterator["Node"]:
-        """Yield the leaves in the order of their bytes, except those of decompressed bytes."""
+        """Yield the leaves in the order of their bytes, without those in decompressed content."""
         if self.children is None:
             yield self
         else:
@@ -140,13 +142,13 @@ class Node:
                 yield from child.leaves()
 
     def all_nodes(self) -> Iterator["Node"]:
-        """Yield this node and all its descendants, including those of decompressed bytes."""
+        """Yield this node and all its descendants, including those in decompressed content."""
         yield self
         for child in (*(self.children or ()), *(self.inside.children if self.inside else ())):
             yield from child.all_nodes()
 
     def find(self, *names: str) -> "Node":
-        """Return the node at a path of names below this one.
+        """Return the descendant at a path of names.
 
         Raises:
             KeyError: there is no such node.
@@ -166,7 +168,7 @@ class Node:
 class Cursor:
     """A position in bytes that advances as nodes are created.
 
-    If too few bytes are left before `end`, reading raises DecodeError and does not change the position.
+    A read beyond `end` raises DecodeError and leaves the position unchanged.
     """
 
     __slots__ = ("at", "budget", "data", "end")
@@ -179,7 +181,7 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """The number of bytes that have not been read."""
+        """The number of bytes that remain to be read."""
         return self.end - self.at
 
     @property
@@ -198,7 +200,7 @@ class Cursor:
             raise TooManyFieldsError("too many fields")
 
     def leaf(self, name: str, kind: str, size: int, value: Any = None, about: str = "") -> Node:
-        """Return a leaf of the next `size` bytes."""
+        """Return a leaf that covers the next `size` bytes."""
         if not 0 <= size <= self.left:
             raise DecodeError(f"{_split_words(name, about)}: {size} bytes, where {self.left} are left")
         self.count_leaf()
@@ -206,23 +208,23 @@ class Cursor:
         return Node(name, kind, start, self.at, value, about)
 
     def number(self, name: str, layout: Struct, about: str = "", note: Note = "") -> Node:
-        """Return a leaf with a fixed-size integer."""
+        """Read a fixed-size integer and return its leaf."""
         node = self.leaf(name, _TYPES[layout], layout.size, None, about)
         (node.value,) = layout.unpack_from(self.data, node.start)
         node.note = note if isinstance(note, str) else note(node.value)
         return node
 
     def uvarint(self, name: str, about: str = "") -> Node:
-        """Return a leaf with an unsigned varint."""
+        """Read an unsigned varint and return its leaf."""
         value, end = read_uvarint(self.data[: self.end], self.at)
         return self.leaf(name, UVARINT, end - self.at, value, about)
 
     def varint(self, name: str, about: str = "", note: Note = "") -> Node:
-        """Return a leaf with a zig-zag varint."""
+        """Read a zig-zag varint and return its leaf."""
         return self._variable(name, VARINT, about, note)
 
     def varlong(self, name: str, about: str = "", note: Note = "") -> Node:
-        """Return a leaf with a zig-zag varlong."""
+        """Read a zig-zag varlong and return its leaf."""
         return self._variable(name, VARLONG, about, note)
 
     def _variable(self, name: str, kind: str, about: str, note: Note) -> Node:

@@ -1,7 +1,7 @@
-"""The same request or response in another version of its API, with the fields that exist in that version.
+"""Conversion of a request or a response to another version of its API, with the fields that exist in that version.
 
-The bytes contain the same secrets as the original, so mask them before displaying them. Records are copied, even if an
-old version does not support their message format.
+The converted bytes contain the same secrets as the original, so mask the secrets before you display them. Records are
+copied, even if an old version does not support their message format.
 """
 
 import struct
@@ -31,8 +31,10 @@ class Translation(NamedTuple):
     """A message in another version.
 
     Attributes:
-        frame: its bytes including their length, for `frames`; None if it cannot be represented in that version.
-        lost: the fields with a value that this version lacks, such as "topics.partitions.currentLeaderEpoch".
+        frame: the bytes including their length, as input for `frames`. None if the version cannot represent the
+            message.
+        lost: the fields that have a value but do not exist in this version, such as
+            "topics.partitions.currentLeaderEpoch".
         reason: a sentence that explains why there is no frame.
     """
 
@@ -43,7 +45,7 @@ class Translation(NamedTuple):
 
 
 def request_versions(api_key: int) -> range:
-    """Return the declared versions of an API's requests, or an empty range for an unknown API."""
+    """Return the declared request versions of an API, or an empty range for an unknown API."""
     declared = declared_messages(api_key)
     return range(0) if declared is None else _version_range(declared.request)
 
@@ -54,7 +56,10 @@ def _version_range(cls: type[Any]) -> range:
 
 
 def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> Translation:
-    """Convert a request, given its frame including the length. If the bytes are corrupt, the result has a reason."""
+    """Convert a request to another version. The frame includes its length.
+
+    If the bytes are corrupt, the result has a reason instead of a frame.
+    """
     view = memoryview(frame)[_LENGTH.size :]
     try:
         header = read_request_header(view)
@@ -78,7 +83,7 @@ def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> T
 def response_in_version(
     api_key: int, own_version: int, frame: bytes | bytearray | memoryview, version: int
 ) -> Translation:
-    """Convert a response from `own_version`, the version of its request, to `version`."""
+    """Convert a response to `version` from `own_version`, which is the version of the request."""
     view = memoryview(frame)
     try:
         declared = _find_messages(api_key, version)
@@ -138,5 +143,5 @@ def _lost_fields(value: Any, version: int, path: str, *, flexible: bool) -> Iter
 
 
 def _is_empty(field: Field, content: Any) -> bool:
-    """Return whether a value is null or an empty array, which loses no information if it is dropped."""
+    """Return whether a value is null or an empty array. Dropping such a value loses no information."""
     return content is None or (field.is_array and not content)

@@ -1,7 +1,7 @@
-"""The messages of Kafka's protocol, one module per group of related APIs.
+"""The messages of Kafka's protocol, with one module per group of related APIs.
 
-A module declares the requests and responses of its APIs, and the structures in them. It is imported when one of its
-APIs is first used. Nothing is re-exported here, to keep start-up fast.
+Each module declares the requests and responses of its APIs, and the structures in them. A module is imported when one
+of its APIs is first used. Nothing is re-exported here, to keep start-up fast.
 """
 
 from functools import cache
@@ -75,5 +75,5 @@ def messages_of(key: ApiKey) -> Messages:
 
 
 def key_of(request: type[Any]) -> ApiKey:
-    """Return the API of a request class."""
+    """Return the API key of a request class."""
     return _KEYS[request.__name__.removesuffix("Request")]

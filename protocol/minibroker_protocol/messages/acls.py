@@ -9,8 +9,8 @@ from minibroker_protocol.schema import Array, Int8, Int16, Int32, NullableString
 class DescribeAclsRequest:
     """DescribeAcls (key 29) lists the ACLs that match a filter (KIP-140).
 
-    A null field, or the number of ANY, matches everything. The pattern type can also be ANY or MATCH (KIP-290). Version
-    0 supports literal patterns only.
+    In the filter, a null field or the number of ANY matches everything. The pattern type can also be ANY or MATCH
+    (KIP-290). Version 0 supports literal patterns only.
     """
 
     resource_type_filter: Int8
@@ -44,7 +44,7 @@ class DescribeAclsResource:
 
 @message(versions="0-3", flexible="2+")
 class DescribeAclsResponse:
-    """The resource patterns with ACLs that match the filter, and these ACLs."""
+    """The ACLs that match the filter, grouped by resource pattern."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -54,7 +54,7 @@ class DescribeAclsResponse:
 
 @structure
 class AclCreation:
-    """An ACL to create. A `resource_pattern_type` of 3 is literal, 4 is prefixed (KIP-290)."""
+    """An ACL to create. A `resource_pattern_type` of 3 means literal, and 4 means prefixed (KIP-290)."""
 
     resource_type: Int8
     resource_name: String
@@ -94,7 +94,7 @@ class CreateAclsResponse:
 
 @structure
 class DeleteAclsFilter:
-    """A filter for ACLs to delete. The pattern type can also be ANY or MATCH (KIP-290)."""
+    """A filter that selects ACLs to delete. The pattern type can also be ANY or MATCH (KIP-290)."""
 
     resource_type_filter: Int8
     resource_name_filter: NullableString
@@ -109,7 +109,7 @@ class DeleteAclsFilter:
 class DeleteAclsRequest:
     """DeleteAcls (key 31) deletes the ACLs that match any of its filters (KIP-140).
 
-    A null field, or the number of ANY, matches everything. Version 0 supports literal patterns only.
+    In a filter, a null field or the number of ANY matches everything. Version 0 supports literal patterns only.
     """
 
     filters: Array[DeleteAclsFilter]
@@ -117,7 +117,7 @@ class DeleteAclsRequest:
 
 @structure
 class DeleteAclsMatchingAcl:
-    """An ACL that was deleted, or the error that prevented its deletion."""
+    """An ACL that matched, and the error if the ACL could not be deleted."""
 
     error_code: Int16
     error_message: NullableString

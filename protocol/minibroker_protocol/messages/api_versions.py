@@ -1,6 +1,6 @@
-"""ApiVersions (key 18): the APIs that a broker serves, and their versions.
+"""ApiVersions (key 18): the APIs that a broker serves, and the versions of each API.
 
-Its response header is always version 0 (KIP-511), because a client reads it before it knows the broker's versions.
+The response always has header version 0 (KIP-511), because a client reads it before it has the broker's versions.
 """
 
 from dataclasses import field
@@ -24,10 +24,11 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-5", flexible="3+")
 class ApiVersionsRequest:
-    """A request for the served APIs.
+    """A request for the APIs that the broker serves.
 
-    From version 3 on, it contains the name and version of the client software. From version 5 on, it also contains the
-    cluster id and the node id that the client expects (KIP-1242), or null and -1 if the client does not know them.
+    From version 3 on, it contains the name and version of the client software. From version 5 on, it also contains
+    the cluster id and the node id that the client expects (KIP-1242). They are null and -1 if the client expects
+    none.
     """
 
     client_software_name: Annotated[String, since(3)] = ""
@@ -38,7 +39,7 @@ class ApiVersionsRequest:
 
 @structure
 class ApiVersion:
-    """An API with its supported version range, inclusive."""
+    """An API, with its lowest and highest supported version."""
 
     api_key: Int16
     min_version: Int16
@@ -56,7 +57,7 @@ class SupportedFeatureKey:
 
 @structure
 class FinalizedFeatureKey:
-    """A feature with its current level in the cluster."""
+    """A feature, with its current level in the cluster."""
 
     name: String
     max_version_level: Int16

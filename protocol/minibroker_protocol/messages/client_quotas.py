@@ -19,7 +19,7 @@ from minibroker_protocol.schema import (
 class ComponentData:
     """A filter on one part of an entity.
 
-    A `match_type` of 0 means exactly `match`, 1 the default entity, and 2 any entity that has this part.
+    A `match_type` of 0 selects the name in `match`, 1 the default entity, and 2 any entity that has this part.
     """
 
     entity_type: String
@@ -31,7 +31,7 @@ class ComponentData:
 class DescribeClientQuotasRequest:
     """DescribeClientQuotas (key 48) lists the quotas of users, client ids and IP addresses (KIP-546).
 
-    An entity must match all components. If `strict` is true, it must not have any other parts.
+    An entity must match all components. If `strict` is true, entities with other parts do not match.
     """
 
     components: Array[ComponentData]
@@ -40,7 +40,7 @@ class DescribeClientQuotasRequest:
 
 @structure
 class EntityData:
-    """One part of an entity: its type (`user`, `client-id`, `ip`) and its name, null for the default entity."""
+    """One part of an entity: a type (`user`, `client-id` or `ip`) and a name. The default entity has a null name."""
 
     entity_type: String
     entity_name: NullableString
@@ -48,7 +48,7 @@ class EntityData:
 
 @structure
 class ValueData:
-    """The value of one quota, per second."""
+    """A quota, with its limit per second."""
 
     key: String
     value: Float64
@@ -74,7 +74,7 @@ class DescribeClientQuotasResponse:
 
 @structure
 class OpData:
-    """A quota to set, per second. If `remove` is true, the quota is removed and `value` is ignored."""
+    """A quota to set or remove. If `remove` is true, `value` is ignored; otherwise it is the new limit per second."""
 
     key: String
     value: Float64

@@ -26,8 +26,8 @@ from minibroker_protocol.schema import (
 class DescribeClusterRequest:
     """DescribeCluster (key 60) lists the cluster's nodes and names its controller (KIP-700).
 
-    An `endpoint_type` of 1 asks for brokers, 2 for controllers (KIP-919). From version 2 on, a client can include
-    fenced brokers, which are registered but down (KIP-1073).
+    An `endpoint_type` of 1 requests brokers, and 2 requests controllers (KIP-919). From version 2 on, a client can
+    include fenced brokers, which are registered but down (KIP-1073).
     """
 
     include_cluster_authorized_operations: Bool
@@ -37,7 +37,7 @@ class DescribeClusterRequest:
 
 @structure
 class DescribeClusterBroker:
-    """A broker with its address for this client."""
+    """A broker, with the address at which this client reaches it."""
 
     broker_id: Int32
     host: String
@@ -48,7 +48,7 @@ class DescribeClusterBroker:
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterResponse:
-    """The cluster. `cluster_authorized_operations` is a bit set, or -2**31 if it was not requested."""
+    """The cluster and its brokers. `cluster_authorized_operations` is a bit set, or -2**31 if it was not requested."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -86,8 +86,9 @@ class DescribeQuorumRequest:
 class ReplicaState:
     """A voter or an observer.
 
-    `last_fetch_timestamp` is the time of its last fetch, or -1 for the leader. `last_caught_up_timestamp` is the time
-    when the leader's log ended where this replica's log ends now. Both are in milliseconds, or -1 if unknown.
+    `last_fetch_timestamp` is the time of the replica's last fetch, or -1 for the leader. `last_caught_up_timestamp`
+    is the time at which the leader's log end offset equaled this replica's current log end offset. Both times are
+    in milliseconds, or -1 if unknown.
     """
 
     replica_id: Int32
@@ -138,7 +139,7 @@ class Node:
 
 @message(versions="0-2", flexible="0+")
 class DescribeQuorumResponse:
-    """The quorums; from version 2 on, also the addresses of their voters."""
+    """The requested quorums. From version 2 on, the addresses of the voters are included."""
 
     error_code: Int16
     error_message: Annotated[NullableString, since(2)] = None
@@ -150,8 +151,8 @@ class DescribeQuorumResponse:
 class FeatureUpdateKey:
     """A feature and its requested level. Level 0 disables the feature.
 
-    An `upgrade_type` of 1 is an upgrade, 2 a safe downgrade (without loss of metadata) and 3 an unsafe downgrade. In
-    version 0, `allow_downgrade` means 2.
+    An `upgrade_type` of 1 is an upgrade, 2 a safe downgrade (without loss of metadata) and 3 an unsafe downgrade.
+    In version 0, setting `allow_downgrade` corresponds to type 2.
     """
 
     feature: String
@@ -183,7 +184,10 @@ class UpdatableFeatureResult:
 
 @message(versions="0-2", flexible="0+")
 class UpdateFeaturesResponse:
-    """The result of all updates. Version 2 has no results per feature: all updates succeed or none."""
+    """The result of all updates.
+
+    Version 2 has no results per feature, because either all updates succeed or none.
+    """
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -266,7 +270,7 @@ class RemoveRaftVoterResponse:
 class UnregisterControllerRequest:
     """UnregisterController (key 94) removes the registration of a controller that is gone (KIP-1312).
 
-    An operator sends it.
+    Operators send this request.
     """
 
     controller_id: Int32

@@ -26,9 +26,9 @@ class DescribeConfigsResource:
 
     Attributes:
         resource_type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
-        resource_name: the name of a topic or group, or the id of a broker. An empty name stands for the defaults of all
-            brokers.
-        configuration_keys: the keys to describe. None asks for all keys; up to version 4, so does an empty list.
+        resource_name: the name of a topic or group, or the id of a broker. An empty name stands for the defaults of
+            all brokers.
+        configuration_keys: the keys to describe. None selects all keys. Up to version 4, an empty list also does.
     """
 
     resource_type: Int8
@@ -63,7 +63,7 @@ class DescribeConfigsResourceResult:
 
     Attributes:
         value: None if the value is null or sensitive.
-        is_default: replaced by `config_source` after version 0.
+        is_default: whether the value is the default. It exists in version 0 only; `config_source` replaced it.
         config_source: 1 topic, 2 dynamic broker, 3 dynamic default of all brokers, 4 static broker, 5 default, 6
             logger, 7 client metrics, 8 group.
         synonyms: the settings that can determine the value, in order of precedence.
@@ -188,8 +188,9 @@ class IncrementalAlterConfigsResponse:
 class ListConfigResourcesRequest:
     """ListConfigResources (key 74) lists the resources that have a configuration (KIP-1142).
 
-    Version 0 is ListClientMetricsResources of Kafka 3.9, and lists client metrics. Later versions list the given
-    resource types, numbered as in DescribeConfigs, or all types if the list is empty.
+    Version 0 is the ListClientMetricsResources of Kafka 3.9, which lists client metrics only. Later versions list
+    resources of the requested types, or of all types if the list of types is empty. The types are numbered as in
+    DescribeConfigs.
     """
 
     resource_types: Annotated[Array[Int8], since(1)] = field(default_factory=empty)

@@ -5,7 +5,7 @@ from minibroker_protocol.schema import Int32, NullableString, String, frozen_str
 
 @frozen_structure
 class LeaderIdAndEpoch:
-    """The current leader of a partition, or -1 if it is unknown."""
+    """The id and the epoch of a partition's current leader. Both are -1 if the leader is unknown."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1

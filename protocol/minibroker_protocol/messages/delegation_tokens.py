@@ -27,10 +27,10 @@ class CreatableRenewers:
 
 @message(versions="0-3", flexible="2+")
 class CreateDelegationTokenRequest:
-    """CreateDelegationToken (key 38) creates a token to log in with instead of a password (KIP-48, KIP-373).
+    """CreateDelegationToken (key 38) creates a token that replaces a password for logins (KIP-48, KIP-373).
 
-    If the owner is omitted, it is the authenticated client. A `max_lifetime_ms` of -1 requests the longest lifetime
-    allowed.
+    If no owner is given, the authenticated client becomes the owner. A `max_lifetime_ms` of -1 requests the longest
+    allowed lifetime.
     """
 
     owner_principal_type: Annotated[NullableString, since(3)] = ""
@@ -41,7 +41,7 @@ class CreateDelegationTokenRequest:
 
 @message(versions="0-3", flexible="2+")
 class CreateDelegationTokenResponse:
-    """The new token, with times in milliseconds since the epoch.
+    """The new token. Times are in milliseconds since the epoch.
 
     A client logs in with `token_id` as its user name and the Base64 form of `hmac` as its password.
     """
@@ -63,7 +63,7 @@ class CreateDelegationTokenResponse:
 class RenewDelegationTokenRequest:
     """RenewDelegationToken (key 39) extends the lifetime of a token (KIP-48).
 
-    The token is identified by its HMAC. A `renew_period_ms` of -1 means the broker's default period.
+    The token is identified by its HMAC. A `renew_period_ms` of -1 selects the broker's default period.
     """
 
     hmac: Bytes
@@ -81,9 +81,9 @@ class RenewDelegationTokenResponse:
 
 @message(versions="0-2", flexible="2+")
 class ExpireDelegationTokenRequest:
-    """ExpireDelegationToken (key 40) shortens the lifetime of a token (KIP-48).
+    """ExpireDelegationToken (key 40) changes the expiry time of a token (KIP-48).
 
-    The token is identified by its HMAC. A negative `expiry_time_period_ms` makes it expire immediately.
+    The token is identified by its HMAC. With a negative `expiry_time_period_ms`, the token expires immediately.
     """
 
     hmac: Bytes
@@ -101,7 +101,7 @@ class ExpireDelegationTokenResponse:
 
 @structure
 class DescribeDelegationTokenOwner:
-    """An owner or a renewer."""
+    """An owner whose tokens are requested."""
 
     principal_type: String
     principal_name: String

@@ -1,4 +1,4 @@
-"""APIs with which administrators inspect transactions and producers (KIP-664)."""
+"""APIs for administrators to inspect transactions and producers (KIP-664)."""
 
 from typing import Annotated
 
@@ -52,8 +52,8 @@ class ListTransactionsRequest:
     An empty filter matches everything.
 
     Attributes:
-        duration_filter: matches transactions open for longer than this many milliseconds; a negative value matches all
-            (KIP-994).
+        duration_filter: selects transactions that have been open for longer than this time in milliseconds. A
+            negative value selects all transactions (KIP-994).
         transactional_id_pattern: a Java regular expression that must match the whole transactional id (KIP-1152).
     """
 
@@ -74,7 +74,7 @@ class ListedTransaction:
 
 @message(versions="0-2", flexible="0+")
 class ListTransactionsResponse:
-    """The matching transactions, and the names in `state_filters` that are not valid states."""
+    """The matching transactions, and those entries of the request's `state_filters` that are not valid states."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -84,7 +84,7 @@ class ListTransactionsResponse:
 
 @structure
 class TopicRequest:
-    """The requested partitions of one topic."""
+    """The partitions of one topic whose producers are requested."""
 
     name: String
     partition_indexes: Array[Int32]

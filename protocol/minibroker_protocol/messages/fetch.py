@@ -31,10 +31,10 @@ _UNKNOWN_HIGH_WATERMARK: Final = 2**63 - 1
 
 @structure
 class FetchPartition:
-    """The offset to read from in one partition.
+    """A partition, and the offset from which to read.
 
-    A first batch is returned even if it is larger than `partition_max_bytes`. Only replicas send the id of the
-    directory that contains their log (KIP-853), and the high watermark that they know (KIP-1166).
+    The first batch is returned even if it is larger than `partition_max_bytes`. Only replicas send the id of the
+    directory that contains their log (KIP-853) and the last high watermark that they received (KIP-1166).
     """
 
     partition: Int32
@@ -49,7 +49,7 @@ class FetchPartition:
 
 @structure
 class FetchTopic:
-    """The partitions of one topic, identified by topic id from version 13 on (KIP-516)."""
+    """The partitions of one topic. From version 13 on, a topic id identifies the topic (KIP-516)."""
 
     topic: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -58,7 +58,7 @@ class FetchTopic:
 
 @structure
 class ForgottenTopic:
-    """Partitions to remove from the fetch session."""
+    """Partitions of one topic to remove from the fetch session."""
 
     topic: Annotated[String, versions("7-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -77,9 +77,9 @@ class ReplicaState:
 class FetchRequest:
     """A request for record batches.
 
-    The response waits until `min_bytes` are available, for at most `max_wait_ms`. A `session_epoch` of -1 fetches
-    without a session and closes the session `session_id`, 0 opens a session, and a positive epoch is an incremental
-    request.
+    The broker waits until `min_bytes` are available, for at most `max_wait_ms`. A `session_epoch` of 0 opens a
+    session, and a positive epoch is an incremental request in a session. An epoch of -1 closes the session
+    `session_id` and fetches without a session.
     """
 
     cluster_id: Annotated[NullableString, tagged(0, "12+"), since(12)] = None
@@ -98,7 +98,7 @@ class FetchRequest:
 
 @frozen_structure
 class EpochEndOffset:
-    """The epoch and the end offset after which a fetcher's log is known to diverge from the leader's log."""
+    """The epoch and the end offset from which on a fetcher's log diverges from the leader's log."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1
@@ -106,7 +106,7 @@ class EpochEndOffset:
 
 @frozen_structure
 class SnapshotId:
-    """A snapshot of the metadata log. It is never sent for ordinary topics."""
+    """A snapshot of the metadata log. Responses for ordinary topics never contain it."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -114,7 +114,7 @@ class SnapshotId:
 
 @structure
 class AbortedTransaction:
-    """An aborted transaction, whose records a read-committed consumer skips."""
+    """An aborted transaction. A read-committed consumer skips its records."""
 
     producer_id: Int64
     first_offset: Int64
@@ -139,7 +139,7 @@ class PartitionData:
 
 @structure
 class FetchableTopicResponse:
-    """The partitions of one topic, identified by topic id from version 13 on."""
+    """The partitions of one topic. From version 13 on, a topic id identifies the topic."""
 
     topic: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -150,8 +150,8 @@ class FetchableTopicResponse:
 class FetchResponse:
     """The record batches of each partition.
 
-    The top-level `error_code` concerns the fetch session; each partition has its own. `node_endpoints` has the
-    addresses of the current leaders in the response (KIP-951).
+    The top-level `error_code` concerns the fetch session, and each partition has an error code of its own.
+    `node_endpoints` has the addresses of the current leaders that the response names (KIP-951).
     """
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0

@@ -1,4 +1,4 @@
-"""Group APIs: the coordinator, the classic membership protocol, and administration of groups of every type."""
+"""APIs for groups: finding the coordinator, the classic membership protocol, and administration of all group types."""
 
 from dataclasses import field
 from typing import Annotated
@@ -25,8 +25,8 @@ from minibroker_protocol.schema import (
 class FindCoordinatorRequest:
     """FindCoordinator (key 10) finds the coordinator of groups or transactional ids.
 
-    `key_type` is 0 for a group and 1 for a transactional id. From version 4 on, a request has several keys of one type
-    (KIP-699).
+    `key_type` is 0 for groups and 1 for transactional ids. From version 4 on, a request can have several keys of
+    the same type (KIP-699).
     """
 
     key: Annotated[String, versions("0-3")] = ""
@@ -36,7 +36,7 @@ class FindCoordinatorRequest:
 
 @structure
 class Coordinator:
-    """The address of the coordinator of one key, or an error."""
+    """The address of the coordinator for one key, or an error."""
 
     key: String
     node_id: Int32
@@ -48,7 +48,7 @@ class Coordinator:
 
 @message(versions="0-6", flexible="3+")
 class FindCoordinatorResponse:
-    """The coordinators: a single one in the top-level fields up to version 3, and one per key later."""
+    """The coordinators. Up to version 3, the top-level fields have a single one; later versions have one per key."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Annotated[Int16, versions("0-3")] = 0
@@ -87,7 +87,7 @@ class JoinGroupRequest:
 
 @structure
 class JoinGroupResponseMember:
-    """A member in the response to the leader."""
+    """A member of the group, as listed in the response to the leader."""
 
     member_id: String
     group_instance_id: Annotated[NullableString, since(5)] = None
@@ -98,8 +98,8 @@ class JoinGroupResponseMember:
 class JoinGroupResponse:
     """The generation of the group and the member's id.
 
-    `members` is empty for all members except the leader, which computes the assignment. If `skip_assignment` is true,
-    the leader gets the members but keeps the existing assignment (KIP-814).
+    `members` is empty for all members except the leader, which computes the assignment. If `skip_assignment` is
+    true, the leader receives the members but does not compute a new assignment (KIP-814).
     """
 
     throttle_time_ms: Annotated[Int32, since(2)] = 0
@@ -123,9 +123,9 @@ class SyncGroupRequestAssignment:
 
 @message(versions="0-5", flexible="4+")
 class SyncGroupRequest:
-    """SyncGroup (key 14) sends the leader's assignments to the coordinator and returns each member's own.
+    """SyncGroup (key 14) sends the leader's assignments to the coordinator, and returns the sender's own assignment.
 
-    All members send this request, but only the leader fills `assignments`.
+    All members send this request, but only the leader fills in `assignments`.
     """
 
     group_id: String
@@ -160,7 +160,7 @@ class HeartbeatRequest:
 
 @message(versions="0-4", flexible="4+")
 class HeartbeatResponse:
-    """The result of the heartbeat; an `error_code` of REBALANCE_IN_PROGRESS asks the member to rejoin."""
+    """The result of the heartbeat. An `error_code` of REBALANCE_IN_PROGRESS tells the member to rejoin."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16
@@ -168,7 +168,10 @@ class HeartbeatResponse:
 
 @structure
 class MemberIdentity:
-    """A member, identified by its member id, or a static member by its instance id, with or without a member id."""
+    """A member, identified by its member id.
+
+    A static member is identified by its instance id; its member id is optional.
+    """
 
     member_id: String
     group_instance_id: NullableString = None
@@ -177,9 +180,9 @@ class MemberIdentity:
 
 @message(versions="0-5", flexible="4+")
 class LeaveGroupRequest:
-    """LeaveGroup (key 13) removes members from a group, on their own request or an operator's (KIP-345).
+    """LeaveGroup (key 13) removes members from a group, for the members themselves or for an operator (KIP-345).
 
-    Up to version 2 a request has one member, from version 3 on any number.
+    Up to version 2, a request names one member. From version 3 on, it can name any number of members.
     """
 
     group_id: String
@@ -198,7 +201,7 @@ class MemberResponse:
 
 @message(versions="0-5", flexible="4+")
 class LeaveGroupResponse:
-    """The result of the request; from version 3 on, also one result per member."""
+    """The result of the request. From version 3 on, there is also one result per member."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16
@@ -215,7 +218,7 @@ class DescribeGroupsRequest:
 
 @structure
 class DescribedGroupMember:
-    """A member of the group. Only the group's clients interpret its metadata and its assignment."""
+    """A member of the group. Only the group's clients interpret the metadata and the assignment."""
 
     member_id: String
     group_instance_id: Annotated[NullableString, since(4)] = None
@@ -227,9 +230,9 @@ class DescribedGroupMember:
 
 @structure
 class DescribedGroup:
-    """A group; `protocol_data` is the name of the protocol that its members agreed on.
+    """A group. `protocol_data` is the name of the protocol on which its members agreed.
 
-    From version 6 on, an unknown group gets an error code and a message (KIP-1043).
+    From version 6 on, the entry for an unknown group has an error code and a message (KIP-1043).
     """
 
     error_code: Int16
@@ -282,7 +285,7 @@ class ListGroupsResponse:
 
 @message(versions="0-3", flexible="2+")
 class DeleteGroupsRequest:
-    """DeleteGroups (key 42) deletes groups without members, with their offsets (KIP-229)."""
+    """DeleteGroups (key 42) deletes groups without members, and the committed offsets of these groups (KIP-229)."""
 
     groups_names: Array[String]
 

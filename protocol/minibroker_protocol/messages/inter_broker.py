@@ -1,4 +1,4 @@
-"""Requests between brokers and controllers, most of them for clusters with ZooKeeper."""
+"""Requests that brokers and controllers exchange, most of them in clusters with ZooKeeper."""
 
 from dataclasses import field
 from typing import Annotated
@@ -26,7 +26,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class LeaderAndIsrPartitionState:
-    """The controller's state of a partition; brokers are given by id."""
+    """The controller's state of a partition. Brokers are identified by their ids."""
 
     topic_name: Annotated[String, versions("0-1")] = ""
     partition_index: Int32
@@ -62,9 +62,9 @@ class LeaderAndIsrLiveLeader:
 
 @message(versions="0-7", flexible="4+")
 class LeaderAndIsrRequest:
-    """LeaderAndIsr (key 4): a ZooKeeper-based controller assigns partitions to lead or to follow; removed in Kafka 4.0.
+    """LeaderAndIsr (key 4): a ZooKeeper-based controller makes a broker the leader or a follower of partitions.
 
-    `controller_epoch` rises with each new controller.
+    The API was removed in Kafka 4.0. `controller_epoch` rises with each new controller.
     """
 
     controller_id: Int32
@@ -107,7 +107,7 @@ class LeaderAndIsrResponse:
 
 @structure
 class StopReplicaPartitionV0:
-    """A partition to stop."""
+    """A replica to stop."""
 
     topic_name: Annotated[String, versions("0")] = ""
     partition_index: Annotated[Int32, versions("0")] = 0
@@ -123,7 +123,7 @@ class StopReplicaTopicV1:
 
 @structure
 class StopReplicaPartitionState:
-    """A partition to stop; its log is deleted if `delete_partition` is true."""
+    """A replica to stop. Its log is deleted if `delete_partition` is true."""
 
     partition_index: Annotated[Int32, since(3)] = 0
     leader_epoch: Annotated[Int32, since(3)] = -1
@@ -140,9 +140,9 @@ class StopReplicaTopicState:
 
 @message(versions="0-4", flexible="2+")
 class StopReplicaRequest:
-    """StopReplica (key 5): a ZooKeeper-based controller stops replicas of a broker; removed in Kafka 4.0.
+    """StopReplica (key 5): a ZooKeeper-based controller stops replicas on a broker.
 
-    `controller_epoch` rises with each new controller.
+    The API was removed in Kafka 4.0. `controller_epoch` rises with each new controller.
     """
 
     controller_id: Int32
@@ -174,7 +174,7 @@ class StopReplicaResponse:
 
 @structure
 class UpdateMetadataPartitionState:
-    """The controller's state of a partition; brokers are given by id."""
+    """The controller's state of a partition. Brokers are identified by their ids."""
 
     topic_name: Annotated[String, versions("0-4")] = ""
     partition_index: Int32
@@ -219,9 +219,9 @@ class UpdateMetadataBroker:
 
 @message(versions="0-8", flexible="6+")
 class UpdateMetadataRequest:
-    """UpdateMetadata (key 6): a ZooKeeper-based controller sends brokers the metadata for clients.
+    """UpdateMetadata (key 6): a ZooKeeper-based controller sends brokers the metadata that clients request.
 
-    It was removed in Kafka 4.0. `controller_epoch` rises with each new controller.
+    The API was removed in Kafka 4.0. `controller_epoch` rises with each new controller.
     """
 
     controller_id: Int32
@@ -245,9 +245,9 @@ class UpdateMetadataResponse:
 
 @message(versions="0-3", flexible="3+")
 class ControlledShutdownRequest:
-    """ControlledShutdown (key 7): a broker asks its ZooKeeper-based controller to let it stop; removed in Kafka 4.0.
+    """ControlledShutdown (key 7): a broker asks a ZooKeeper-based controller for permission to stop.
 
-    Version 0 is the only request without a client id in its header.
+    The API was removed in Kafka 4.0. Its version 0 is the only request without a client id in the header.
     """
 
     broker_id: Int32
@@ -264,7 +264,7 @@ class RemainingPartition:
 
 @message(versions="0-3", flexible="3+")
 class ControlledShutdownResponse:
-    """The result, with the partitions that prevent the broker from stopping."""
+    """The result of the request, with the partitions that prevent the broker from stopping."""
 
     error_code: Int16
     remaining_partitions: Array[RemainingPartition]
@@ -272,7 +272,7 @@ class ControlledShutdownResponse:
 
 @structure
 class BrokerState:
-    """An in-sync replica with the epoch of its broker's registration, or -1 to skip the check of the epoch."""
+    """An in-sync replica, with the epoch of its broker's registration. An epoch of -1 skips the check of the epoch."""
 
     broker_id: Annotated[Int32, since(3)] = 0
     broker_epoch: Annotated[Int64, since(3)] = -1
@@ -280,7 +280,7 @@ class BrokerState:
 
 @structure
 class PartitionData:
-    """The requested in-sync replicas of one partition, and the epochs on which the request is based."""
+    """The requested in-sync replicas of one partition, and the epochs that the leader assumes."""
 
     partition_index: Int32
     leader_epoch: Int32
@@ -292,7 +292,7 @@ class PartitionData:
 
 @structure
 class TopicData:
-    """The partitions of one topic, identified by topic id from version 2 on."""
+    """The partitions of one topic. From version 2 on, a topic id identifies the topic."""
 
     topic_name: Annotated[String, versions("0-1")] = ""
     topic_id: Annotated[Uuid, since(2)] = bytes(16)
@@ -303,8 +303,8 @@ class TopicData:
 class AlterPartitionRequest:
     """AlterPartition (key 56): a partition leader asks the controller to change the in-sync replicas.
 
-    It is sent between brokers and controllers only, and was named AlterIsr before Kafka 3.2. The broker sends the epoch
-    of its registration.
+    No client sends it. It was named AlterIsr before Kafka 3.2. The request has the epoch of the broker's
+    registration.
     """
 
     broker_id: Int32
@@ -327,7 +327,7 @@ class AlteredPartition:
 
 @structure
 class AlteredTopic:
-    """The partitions of one topic, identified by topic id from version 2 on."""
+    """The partitions of one topic. From version 2 on, a topic id identifies the topic."""
 
     topic_name: Annotated[String, versions("0-1")] = ""
     topic_id: Annotated[Uuid, since(2)] = bytes(16)
@@ -336,7 +336,7 @@ class AlteredTopic:
 
 @message(versions="0-3", flexible="0+")
 class AlterPartitionResponse:
-    """The new state of each partition; the top-level `error_code` is for the whole request."""
+    """The new state of each partition. The top-level `error_code` applies to the whole request."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -347,8 +347,8 @@ class AlterPartitionResponse:
 class EnvelopeRequest:
     """Envelope (key 58): a broker forwards a client's request to the controller (KIP-590). No client sends it.
 
-    It contains the whole request with its header, the principal serialized by the principal builder, and the client's
-    host.
+    It contains the whole client request with its header, the principal as serialized by the principal builder, and
+    the client's host.
     """
 
     request_data: Bytes
@@ -358,7 +358,7 @@ class EnvelopeRequest:
 
 @message(versions="0", flexible="0+")
 class EnvelopeResponse:
-    """The whole response with its header, or null if the envelope itself was rejected."""
+    """The whole response to the forwarded request with its header, or null if the envelope itself was rejected."""
 
     response_data: NullableBytes = None
     error_code: Int16
@@ -368,7 +368,7 @@ class EnvelopeResponse:
 class AllocateProducerIdsRequest:
     """AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids. No client sends it.
 
-    The broker sends the epoch of its registration.
+    The request has the epoch of the broker's registration.
     """
 
     broker_id: Int32

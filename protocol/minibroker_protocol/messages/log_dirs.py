@@ -38,8 +38,9 @@ class DescribeLogDirsRequest:
 class DescribeLogDirsPartition:
     """One replica in a log directory.
 
-    `partition_size` is in bytes. `offset_lag` is the distance to the high watermark. For a replica that is being moved
-    into this directory (`is_future_key`), it is the distance to the replica that it will replace.
+    `partition_size` is in bytes. `offset_lag` is the number of offsets by which the replica is behind the high
+    watermark. A replica with `is_future_key` is being moved into this directory; its lag is measured from the
+    replica that it will replace.
     """
 
     partition_index: Int32
@@ -60,8 +61,8 @@ class DescribeLogDirsTopic:
 class DescribeLogDirsResult:
     """A log directory with its replicas.
 
-    The total and usable bytes of its volume (KIP-827) are -1 if unknown. A cordoned directory gets no new replicas
-    (KIP-1066).
+    The total and the usable bytes of the directory's volume (KIP-827) are -1 if unknown. No new replicas are placed
+    in a cordoned directory (KIP-1066).
     """
 
     error_code: Int16
@@ -91,7 +92,7 @@ class AlterReplicaLogDirTopic:
 
 @structure
 class AlterReplicaLogDir:
-    """A log directory and the partitions to move there."""
+    """A log directory, and the partitions to move into it."""
 
     path: String
     topics: Array[AlterReplicaLogDirTopic]

@@ -1,4 +1,4 @@
-"""Offsets in logs: by timestamp, by leader epoch, and the log start offset that DeleteRecords moves."""
+"""APIs for offsets in logs: lookup by timestamp or leader epoch, and raising the log start offset (DeleteRecords)."""
 
 from dataclasses import field
 from typing import Annotated
@@ -22,9 +22,10 @@ from minibroker_protocol.schema import (
 class ListOffsetsPartition:
     """A partition and the timestamp to look up.
 
-    The timestamp is in milliseconds, or one of these negative values: -1 latest offset, -2 earliest offset, -3 the
-    record with the largest timestamp (from version 7 on). For tiered storage: -4 earliest local offset (version 8), -5
-    last tiered offset (version 9), -6 earliest offset that is not tiered yet (version 11).
+    The timestamp is in milliseconds, or one of these negative values: -1 latest offset, -2 earliest offset, -3
+    record with the largest timestamp (from version 7 on). Three values are for tiered storage: -4 earliest local
+    offset (from version 8 on), -5 last tiered offset (from version 9 on), -6 earliest offset that is not tiered yet
+    (from version 11 on).
     """
 
     partition_index: Int32
@@ -57,7 +58,10 @@ class ListOffsetsRequest:
 
 @structure
 class ListOffsetsPartitionResponse:
-    """The offset that was found, with its timestamp. Version 0 returns a list of segment base offsets instead."""
+    """The offset for the requested timestamp, and the timestamp of its record.
+
+    Version 0 returns a list of segment base offsets instead.
+    """
 
     partition_index: Int32
     error_code: Int16
@@ -85,7 +89,7 @@ class ListOffsetsResponse:
 
 @structure
 class OffsetForLeaderPartition:
-    """A leader epoch to look up; `current_leader_epoch` is the client's current epoch for the partition."""
+    """A leader epoch to look up. `current_leader_epoch` is the partition's leader epoch in the client's metadata."""
 
     partition: Int32
     current_leader_epoch: Annotated[Int32, since(2)] = -1
@@ -113,7 +117,10 @@ class OffsetForLeaderEpochRequest:
 
 @structure
 class EpochEndOffset:
-    """The largest epoch that is at most the requested one, and its end offset; both are -1 if there is none."""
+    """The largest epoch that does not exceed the requested one, and its end offset.
+
+    Both are -1 if there is no such epoch.
+    """
 
     error_code: Int16
     partition: Int32
@@ -139,7 +146,7 @@ class OffsetForLeaderEpochResponse:
 
 @structure
 class DeleteRecordsPartition:
-    """The offset to delete up to, which becomes the log start offset; -1 means the high watermark."""
+    """A partition and its new log start offset, or -1 for the high watermark. Earlier records are deleted."""
 
     partition_index: Int32
     offset: Int64

@@ -1,4 +1,4 @@
-"""Metadata (key 3): the brokers and the leader of each partition. Also DescribeTopicPartitions (key 75)."""
+"""Metadata (key 3) and DescribeTopicPartitions (key 75): the brokers, and the leader of each partition."""
 
 from dataclasses import field
 from typing import Annotated, Final
@@ -27,7 +27,7 @@ NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 
 @structure
 class MetadataRequestTopic:
-    """A topic, identified by name or, from version 10 on, by topic id."""
+    """A topic to describe. It is identified by its name or, from version 10 on, by its topic id."""
 
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     name: Annotated[NullableString, nullable("10+")]
@@ -37,8 +37,8 @@ class MetadataRequestTopic:
 class MetadataRequest:
     """The topics to describe.
 
-    If `topics` is null, the response has all topics. An empty list also asks for all topics in version 0, and for none
-    later.
+    A null `topics` selects all topics. An empty list selects all topics in version 0, and no topics in later
+    versions.
     """
 
     topics: Annotated[NullableArray[MetadataRequestTopic], nullable("1+")]
@@ -72,7 +72,7 @@ class MetadataResponsePartition:
 
 @structure
 class MetadataResponseTopic:
-    """A topic, or the error for it."""
+    """A topic, or the error that occurred for it."""
 
     error_code: Int16
     name: Annotated[NullableString, nullable("12+")]
@@ -84,7 +84,10 @@ class MetadataResponseTopic:
 
 @message(versions="0-13", flexible="9+")
 class MetadataResponse:
-    """The cluster as clients should see it; `error_code` can request a rebootstrap (KIP-1102)."""
+    """The cluster as the client should see it.
+
+    The top-level `error_code` can tell the client to rebootstrap (KIP-1102).
+    """
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     brokers: Array[MetadataResponseBroker]
@@ -104,7 +107,7 @@ class TopicRequest:
 
 @structure
 class Cursor:
-    """The first partition of the current or the next page."""
+    """The partition with which a page begins."""
 
     topic_name: String
     partition_index: Int32
@@ -114,7 +117,7 @@ class Cursor:
 class DescribeTopicPartitionsRequest:
     """DescribeTopicPartitions (key 75) describes the partitions of topics page by page (KIP-966).
 
-    An empty list of topics asks for all of them. `response_partition_limit` is the maximum number of partitions per
+    An empty list of topics selects all topics. `response_partition_limit` is the maximum number of partitions per
     page.
     """
 
@@ -127,8 +130,9 @@ class DescribeTopicPartitionsRequest:
 class DescribeTopicPartitionsResponsePartition:
     """One partition.
 
-    `eligible_leader_replicas` are not in sync, but have all committed records. `last_known_elr` had them before an
-    unclean shutdown. Both are None if the cluster does not track them.
+    `eligible_leader_replicas` are replicas that are not in sync, but have all committed records. `last_known_elr`
+    are replicas that were eligible before an unclean shutdown. Both are None if the cluster does not track such
+    replicas.
     """
 
     error_code: Int16
@@ -144,7 +148,7 @@ class DescribeTopicPartitionsResponsePartition:
 
 @structure
 class DescribeTopicPartitionsResponseTopic:
-    """A topic, or the error for it."""
+    """A topic, or the error that occurred for it."""
 
     error_code: Int16
     name: NullableString

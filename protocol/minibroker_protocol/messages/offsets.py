@@ -1,4 +1,4 @@
-"""Committed offsets of groups."""
+"""APIs for the committed offsets of groups."""
 
 from dataclasses import field
 from typing import Annotated
@@ -27,8 +27,8 @@ from minibroker_protocol.schema import (
 class OffsetCommitRequestPartition:
     """The offset to commit for one partition.
 
-    `committed_offset` is the offset of the next record to read. `commit_timestamp` exists in version 1 only, in
-    milliseconds; -1 means the broker's time.
+    `committed_offset` is the offset of the next record to read. `commit_timestamp` exists in version 1 only. It is
+    in milliseconds, and -1 means the broker's time.
     """
 
     partition_index: Int32
@@ -40,7 +40,7 @@ class OffsetCommitRequestPartition:
 
 @structure
 class OffsetCommitRequestTopic:
-    """The partitions of one topic, identified by topic id from version 10 on (KIP-848)."""
+    """The partitions of one topic. From version 10 on, a topic id identifies the topic (KIP-848)."""
 
     name: Annotated[String, versions("0-9")] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -74,7 +74,7 @@ class OffsetCommitResponsePartition:
 
 @structure
 class OffsetCommitResponseTopic:
-    """The partitions of one topic, identified by topic id from version 10 on (KIP-848)."""
+    """The partitions of one topic. From version 10 on, a topic id identifies the topic (KIP-848)."""
 
     name: Annotated[String, versions("0-9")] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -99,7 +99,10 @@ class OffsetFetchRequestTopic:
 
 @structure
 class OffsetFetchRequestTopics:
-    """The partitions of one topic (from version 8 on), identified by topic id from version 10 on (KIP-848)."""
+    """The partitions of one topic, in requests from version 8 on.
+
+    From version 10 on, a topic id identifies the topic (KIP-848).
+    """
 
     name: Annotated[String, versions("8-9")] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -108,7 +111,7 @@ class OffsetFetchRequestTopics:
 
 @structure
 class OffsetFetchRequestGroup:
-    """The offsets to fetch for one group. If `topics` is null, all committed offsets are fetched."""
+    """A group, and the partitions whose offsets are fetched. If `topics` is null, all committed offsets are fetched."""
 
     group_id: String
     member_id: Annotated[NullableString, since(9)] = None
@@ -120,9 +123,9 @@ class OffsetFetchRequestGroup:
 class OffsetFetchRequest:
     """OffsetFetch (key 9) returns the committed offsets of groups.
 
-    Up to version 7 a request has one group in its top-level fields, later it can have several (KIP-709). If `topics` is
-    null, it asks for all committed offsets of the group. If `require_stable` is true, partitions with pending offsets
-    of an open transaction get a retriable error (KIP-447).
+    Up to version 7, a request has one group in its top-level fields. Later versions can have several groups
+    (KIP-709). If `topics` is null, all committed offsets of the group are returned. If `require_stable` is true,
+    the result for a partition with pending offsets of an open transaction is a retriable error (KIP-447).
     """
 
     group_id: Annotated[String, versions("0-7")] = ""
@@ -135,7 +138,7 @@ class OffsetFetchRequest:
 
 @structure
 class OffsetFetchResponsePartition:
-    """The committed offset of one partition, or -1 if there is none (up to version 7)."""
+    """The committed offset of one partition, in responses up to version 7. It is -1 if no offset is committed."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -154,7 +157,7 @@ class OffsetFetchResponseTopic:
 
 @structure
 class OffsetFetchResponsePartitions:
-    """The committed offset of one partition, or -1 if there is none (from version 8 on)."""
+    """The committed offset of one partition, in responses from version 8 on. It is -1 if no offset is committed."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -165,7 +168,10 @@ class OffsetFetchResponsePartitions:
 
 @structure
 class OffsetFetchResponseTopics:
-    """The partitions of one topic (from version 8 on), identified by topic id from version 10 on (KIP-848)."""
+    """The partitions of one topic, in responses from version 8 on.
+
+    From version 10 on, a topic id identifies the topic (KIP-848).
+    """
 
     name: Annotated[String, versions("8-9")] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -185,7 +191,8 @@ class OffsetFetchResponseGroup:
 class OffsetFetchResponse:
     """The committed offsets.
 
-    Up to version 7 there is one group, whose `error_code` is in the top-level fields. Later versions can have several.
+    Up to version 7, the response has one group. Its offsets and its `error_code` are in the top-level fields. Later
+    versions can have several groups.
     """
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0

@@ -25,7 +25,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class PartitionProduceData:
-    """The batches for one partition: from version 3 on, exactly one batch of format v2."""
+    """The batches for one partition. From version 3 on, there must be exactly one batch, in format v2."""
 
     index: Int32
     records: Records
@@ -33,7 +33,7 @@ class PartitionProduceData:
 
 @structure
 class TopicProduceData:
-    """The partitions of one topic, identified by topic id from version 13 on (KIP-516)."""
+    """The partitions of one topic. From version 13 on, a topic id identifies the topic (KIP-516)."""
 
     name: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -44,8 +44,9 @@ class TopicProduceData:
 class ProduceRequest:
     """A request to append batches.
 
-    An `acks` of 0 asks for no response, 1 for a response after the leader's write, and -1 for one after all in-sync
-    replicas have the records. From version 12 on, the request itself adds partitions to the transaction (KIP-890).
+    With an `acks` of 0, the broker sends no response. With 1, it responds after the leader has written the records,
+    and with -1, after all in-sync replicas have them. From version 12 on, the request itself adds partitions to the
+    transaction (KIP-890).
     """
 
     transactional_id: Annotated[NullableString, since(3)] = None
@@ -56,7 +57,7 @@ class ProduceRequest:
 
 @structure
 class BatchIndexAndErrorMessage:
-    """The index of an invalid record in a rejected batch, with the reason (KIP-467)."""
+    """The index of an invalid record in a rejected batch, and the reason for the rejection (KIP-467)."""
 
     batch_index: Int32
     batch_index_error_message: NullableString = None
@@ -64,10 +65,10 @@ class BatchIndexAndErrorMessage:
 
 @structure
 class PartitionProduceResponse:
-    """The outcome for one partition.
+    """The result for one partition.
 
-    `log_append_time_ms` is -1 unless the broker sets the timestamps (`message.timestamp.type=LogAppendTime`).
-    `current_leader` redirects a producer whose request reached a broker that does not lead the partition (KIP-951).
+    `log_append_time_ms` is -1 unless the broker sets the timestamps (`message.timestamp.type=LogAppendTime`). If
+    the broker does not lead the partition, `current_leader` redirects the producer to the leader (KIP-951).
     """
 
     index: Int32
@@ -82,7 +83,7 @@ class PartitionProduceResponse:
 
 @structure
 class TopicProduceResponse:
-    """The partitions of one topic, identified by topic id from version 13 on."""
+    """The partitions of one topic. From version 13 on, a topic id identifies the topic."""
 
     name: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -91,7 +92,10 @@ class TopicProduceResponse:
 
 @message(versions="0-13", flexible="9+")
 class ProduceResponse:
-    """One result per requested partition; `node_endpoints` has the addresses of the current leaders in the response."""
+    """One result per requested partition.
+
+    `node_endpoints` has the addresses of the current leaders that the response names.
+    """
 
     responses: Array[TopicProduceResponse]
     throttle_time_ms: Annotated[Int32, since(1)] = 0

@@ -19,7 +19,10 @@ from minibroker_protocol.schema import (
 
 @structure
 class ReassignablePartition:
-    """A partition and its new replicas, the preferred leader first. None cancels a pending reassignment."""
+    """A partition and its new replicas, beginning with the preferred leader.
+
+    If `replicas` is None, a pending reassignment is canceled.
+    """
 
     partition_index: Int32
     replicas: NullableArray[Int32] = None
@@ -35,7 +38,7 @@ class ReassignableTopic:
 
 @message(versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest:
-    """AlterPartitionReassignments (key 45) reassigns partitions to other replicas, or cancels this (KIP-455).
+    """AlterPartitionReassignments (key 45) starts or cancels reassignments of partitions to other replicas (KIP-455).
 
     From version 1 on, a client can forbid changes of the replication factor (KIP-860).
     """
@@ -85,7 +88,7 @@ class ListPartitionReassignmentsTopics:
 class ListPartitionReassignmentsRequest:
     """ListPartitionReassignments (key 46) lists partitions whose replicas are being reassigned (KIP-455).
 
-    If `topics` is None, the response has all of them.
+    If `topics` is None, all such partitions are listed.
     """
 
     timeout_ms: Int32 = 60000
@@ -132,8 +135,8 @@ class TopicPartitions:
 class ElectLeadersRequest:
     """ElectLeaders (key 43) elects new leaders for partitions (KIP-183, KIP-460).
 
-    If `topic_partitions` is None, the election is for all partitions. An `election_type` of 0 elects the preferred
-    replica. A type of 1 (unclean) elects any live replica, even one that is not in sync.
+    If `topic_partitions` is None, leaders are elected for all partitions. An `election_type` of 0 elects the
+    preferred replica, and 1 (unclean) elects any live replica, even if it is not in sync.
     """
 
     election_type: Annotated[Int8, since(1)] = 0
@@ -160,7 +163,10 @@ class ReplicaElectionResult:
 
 @message(versions="0-2", flexible="2+")
 class ElectLeadersResponse:
-    """One result per requested partition. If all partitions were requested, only those that needed an election."""
+    """One result per requested partition.
+
+    If all partitions were requested, only those that needed an election have a result.
+    """
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(1)] = 0

@@ -9,7 +9,7 @@ from minibroker_protocol.schema import Array, Bytes, Int16, Int64, NullableStrin
 class SaslHandshakeRequest:
     """SaslHandshake (key 17) selects a SASL mechanism by its name, such as PLAIN (KIP-43, KIP-152).
 
-    After a handshake in version 0, the tokens of the mechanism follow without any Kafka header.
+    After a handshake in version 0, client and server exchange the tokens of the mechanism without any Kafka header.
     """
 
     mechanism: String
@@ -17,7 +17,7 @@ class SaslHandshakeRequest:
 
 @message(versions="0-1")
 class SaslHandshakeResponse:
-    """The mechanisms enabled on the listener. They are also sent after an error."""
+    """The mechanisms enabled on the listener. An error response also lists them."""
 
     error_code: Int16
     mechanisms: Array[String]
@@ -25,7 +25,7 @@ class SaslHandshakeResponse:
 
 @message(versions="0-2", flexible="2+")
 class SaslAuthenticateRequest:
-    """SaslAuthenticate (key 36) sends a token of the mechanism selected with SaslHandshake v1 (KIP-152, KIP-368).
+    """SaslAuthenticate (key 36) sends a token of the mechanism that SaslHandshake v1 selected (KIP-152, KIP-368).
 
     The mechanism defines the contents of `auth_bytes`.
     """
@@ -37,7 +37,8 @@ class SaslAuthenticateRequest:
 class SaslAuthenticateResponse:
     """The server's token.
 
-    The last response of a login also has the lifetime of the session in milliseconds; 0 means unlimited.
+    In the last response of a login, `session_lifetime_ms` is the lifetime of the session in milliseconds; 0 means
+    unlimited.
     """
 
     error_code: Int16

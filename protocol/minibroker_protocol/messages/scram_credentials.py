@@ -16,7 +16,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class UserName:
-    """A user name."""
+    """The name of a user whose credentials are requested."""
 
     name: String
 
@@ -25,7 +25,7 @@ class UserName:
 class DescribeUserScramCredentialsRequest:
     """DescribeUserScramCredentials (key 50) lists users with SCRAM credentials (KIP-554).
 
-    Null or an empty list asks for all users.
+    If `users` is null or empty, all users are listed.
     """
 
     users: NullableArray[UserName]
@@ -33,7 +33,7 @@ class DescribeUserScramCredentialsRequest:
 
 @structure
 class CredentialInfo:
-    """A credential. Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+    """A credential. Mechanism 1 is SCRAM-SHA-256, and 2 is SCRAM-SHA-512."""
 
     mechanism: Int8
     iterations: Int32

@@ -49,7 +49,7 @@ class Assignment:
 
 @message(versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse:
-    """The member's epoch and its assignment, which is null if unchanged."""
+    """The member's epoch and assignment. The assignment is null if it is unchanged."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -99,7 +99,7 @@ class Member:
 
 @structure
 class DescribedGroup:
-    """A group. `authorized_operations` has one bit per Kafka `AclOperation`, if requested."""
+    """A group. If requested, `authorized_operations` has one bit for each of Kafka's `AclOperation` values."""
 
     error_code: Int16
     error_message: NullableString = None
@@ -130,7 +130,7 @@ class DescribeShareGroupOffsetsRequestTopic:
 
 @structure
 class DescribeShareGroupOffsetsRequestGroup:
-    """A group to describe. If `topics` is null, all its offsets are described."""
+    """A group to describe. If `topics` is null, all offsets of the group are described."""
 
     group_id: String
     topics: NullableArray[DescribeShareGroupOffsetsRequestTopic] = None
@@ -226,7 +226,7 @@ class AlterShareGroupOffsetsResponseTopic:
 
 @message(versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse:
-    """One result per partition; the top-level `error_code` is for the whole group."""
+    """One result per partition. The top-level `error_code` applies to the whole group."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -261,7 +261,7 @@ class DeleteShareGroupOffsetsResponseTopic:
 
 @message(versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse:
-    """One result per topic; the top-level `error_code` is for the whole group."""
+    """One result per topic. The top-level `error_code` applies to the whole group."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

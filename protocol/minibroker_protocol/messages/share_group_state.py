@@ -1,4 +1,4 @@
-"""The persisted state of share-partitions (KIP-932).
+"""APIs for the persisted state of share-partitions (KIP-932).
 
 The group coordinator and partition leaders send these requests to the share coordinator.
 """
@@ -24,7 +24,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class InitializedPartition:
-    """The initial state of a share-partition. `start_offset` is -1 if it is not yet known."""
+    """The initial state of a share-partition. `start_offset` is -1 if the start offset is not known yet."""
 
     partition: Int32
     state_epoch: Int32
@@ -43,7 +43,7 @@ class InitializeStateData:
 class InitializeShareGroupStateRequest:
     """InitializeShareGroupState (key 83) creates the state of share-partitions (KIP-932).
 
-    The group coordinator sends it to the share coordinator, for share-partitions of one group.
+    The group coordinator sends this request to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -76,7 +76,7 @@ class InitializeShareGroupStateResponse:
 
 @structure
 class ReadPartition:
-    """A share-partition to read."""
+    """A share-partition whose state is read."""
 
     partition: Int32
     leader_epoch: Int32
@@ -94,7 +94,7 @@ class ReadStateData:
 class ReadShareGroupStateRequest:
     """ReadShareGroupState (key 84) reads the state of share-partitions (KIP-932).
 
-    The partition leader sends it to the share coordinator, for share-partitions of one group.
+    A partition leader sends this request to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -105,7 +105,7 @@ class ReadShareGroupStateRequest:
 class StateBatch:
     """A range of offsets with the same delivery state; `last_offset` is inclusive.
 
-    `delivery_state` is 0 for available, 2 for acknowledged, 4 for archived records.
+    `delivery_state` is 0 for available records, 2 for acknowledged records and 4 for archived records.
     """
 
     first_offset: Int64
@@ -143,7 +143,7 @@ class ReadShareGroupStateResponse:
 
 @structure
 class WrittenPartition:
-    """A change of one share-partition's state.
+    """A change to the state of one share-partition.
 
     `start_offset` is -1 if the start offset is unchanged. `delivery_complete_count` is the number of offsets at or
     after `start_offset` whose delivery is complete (KIP-1226).
@@ -169,7 +169,7 @@ class WriteStateData:
 class WriteShareGroupStateRequest:
     """WriteShareGroupState (key 85) updates the state of share-partitions (KIP-932).
 
-    The partition leader sends it to the share coordinator, for share-partitions of one group.
+    A partition leader sends this request to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -193,7 +193,7 @@ class WriteShareGroupStateResponse:
 
 @structure
 class DeletedPartition:
-    """A share-partition to delete."""
+    """A share-partition whose state is deleted."""
 
     partition: Int32
 
@@ -210,7 +210,7 @@ class DeleteStateData:
 class DeleteShareGroupStateRequest:
     """DeleteShareGroupState (key 86) deletes the state of share-partitions (KIP-932).
 
-    The group coordinator sends it to the share coordinator, for share-partitions of one group.
+    The group coordinator sends this request to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -242,9 +242,9 @@ class ReadStateSummaryData:
 
 @message(versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryRequest:
-    """ReadShareGroupStateSummary (key 87) reads the offsets of share-partitions without their batches (KIP-932).
+    """ReadShareGroupStateSummary (key 87) reads the offsets of share-partitions, without state batches (KIP-932).
 
-    The group coordinator sends it to the share coordinator, for share-partitions of one group.
+    The group coordinator sends this request to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String

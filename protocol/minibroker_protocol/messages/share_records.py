@@ -23,8 +23,8 @@ from minibroker_protocol.schema import (
 class AcknowledgementBatch:
     """A range of offsets to acknowledge; `last_offset` is inclusive.
 
-    `acknowledge_types` has one type for the whole range, or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4
-    renew (KIP-1222).
+    `acknowledge_types` has either one type for the whole range or one type per offset. The types are 0 gap, 1
+    accept, 2 release, 3 reject and 4 renew (KIP-1222).
     """
 
     first_offset: Int64
@@ -50,7 +50,7 @@ class FetchTopic:
 
 @structure
 class ForgottenTopic:
-    """Partitions to remove from the share session."""
+    """Partitions of one topic to remove from the share session."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -58,11 +58,11 @@ class ForgottenTopic:
 
 @message(versions="1-2", flexible="0+")
 class ShareFetchRequest:
-    """ShareFetch (key 78) acquires records for a member of a share group and acknowledges earlier ones (KIP-932).
+    """ShareFetch (key 78) acquires records for a member of a share group, and acknowledges earlier records (KIP-932).
 
-    The response waits until `min_bytes` are available, for at most `max_wait_ms`. `share_session_epoch` is 0 to open a
-    session and -1 to close it; otherwise it rises by 1 with each request. A `share_acquire_mode` of 0 acquires whole
-    batches, and 1 enforces `max_records` strictly (KIP-1206).
+    The broker waits until `min_bytes` are available, for at most `max_wait_ms`. `share_session_epoch` is 0 to open
+    a session and -1 to close it. Otherwise, the epoch rises by 1 with each request. With a `share_acquire_mode` of
+    0, the broker acquires whole batches; with 1, it never acquires more than `max_records` records (KIP-1206).
     """
 
     group_id: NullableString = None
@@ -90,7 +90,7 @@ class AcquiredRecords:
 
 @structure
 class PartitionData:
-    """The records of one partition, and the result of its acknowledgements."""
+    """The acquired records of one partition, and the result of acknowledging earlier records."""
 
     partition_index: Int32
     error_code: Int16
@@ -114,8 +114,8 @@ class ShareFetchableTopicResponse:
 class ShareFetchResponse:
     """The acquired records of each partition.
 
-    The top-level `error_code` is for the share session; each partition has its own error codes. `node_endpoints` has
-    the addresses of the current leaders in the response (KIP-951).
+    The top-level `error_code` applies to the share session, and each partition has error codes of its own.
+    `node_endpoints` has the addresses of the current leaders that the response names (KIP-951).
     """
 
     throttle_time_ms: Int32 = 0
@@ -128,7 +128,7 @@ class ShareFetchResponse:
 
 @structure
 class AcknowledgePartition:
-    """The acknowledgements of records of one partition."""
+    """Acknowledgements of records in one partition."""
 
     partition_index: Int32
     acknowledgement_batches: Array[AcknowledgementBatch]
@@ -144,10 +144,10 @@ class AcknowledgeTopic:
 
 @message(versions="1-2", flexible="0+")
 class ShareAcknowledgeRequest:
-    """ShareAcknowledge (key 79) acknowledges records of a share group without fetching (KIP-932).
+    """ShareAcknowledge (key 79) acknowledges records of a share group without fetching new ones (KIP-932).
 
-    The request belongs to a share session, whose epoch is explained in `ShareFetchRequest`. An epoch of -1 closes the
-    session.
+    The request belongs to a share session. `ShareFetchRequest` explains the session epoch. An epoch of -1 closes
+    the session.
     """
 
     group_id: NullableString = None
@@ -177,7 +177,7 @@ class ShareAcknowledgeTopicResponse:
 
 @message(versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse:
-    """One result per partition; the top-level `error_code` is for the share session."""
+    """One result per partition. The top-level `error_code` applies to the share session."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

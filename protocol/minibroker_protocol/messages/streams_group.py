@@ -1,4 +1,4 @@
-"""Descriptions of streams groups (KIP-1071), and structures that heartbeats also use."""
+"""APIs that describe streams groups (KIP-1071), and structures that heartbeats also use."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class TaskIds:
-    """The tasks of one subtopology, identified by partition."""
+    """Tasks of one subtopology. A partition number identifies each task."""
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -29,7 +29,7 @@ class TaskIds:
 
 @structure
 class TaskOffset:
-    """The sum of the changelog offsets of a task."""
+    """A task, and the sum of the offsets in its changelog partitions."""
 
     subtopology_id: String
     partition: Int32
@@ -46,7 +46,7 @@ class KeyValue:
 
 @structure
 class TopicInfo:
-    """An internal topic. If the number of partitions or replicas is 0, the broker chooses it."""
+    """An internal topic. The broker chooses the number of partitions or replicas if that number is 0."""
 
     name: String
     partitions: Int32
@@ -84,7 +84,7 @@ class TopologyDescriptionSubtopology:
 
 @structure
 class TopologyDescriptionGlobalStore:
-    """A global state store: the source it reads from, and the processor that updates it."""
+    """A global state store: the source from which its data comes, and the processor that updates it."""
 
     source: TopologyDescriptionNode
     processor: TopologyDescriptionNode
@@ -120,7 +120,7 @@ class Subtopology:
 
 @structure
 class Topology:
-    """The topology of the group. `subtopologies` is null until its topics are ready."""
+    """The topology of the group. `subtopologies` is null until the topics of the topology are ready."""
 
     epoch: Int32
     subtopologies: NullableArray[Subtopology] = None
@@ -128,7 +128,7 @@ class Topology:
 
 @structure
 class Assignment:
-    """The current or target tasks of a member."""
+    """The current or the target tasks of a member."""
 
     active_tasks: Array[TaskIds]
     standby_tasks: Array[TaskIds]
@@ -158,10 +158,10 @@ class Member:
 
 @structure
 class DescribedGroup:
-    """A group. `authorized_operations` has one bit per Kafka `AclOperation`, if requested.
+    """A group. If requested, `authorized_operations` has one bit for each of Kafka's `AclOperation` values.
 
-    `topology_description_status` is 0 if the description was not requested, 1 if the group has none, 2 after an error,
-    3 with a description.
+    `topology_description_status` is 0 if the topology description was not requested, 1 if the group has none, 2
+    after an error, and 3 if the response contains the description.
     """
 
     error_code: Int16
@@ -188,9 +188,9 @@ class StreamsGroupDescribeResponse:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateRequest:
-    """StreamsGroupTopologyDescriptionUpdate (key 93) stores the description of a streams group's topology.
+    """StreamsGroupTopologyDescriptionUpdate (key 93) stores a description of a streams group's topology.
 
-    A member sends it for the topology with this `topology_epoch`.
+    A member of the group sends the request. It describes the topology that has this `topology_epoch`.
     """
 
     group_id: String
@@ -201,7 +201,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateResponse:
-    """The result of the update; the error is UNKNOWN_MEMBER_ID if the member has left the group."""
+    """The result of the update. The error code is UNKNOWN_MEMBER_ID if the member has left the group."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

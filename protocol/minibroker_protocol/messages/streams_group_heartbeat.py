@@ -44,7 +44,7 @@ class Subtopology:
 
 @structure
 class Topology:
-    """The topology of the application. Its epoch rises when the topology changes."""
+    """The topology of the application. Its epoch rises whenever the topology changes."""
 
     epoch: Int32
     subtopologies: Array[Subtopology]
@@ -104,10 +104,10 @@ class EndpointToPartitions:
 
 @message(versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse:
-    """The member's epoch and its tasks, which are null if unchanged.
+    """The member's epoch and tasks. The tasks are null if they are unchanged.
 
-    `acceptable_recovery_lag` is the maximum number of offsets that a task can lag behind and still become active. In
-    version 0 it had 32 bits.
+    `acceptable_recovery_lag` is the largest lag, in offsets, with which a task can still become active. In version
+    0 the field had 32 bits.
     """
 
     throttle_time_ms: Int32 = 0

@@ -1,13 +1,13 @@
-"""Client metrics (KIP-714)."""
+"""APIs for client metrics (KIP-714)."""
 
 from minibroker_protocol.schema import Array, Bool, Bytes, Int8, Int16, Int32, String, Uuid, message
 
 
 @message(versions="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest:
-    """GetTelemetrySubscriptions (key 71) returns the metrics that a client should send (KIP-714).
+    """GetTelemetrySubscriptions (key 71) returns the metrics that the client should send (KIP-714).
 
-    The client sends the instance id from an earlier response, or all zeros to get a new one.
+    The request has the client instance id from an earlier response, or all zeros to request a new id.
     """
 
     client_instance_id: Uuid
@@ -18,12 +18,14 @@ class GetTelemetrySubscriptionsResponse:
     """The metrics that the client should push, and how to push them.
 
     Attributes:
-        subscription_id: identifies these subscriptions in PushTelemetry; it changes when the subscriptions change.
-        accepted_compression_types: numbered as in record batches, the preferred type first.
-        push_interval_ms: time between two pushes, and between two of these requests if no metrics are requested.
+        subscription_id: identifies these subscriptions in PushTelemetry. A change of the subscriptions changes the
+            id.
+        accepted_compression_types: numbered as in record batches, beginning with the preferred type.
+        push_interval_ms: time between two pushes. If no metrics are requested, it is the time between two of these
+            requests.
         telemetry_max_bytes: maximum size of a compressed payload.
         delta_temporality: whether the client sends counters as the change since its last push.
-        requested_metrics: prefixes of metric names. "*" requests all metrics, an empty list none.
+        requested_metrics: prefixes of metric names. "*" requests all metrics, and an empty list requests none.
     """
 
     throttle_time_ms: Int32 = 0

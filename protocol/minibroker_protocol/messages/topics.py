@@ -1,4 +1,4 @@
-"""Creating, deleting and extending topics."""
+"""APIs that create, delete and extend topics."""
 
 from dataclasses import field
 from typing import Annotated
@@ -44,8 +44,8 @@ class CreatableTopicConfig:
 class CreatableTopic:
     """A topic to create.
 
-    `num_partitions` and `replication_factor` are -1 to use the broker's defaults (KIP-464), or if the client assigns
-    the replicas.
+    `num_partitions` and `replication_factor` are -1 to use the broker's defaults (KIP-464). They are also -1 if the
+    client assigns the replicas.
     """
 
     name: String
@@ -112,7 +112,7 @@ class DeleteTopicState:
 class DeleteTopicsRequest:
     """DeleteTopics (key 20) deletes topics.
 
-    Up to version 5 topics are identified by name, from version 6 on by name or id (KIP-516).
+    Up to version 5, topics are identified by name. From version 6 on, they are identified by name or id (KIP-516).
     """
 
     topics: Annotated[Array[DeleteTopicState], since(6)] = field(default_factory=empty)
@@ -147,7 +147,10 @@ class CreatePartitionsAssignment:
 
 @structure
 class CreatePartitionsTopic:
-    """A topic to extend. `count` is the new total; `assignments` is null if the broker assigns the new partitions."""
+    """A topic to extend. `count` is the new number of partitions.
+
+    If `assignments` is null, the broker assigns the replicas of the new partitions.
+    """
 
     name: String
     count: Int32

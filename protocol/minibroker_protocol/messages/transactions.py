@@ -1,4 +1,4 @@
-"""Transactions: producer ids, the partitions and groups of a transaction, and its end (KIP-98)."""
+"""APIs for transactions: producer ids, the partitions and groups of a transaction, and its end (KIP-98)."""
 
 from dataclasses import field
 from typing import Annotated
@@ -27,7 +27,7 @@ class InitProducerIdRequest:
     """InitProducerId (key 22) returns the producer id and epoch of an idempotent producer (KIP-98).
 
     From version 3 on, a producer can request the next epoch of its current id (KIP-360). Version 6 adds two-phase
-    commit (KIP-939), and is not final in Kafka.
+    commit (KIP-939); Kafka has not finalized this version.
     """
 
     transactional_id: NullableString
@@ -60,7 +60,10 @@ class AddPartitionsToTxnTopic:
 
 @structure
 class AddPartitionsToTxnTransaction:
-    """The partitions to add to one transaction. If `verify_only` is true, they are only looked up."""
+    """The partitions to add to one transaction.
+
+    If `verify_only` is true, the broker only verifies that the transaction already contains the partitions.
+    """
 
     transactional_id: String
     producer_id: Int64
@@ -71,10 +74,12 @@ class AddPartitionsToTxnTransaction:
 
 @message(versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest:
-    """AddPartitionsToTxn (key 24) adds partitions to transactions before they are written (KIP-98, KIP-890).
+    """AddPartitionsToTxn (key 24) adds partitions to transactions (KIP-98, KIP-890).
 
-    Clients send a single transaction in the top-level fields (up to version 3), brokers send several (from version 4
-    on).
+    A partition must be added before transactional records are written to it.
+
+    Clients use versions up to 3, with a single transaction in the top-level fields. Brokers use versions from 4 on,
+    with several transactions.
     """
 
     transactions: Annotated[Array[AddPartitionsToTxnTransaction], since(4)] = field(default_factory=empty)
@@ -110,7 +115,7 @@ class AddPartitionsToTxnResult:
 
 @message(versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse:
-    """One result per requested partition, grouped by topic up to version 3 and by transaction later."""
+    """One result per requested partition. Results are grouped by topic up to version 3, and by transaction later."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(4)] = 0
@@ -122,7 +127,7 @@ class AddPartitionsToTxnResponse:
 
 @message(versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest:
-    """AddOffsetsToTxn (key 25) adds a group whose offsets the transaction will commit (KIP-98)."""
+    """AddOffsetsToTxn (key 25) adds a group to a transaction that will commit offsets of the group (KIP-98)."""
 
     transactional_id: String
     producer_id: Int64
@@ -150,7 +155,7 @@ class TxnOffsetCommitRequestPartition:
 
 @structure
 class TxnOffsetCommitRequestTopic:
-    """The partitions of one topic, identified by topic id from version 6 on (KIP-1319)."""
+    """The partitions of one topic. From version 6 on, a topic id identifies the topic (KIP-1319)."""
 
     name: Annotated[String, versions("0-5")] = ""
     topic_id: Annotated[Uuid, since(6)] = ZERO_UUID
@@ -161,9 +166,9 @@ class TxnOffsetCommitRequestTopic:
 class TxnOffsetCommitRequest:
     """TxnOffsetCommit (key 28) commits offsets of a group as part of a transaction (KIP-98, KIP-447).
 
-    They become visible when the transaction is committed. From version 3 on, the consumer's generation or member epoch
-    is checked, unless it is -1 (KIP-447). From version 5 on, the request itself adds the group's partition of the
-    offsets topic to the transaction (KIP-890).
+    The offsets become visible when the transaction is committed. From version 3 on, the consumer's generation or
+    member epoch is checked, unless it is -1 (KIP-447). From version 5 on, the request itself adds the group's
+    partition of the offsets topic to the transaction (KIP-890).
     """
 
     transactional_id: String
@@ -186,7 +191,7 @@ class TxnOffsetCommitResponsePartition:
 
 @structure
 class TxnOffsetCommitResponseTopic:
-    """The partitions of one topic, identified by topic id from version 6 on (KIP-1319)."""
+    """The partitions of one topic. From version 6 on, a topic id identifies the topic (KIP-1319)."""
 
     name: Annotated[String, versions("0-5")] = ""
     topic_id: Annotated[Uuid, since(6)] = ZERO_UUID
@@ -215,8 +220,8 @@ class EndTxnRequest:
 class EndTxnResponse:
     """The result of ending a transaction.
 
-    If there is no error, the outcome is decided, but its markers can be written later. `producer_id` and
-    `producer_epoch` are those of the producer's next transaction (KIP-890).
+    Without an error, the outcome is decided, but the transaction's markers may be written later. `producer_id` and
+    `producer_epoch` are the ones to use for the next transaction (KIP-890).
     """
 
     throttle_time_ms: Int32 = 0
@@ -237,8 +242,8 @@ class WritableTxnMarkerTopic:
 class WritableTxnMarker:
     """A marker that commits or aborts a transaction; `transaction_result` is true for a commit.
 
-    `transaction_version` is 2 if the producer epoch was raised for the marker, as in all transactions since KIP-890
-    (KIP-1228).
+    `transaction_version` is 2 if the producer epoch was raised for the marker (KIP-1228). Since KIP-890, it is
+    raised for every transaction.
     """
 
     producer_id: Int64
@@ -251,7 +256,7 @@ class WritableTxnMarker:
 
 @message(versions="0-2", flexible="1+")
 class WriteTxnMarkersRequest:
-    """WriteTxnMarkers (key 27) appends markers for transactions that ended (KIP-98).
+    """WriteTxnMarkers (key 27) appends the markers of transactions that have ended (KIP-98).
 
     Transaction coordinators send it to partition leaders.
     """
@@ -277,7 +282,7 @@ class WritableTxnMarkerTopicResult:
 
 @structure
 class WritableTxnMarkerResult:
-    """The results for one producer."""
+    """The results for the marker of one producer."""
 
     producer_id: Int64
     topics: Array[WritableTxnMarkerTopicResult]

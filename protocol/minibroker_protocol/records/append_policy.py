@@ -1,4 +1,4 @@
-"""A topic's rules for appended records: the part of Kafka's `LogConfig` that `LogValidator` reads."""
+"""A topic's rules for appended records: the part of Kafka's `LogConfig` that Kafka's `LogValidator` reads."""
 
 from typing import Final, NamedTuple
 

@@ -25,10 +25,10 @@ from minibroker_protocol.records.record import Record, read_records
 
 
 class RecordBatch:
-    """A lazy view of one v2 batch, of which only the header has been read.
+    """A lazy view of one v2 batch. Only the header is read at first.
 
     `buffer` starts with the batch and can extend beyond it. Nothing is copied until the records are read. Iteration
-    decompresses the records if needed, and yields each as a `Record`. The CRC is checked by `check_crc` only.
+    decompresses the records if needed, and yields each one as a `Record`. Only `check_crc` checks the CRC.
 
     Raises:
         UnsupportedCodecError: during iteration, if the codec does not exist.
@@ -64,14 +64,14 @@ class RecordBatch:
         """Check the CRC of the batch.
 
         Raises:
-            CorruptRecordError: the stored CRC is not that of the bytes.
+            CorruptRecordError: the stored CRC does not match the bytes.
         """
         computed = compute_crc(self.buffer)
         if computed != self.header.crc:
             raise CorruptRecordError(f"crc: stored {self.header.crc}, computed {computed}")
 
     def records_data(self) -> bytes:
-        """Return the encoded records, decompressed. Raises the same errors as `decompress`."""
+        """Return the encoded records, decompressed if needed. Raises the same errors as `decompress`."""
         return b"".join(self.chunks())
 
     def chunks(self) -> Iterator[bytes]:
@@ -105,12 +105,12 @@ Batch = RecordBatch | LegacyRecordBatch
 def iter_batches(
     buffer: bytes | bytearray | memoryview, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE
 ) -> Iterator[Batch]:
-    """Yield each entry of a record set, as in a Fetch response or a segment file. The formats can be mixed.
+    """Yield each entry of a record set, such as one in a Fetch response or a segment file. The formats can be mixed.
 
     A truncated last entry ends the iteration without an error, because a fetch can end within an entry.
 
     Raises:
-        CorruptRecordError: an entry has a size that is impossible in its format.
+        CorruptRecordError: the size of an entry is impossible in its format.
         UnsupportedMagicError: an entry has a magic above 2.
     """
     view = memoryview(buffer)

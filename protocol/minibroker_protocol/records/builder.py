@@ -46,10 +46,10 @@ def build_batch(  # noqa: PLR0913 - one argument for each field of the header th
     delete_horizon_ms: int | None = None,
     level: int | None = None,
 ) -> bytearray:
-    """Return a complete batch with its CRC. The records get consecutive offsets from `base_offset` on.
+    """Return a complete batch with its CRC. The records get consecutive offsets, beginning with `base_offset`.
 
-    The base timestamp is that of the first record, and the max timestamp is the highest of all records. Under
-    LOG_APPEND_TIME, readers use the max timestamp for every record. In a batch written by the log cleaner,
+    The base timestamp is the timestamp of the first record, and the max timestamp is the highest of all records.
+    Under LOG_APPEND_TIME, readers use the max timestamp for every record. In a batch written by the log cleaner,
     `delete_horizon_ms` replaces the base timestamp (KIP-534). `level` is the compression level (KIP-390).
 
     Raises:

@@ -1,4 +1,7 @@
-"""Compression and decompression by codec. A codec's library is imported with its first batch, for a fast start."""
+"""Compression and decompression by codec.
+
+A codec's library is imported when it is first needed, to keep start-up fast.
+"""
 
 from collections.abc import Iterator
 from functools import cache
@@ -40,9 +43,9 @@ def _load_module(codec: CompressionCodec) -> Any:
 def compress(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2, level: int | None = None
 ) -> bytes:
-    """Compress data like the Java producer for records of format `magic`, or copy it if the codec is NONE.
+    """Compress records of format `magic` like the Java producer, or copy them if the codec is NONE.
 
-    `level` is one of `COMPRESSION_LEVELS`, or None for the codec's default. Snappy ignores it.
+    `level` is one of `COMPRESSION_LEVELS`, or None for the codec's default. Snappy ignores the level.
 
     Raises:
         EncodeError: the codec does not have this level.
@@ -107,15 +110,15 @@ def check_header(codec: CompressionCodec, data: memoryview) -> None:
     """Check the first bytes of compressed v2 records.
 
     Raises:
-        DecompressionError: Kafka's decoder rejects data that begins like this.
+        DecompressionError: Kafka's decoder rejects all data with these first bytes.
     """
     _load_module(codec).check_header(data)
 
 
 def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryview, budget: int) -> bytes | None:
-    """Decompress v2 records, or return None if they exceed `budget` bytes.
+    """Decompress v2 records, or return None if the result would exceed `budget` bytes.
 
-    It also returns None for data that takes longer to decompress than anything a real writer produces.
+    None is also returned if decompression would take longer than for any data that a real writer produces.
 
     Raises:
         InvalidRecordError: the data is malformed.

@@ -1,9 +1,9 @@
 """Conversion of records to another message format or codec.
 
-Records are up-converted if the producer is older than the log. They are down-converted if the log is older than the
-producer, or a consumer is older than the log (Kafka's `RecordsUtil.downConvert`, KIP-283). Data that the older format
-cannot represent is dropped for a consumer: headers, transaction markers, and timestamps in v0. The older formats do not
-support zstd at all.
+Produced records are up-converted if their format is older than that of the log, and down-converted if it is newer.
+Fetched records are down-converted if the consumer requires an older format than that of the log (Kafka's
+`RecordsUtil.downConvert`, KIP-283). For a consumer, data that the older format cannot represent is dropped: headers,
+transaction markers, and in v0 timestamps. The older formats do not support zstd at all.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -51,9 +51,9 @@ _OFFSET_AND_SIZE: Final = Struct(">qi")
 
 
 def pack_batch(header: BatchHeader, packed: bytes, codec: CompressionCodec) -> tuple[bytearray, BatchHeader]:
-    """Return a v2 batch of records that are compressed with `codec`, and its header.
+    """Return a v2 batch, and its header, for records that are already compressed with `codec`.
 
-    All other fields are copied from `header`, including the base timestamp, to which the records' timestamps are
+    All other fields are copied from `header`. They include the base timestamp, to which the records' timestamps are
     relative.
     """
     header = header._replace(
@@ -70,7 +70,7 @@ def pack_batch(header: BatchHeader, packed: bytes, codec: CompressionCodec) -> t
 
 
 def up_convert(records: Sequence[Record]) -> tuple[BatchHeader, bytes]:
-    """Convert records to one uncompressed v2 batch with offsets from 0 on; return its header and the bytes after it.
+    """Convert records to one uncompressed v2 batch with offsets from 0 on. Return the header, and the bytes after it.
 
     Raises:
         InvalidTimestampError: a timestamp is negative and not `NO_TIMESTAMP`.
@@ -88,9 +88,10 @@ def to_message_set(
     level: int | None = None,
     log_append_time: int | None = None,
 ) -> Steps[bytearray]:
-    """Convert records to a message set of format v0 or v1, with offsets from `base_offset()` on, in steps.
+    """Convert records to a message set of format v0 or v1, in steps. Offsets begin with `base_offset()`.
 
-    The messages are plain, or in one wrapper. They have LOG_APPEND_TIME if `log_append_time` is given.
+    The messages are plain, or in one wrapper. If `log_append_time` is given, the messages have the timestamp type
+    LOG_APPEND_TIME.
 
     Raises:
         UnsupportedCodecError: the codec is zstd.
@@ -138,18 +139,20 @@ def down_convert(
     """Convert batches of any format to a message set for a reader of format `magic` (0 or 1).
 
     Batches of this format or an older one are copied. Converted records keep their offsets, timestamps and codec.
-    Records of an uncompressed batch begin at `first_offset`, because some clients do not expect earlier ones. In a
-    wrapper, clients skip earlier records. A batch of more than `MAX_PIECE_RECORDS` records or 16 MiB is converted
-    in pieces, beginning with the piece that contains `first_offset`, to have only one piece in memory. Kafka makes
-    a single wrapper of it.
+
+    Records of an uncompressed batch begin at `first_offset`, because some clients do not expect earlier records. In
+    a wrapper, clients skip the earlier records themselves. A batch of more than `MAX_PIECE_RECORDS` records or 16
+    MiB is converted in pieces, so that only one piece is in memory at a time. The first piece is the one that
+    contains `first_offset`. Kafka would convert the whole batch to a single wrapper.
 
     The set ends before the batch or piece that would make it larger than `max_bytes`, but never before the first
-    one. It also ends after the piece that reaches `MAX_CONVERTED_RECORDS`, because a few bytes can contain many
-    records, and at a truncated batch. The set can be empty. A step processes one piece, or 1 MiB of it. Corrupt
-    batches raise the same errors as iteration.
+    one. It also ends at a truncated batch, and after the piece that reaches `MAX_CONVERTED_RECORDS`, because a few
+    bytes can contain many records. The set can be empty.
+
+    A step processes one piece, or 1 MiB of it. Corrupt batches raise the same errors as iteration.
 
     Raises:
-        UnsupportedCodecError: the first batch to convert is compressed with zstd. A later one ends the set.
+        UnsupportedCodecError: the first batch to convert is compressed with zstd. A later zstd batch ends the set.
     """
     message_set = bytearray()
     count = 0
@@ -185,7 +188,7 @@ def down_convert(
 
 
 def _next_piece(records: Iterator[Record]) -> list[Record]:
-    """Return the next records to convert together."""
+    """Return the next group of records, which are converted together."""
     piece: list[Record] = []
     size = 0
     for record in records:
@@ -250,7 +253,7 @@ def _build_wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader
 def overflow_message(max_bytes: int) -> bytes:
     """Return the offset and size fields of a message that does not fit into a fetch of `max_bytes` bytes.
 
-    Nothing of the message itself is included. An old consumer then asks for more, while an empty set
-    would mean that it has reached the end (`LazyDownConversionRecordsSend`).
+    The rest of the message is omitted. An old consumer then requests more bytes. After an empty set, the consumer
+    would assume that it has reached the end of the log (`LazyDownConversionRecordsSend`).
     """
     return _OFFSET_AND_SIZE.pack(NO_OFFSET, min(max(max_bytes + 1, RECORD_BATCH_OVERHEAD), INT32_MAX))

@@ -53,11 +53,11 @@ from minibroker_protocol.records.varint import INT32_MAX
 
 
 def load_crc32c() -> Any:
-    """Return the compiled CRC-32C function of the `crc32c` package, without the package's `__init__` if possible.
+    """Return the compiled CRC-32C function of the `crc32c` package, if possible without running its `__init__`.
 
-    The package's `__init__` reads the distribution's metadata, and imports `email`, `zipfile` and `socket` to do so.
-    That costs about 20 ms at start-up. If the compiled module cannot be loaded on its own, because the package is in a
-    zip file or has a new layout, the package is imported as usual.
+    The package's `__init__` reads the distribution's metadata, and imports `email`, `zipfile` and `socket` to do
+    so. That costs about 20 ms at start-up. If the compiled module cannot be loaded on its own, because the package
+    is in a zip file or has a new layout, the package is imported as usual.
     """
     package = PathFinder.find_spec("crc32c")
     if package is not None and package.submodule_search_locations:
@@ -131,9 +131,11 @@ class CompressionCodec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """The timestamp type in bit 3 of a batch's attributes (KIP-32): set by the producer, or by the broker.
+    """The timestamp type in bit 3 of a batch's attributes, which tells who set the timestamps (KIP-32).
 
-    NO_TIMESTAMP_TYPE is used for records read from format v0, which has no timestamps. It is never written.
+    CREATE_TIME means that the producer set them, and LOG_APPEND_TIME that the broker did.
+
+    Records read from format v0, which has no timestamps, have NO_TIMESTAMP_TYPE. This value is never written.
     """
 
     NO_TIMESTAMP_TYPE = -1
@@ -145,14 +147,14 @@ _CODECS: Final = tuple(CompressionCodec)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Return the sequence number `increment` after `sequence`; 0 follows 2**31 - 1 (Kafka's `incrementSequence`)."""
+    """Add `increment` to a sequence number, wrapping from 2**31 - 1 to 0 (Kafka's `incrementSequence`)."""
     return (sequence + increment) & INT32_MAX
 
 
 class BatchHeader(NamedTuple):
-    """A decoded v2 header. The fields are as on the wire, without any checks.
+    """A decoded v2 header, with the field values as read from the wire and not validated.
 
-    `read_entry_header` describes their values for a v0 or v1 entry.
+    See `read_entry_header` for the field values of a v0 or v1 entry.
     """
 
     base_offset: int
@@ -176,7 +178,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record. It is unchanged if compaction removes that record."""
+        """The offset of the last record, which stays the same even if compaction removes that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -193,7 +195,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the records have their producer's timestamps, or all have `max_timestamp`."""
+        """The timestamp type. Under LOG_APPEND_TIME, all records have the timestamp `max_timestamp`."""
         if self.attributes & TIMESTAMP_TYPE_FLAG:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME if self.magic else TimestampType.NO_TIMESTAMP_TYPE
@@ -210,9 +212,9 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time after which tombstones and markers can be removed, or None if no cleaning has set it (KIP-534).
+        """The time after which tombstones and markers can be removed (KIP-534), or None if no cleaner has set one.
 
-        It is stored in the base timestamp, so the timestamp deltas of the records are relative to it.
+        The delete horizon is stored in the base timestamp field, so the records' timestamp deltas are relative to it.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
@@ -223,7 +225,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record, which wraps to 0 after 2**31 - 1, or `NO_SEQUENCE`."""
+        """The sequence number of the last record, or `NO_SEQUENCE`. Sequence numbers wrap from 2**31 - 1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
@@ -240,7 +242,7 @@ make_header: Final[Callable[[tuple[int, ...]], BatchHeader]] = partial(cast("Any
 
 
 def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """Decode the header at `position`.
+    """Decode the v2 batch header at `position`.
 
     Raises:
         DecodeError: fewer than 61 bytes are available.
@@ -253,10 +255,11 @@ def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> Ba
 def read_entry_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
     """Decode the header of the log entry at `position`, in any message format.
 
-    A v2 header is returned as in `read_header`. For a v0 or v1 entry, the fields have values that suit code for any
-    format. `base_offset` and `last_offset` are the offset of the entry, `batch_length` is its size field, and `crc` its
-    CRC-32. Both timestamps are its timestamp, or `NO_TIMESTAMP` in v0. `record_count` is 1, or `UNKNOWN_RECORD_COUNT`
-    for a wrapper. `attributes` has the bits that exist in the format. Fields that the format lacks are -1.
+    A v2 header is returned as by `read_header`. A v0 or v1 entry is described with the same fields, so that callers
+    can treat all formats alike: `base_offset` and `last_offset` are the entry's offset, `batch_length` is its size
+    field, and `crc` is its CRC-32. Both timestamp fields contain the entry's timestamp, or `NO_TIMESTAMP` in v0.
+    `record_count` is 1, or `UNKNOWN_RECORD_COUNT` for a wrapper. `attributes` has only the bits that exist in the
+    format. Fields that the format lacks are -1.
 
     Raises:
         DecodeError: there are fewer bytes than the smallest entry of the format (26 in v0, 34 in v1) or a v2 header
@@ -294,8 +297,8 @@ def _read_legacy_header(buffer: bytes | bytearray | memoryview, position: int, m
 def entry_bounds(buffer: memoryview) -> Iterator[tuple[int, int]]:
     """Yield the position and size of each entry of any format, using only its length field.
 
-    The last entry can extend beyond the buffer, which contains at least its magic. A length of 0 or less ends the
-    iteration.
+    The last entry may extend past the end of the buffer, but the buffer must contain its magic byte. A length of 0
+    or less ends the iteration.
     """
     position, end = 0, len(buffer)
     while position + MAGIC_AT < end:
@@ -312,7 +315,7 @@ def compute_crc(batch: memoryview) -> int:
 
 
 def stamp(batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int) -> None:
-    """Set the two fields of a v2 batch that the broker assigns, in place. The CRC covers neither.
+    """Set a v2 batch's base offset and leader epoch in place. The CRC covers neither field.
 
     Entries of formats v0 and v1 must not be passed, because their CRC is where v2 has the leader epoch.
     """
@@ -342,13 +345,13 @@ _MARKER_VALUE: Final = Struct(">hi")
 
 
 def codec_name(header: BatchHeader) -> str:
-    """Return the name of a batch's codec, even if the codec does not exist."""
+    """Return the name of a batch's codec, or "unknown(id)" for an id that Kafka has not assigned."""
     codec_id = header.attributes & CODEC_MASK
     return CODECS.get(codec_id, f"unknown({codec_id})")
 
 
 def sequence_of(offset: int, header: BatchHeader) -> int:
-    """Return the sequence number of the record at `offset` in a v2 batch, or -1 if the batch has none."""
+    """Return the sequence number of the record at `offset`, or -1 if its v2 batch has no sequence numbers."""
     if header.base_sequence < 0:
         return NO_SEQUENCE
     return increment_sequence(header.base_sequence, offset - header.base_offset)
@@ -366,7 +369,7 @@ def control_type(key: bytes | None) -> tuple[str, int]:
 
 
 def coordinator_epoch(value: bytes | None) -> int | None:
-    """Return the coordinator epoch in a transaction marker's value, or None if it has none.
+    """Return the coordinator epoch in a transaction marker's value, or None if the value is missing or too short.
 
     The value is an int16 version followed by the int32 epoch.
     """

@@ -60,14 +60,15 @@ def iter_messages(
 ) -> Iterator[Kafka07Message]:
     """Yield each message of a 0.7 log file whose first byte has the address `base_position`.
 
-    A `deep` iteration yields the messages inside a compressed one instead of it. A truncated last message ends the
+    If `deep` is true, a compressed message is replaced by the messages inside it. A truncated last message ends the
     iteration without an error. Checksums are not verified.
 
     Raises:
-        CorruptRecordError: a size that is impossible for a message.
+        CorruptRecordError: a size is impossible for a message.
         UnsupportedMagicError: the magic is above 1.
         UnsupportedCodecError: the codec does not exist.
-        InvalidRecordError: a compressed message cannot be decompressed, is empty, or contains a compressed one.
+        InvalidRecordError: a compressed message cannot be decompressed, is empty, or contains another compressed
+            message.
     """
     view = memoryview(buffer)
     end = len(view)

@@ -1,12 +1,14 @@
 """Message formats v0 and v1 (KIP-31, KIP-32; Kafka's `LegacyRecord` and `AbstractLegacyRecordBatch`).
 
-A message set is a sequence of entries, each with an offset, a size and one message (`header` has the layout), without a
-header or a count. A set is compressed as a whole, as the value of another message, the wrapper. A log entry, which in
-v2 is a batch, is therefore either a plain message or a wrapper with all its messages:
+A message set is a sequence of entries without a header or a count. Each entry consists of an offset, a size and one
+message (see `header` for the layout). To compress a message set, the whole set is compressed and stored as the value
+of another message, the wrapper. In these formats, a log entry is therefore either a plain message or a wrapper with
+all its messages, where v2 has a batch:
 
-- In v0, messages in a wrapper have absolute offsets, so assigning offsets means compressing again.
-- In v1, inner offsets start at 0, and the wrapper has the absolute offset of its last message. An absolute offset is
-  the wrapper's offset, minus the last inner offset, plus the message's own. A wrapper's offset of 0 means unassigned.
+- In v0, the messages in a wrapper have absolute offsets, so a wrapper must be compressed again to assign offsets.
+- In v1, inner offsets start at 0, and the wrapper has the absolute offset of its last message. The absolute offset of
+  an inner message is the wrapper's offset, minus the last inner offset, plus the message's inner offset. A wrapper
+  with offset 0 has not been assigned an offset.
 - A v1 wrapper with CREATE_TIME has the highest of the inner timestamps. With LOG_APPEND_TIME, it has the broker's
   time, and the timestamps and timestamp types of the inner messages are ignored.
 """
@@ -63,13 +65,14 @@ _NULL: Final = -1
 class LegacyRecordBatch:
     """A lazy view of one entry of a v0 or v1 message set: a plain message, or a wrapper that is not yet opened.
 
-    It has the same interface as `RecordBatch`. Iteration yields each `Record` with its absolute offset. v0 records
-    have the timestamp `NO_TIMESTAMP` and its type. A truncated message at the end of a wrapper ends the iteration
-    without an error. Neither the constructor nor iteration verifies a CRC; `check_crc` does.
+    The class has the same interface as `RecordBatch`. Iteration yields each `Record` with its absolute offset. v0
+    records have the timestamp `NO_TIMESTAMP` and the type `NO_TIMESTAMP_TYPE`. A truncated message at the end of a
+    wrapper ends the iteration without an error. Neither the constructor nor iteration verifies a CRC; `check_crc`
+    does.
 
     Raises:
         InvalidRecordError: a wrapper has no value, no messages, messages of another magic, nested wrappers or an
-            impossible offset; or a field extends beyond its message.
+            impossible offset; or a field extends past the end of its message.
         CorruptRecordError: an inner size is impossible for a message.
         UnsupportedCodecError: the codec does not exist.
     """
@@ -107,19 +110,19 @@ class LegacyRecordBatch:
         return self.header.attributes & CODEC_MASK != 0
 
     def check_crc(self) -> None:
-        """Check the entry's own CRC. For the messages in a wrapper, see `check_inner_crcs`.
+        """Verify the entry's own CRC. For the messages in a wrapper, see `check_inner_crcs`.
 
         Raises:
-            CorruptRecordError: the stored CRC is not that of the bytes.
+            CorruptRecordError: the stored CRC does not match the entry's bytes.
         """
         computed = crc32(self.buffer[MAGIC_AT:])
         if computed != self.header.crc:
             raise CorruptRecordError(f"crc: stored {self.header.crc}, computed {computed}")
 
     def records_data(self) -> bytes:
-        """Return the decompressed message set in a wrapper, or the entry itself if it is a plain message.
+        """Return the decompressed message set of a wrapper, or the entry itself if it is a plain message.
 
-        Raises the same errors as `decompress`.
+        The errors of `decompress` are raised as well.
 
         Raises:
             InvalidRecordError: the wrapper has no value, or uses zstd, which these formats do not support.
@@ -148,10 +151,10 @@ class LegacyRecordBatch:
         return self.read(self.records_data() if self.is_compressed else b"")
 
     def read(self, data: bytes, *, max_messages: int = INT32_MAX, verifies_crcs: bool = False) -> Iterator[Record]:
-        """Return the records of the entry, given its `records_data`.
+        """Return the records of the entry from `data`, as returned by `records_data`.
 
-        A wrapper with more than `max_messages` messages is rejected. If `verifies_crcs` is true, a wrong inner CRC is
-        an error.
+        A wrapper with more than `max_messages` messages is rejected. If `verifies_crcs` is true, the CRCs of the inner
+        messages are verified.
         """
         if self.is_compressed:
             number, last_inner_offset = _check_messages(data, self.header.magic, max_messages)
@@ -173,9 +176,9 @@ class LegacyRecordBatch:
 
 
 def check_inner_crcs(data: bytes, magic: int) -> None:
-    """Check the CRC of each message in the decompressed message set `data` of a wrapper.
+    """Verify the CRC of each message in `data`, a wrapper's decompressed message set.
 
-    For invalid sizes and magics, it raises the same errors as iteration.
+    Invalid sizes and magics raise the same errors as in iteration.
 
     Raises:
         CorruptRecordError: a CRC is wrong.
@@ -187,7 +190,7 @@ def check_inner_crcs(data: bytes, magic: int) -> None:
 
 
 def _check_crc(messages: memoryview, position: int, index: int) -> int:
-    """Check the CRC of the message number `index` at `position`, and return the position after it."""
+    """Verify the CRC of the message at `position`, and return the position after it. Errors name its `index`."""
     _, size, crc = _ENTRY_HEAD.unpack_from(messages, position)
     end: int = position + LOG_OVERHEAD + size
     computed = crc32(messages[position + MAGIC_AT : end])
@@ -227,7 +230,7 @@ def _check_messages(data: bytes, magic: int, max_messages: int = INT32_MAX) -> t
 
 
 def _absolute_base(wrapper: BatchHeader, last_inner_offset: int) -> int:
-    """Return the number to add to inner offsets."""
+    """Return the number to add to each inner offset to get the absolute offset."""
     if wrapper.magic != MAGIC_V1 or not wrapper.base_offset:
         return 0
     base = wrapper.base_offset - last_inner_offset
@@ -239,7 +242,7 @@ def _absolute_base(wrapper: BatchHeader, last_inner_offset: int) -> int:
 def _read_messages(
     data: bytes, number: int, absolute_base: int, wrapper: BatchHeader, *, verifies_crcs: bool
 ) -> Iterator[Record]:
-    """Yield the first `number` messages of `data`, whose sizes and magics `_check_messages` has checked."""
+    """Yield the first `number` messages of `data`. `_check_messages` has already checked their sizes and magics."""
     timestamp_type = wrapper.timestamp_type
     fixed_timestamp = wrapper.max_timestamp if timestamp_type is not TimestampType.CREATE_TIME else None
     unpack = (_ENTRY_V1 if wrapper.magic else _ENTRY_V0).unpack_from
@@ -314,7 +317,7 @@ def encode_message(
     timestamp: int = NO_TIMESTAMP,
     attributes: int = 0,
 ) -> bytes:
-    """Encode one entry of format v0 or v1 with its CRC, as in a message set. v0 does not store the timestamp.
+    """Encode one entry of format v0 or v1 with its CRC, as in a message set. v0 omits the timestamp.
 
     Raises:
         EncodeError: a value does not fit its field.
@@ -344,13 +347,13 @@ def build_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     log_append_time: int | None = None,
 ) -> bytearray:
-    """Encode a message set of format v0 or v1, with the same bytes as Kafka's `MemoryRecordsBuilder`.
+    """Encode a message set of format v0 or v1, producing the same bytes as Kafka's `MemoryRecordsBuilder`.
 
     Only compressed data can differ. A plain set has one entry per record, and a compressed set is a single wrapper.
-    The records get the ascending absolute `offsets`, or consecutive offsets from `base_offset` on. Inner offsets of
-    v1 are relative to `base_offset`. Under LOG_APPEND_TIME, every message, including the wrapper and the messages
-    in it, has that type and the timestamp `log_append_time`. If this is None, it is the highest timestamp of the
-    records. Without records, the set is empty.
+    The records get the absolute `offsets`, which must ascend, or consecutive offsets from `base_offset` on. Inner
+    offsets of v1 are relative to `base_offset`. Under LOG_APPEND_TIME, all messages, including a wrapper and its
+    inner messages, have that timestamp type and the timestamp `log_append_time` or, if that is None, the highest
+    timestamp of the records. Without records, the set is empty.
 
     Raises:
         EncodeError: the codec is zstd, a record has headers (which these formats lack), a timestamp is below
@@ -397,6 +400,6 @@ def build_message_set(
 def encode_wrapper(
     packed: bytes, codec: CompressionCodec, *, magic: int, last_offset: int, time: int, by_append: bool
 ) -> bytearray:
-    """Return the wrapper of a message set compressed with `codec`. `by_append` is true if the broker set `time`."""
+    """Encode the wrapper of a message set compressed with `codec`. `by_append` is true if the broker set `time`."""
     attributes = codec | (TIMESTAMP_TYPE_FLAG if by_append else 0)
     return bytearray(encode_message(last_offset, None, packed, magic=magic, timestamp=time, attributes=attributes))

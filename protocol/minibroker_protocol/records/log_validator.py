@@ -1,19 +1,19 @@
 """Validation and conversion of produced records before they are appended (Kafka's `LogValidator`).
 
-Kafka does everything in one loop over the records. Here it is split into four operations, and this module decides which
-of them a record set needs:
+Kafka does everything in one loop over the records. Here the work is split into four operations, and this module
+decides which of them a record set needs:
 
 - *validate* (`produced_set`) checks whether the topic accepts the records, without changing them;
-- *convert* (`conversion`) rewrites them in another message format or with another codec;
-- *assign offsets* (`assign_offsets`) sets their offsets in the log;
+- *convert* (`conversion`) rewrites the records in another message format or with another codec;
+- *assign offsets* (`assign_offsets`) sets the records' offsets in the log;
 - *re-stamp* (`restamp`) sets the timestamp type, the timestamp and the checksum.
 
 Whenever possible, the records are changed in place, in the buffer in which they were received. They are rewritten in
 three cases:
 
 - The topic has another format or another codec. If only the codec differs, v2 records are just compressed again.
-- They are in a v0 wrapper, whose messages have absolute offsets.
-- They are in a v1 wrapper whose messages are not numbered 0, 1, 2 ..., as written by some old clients.
+- The records are in a v0 wrapper, whose inner messages have absolute offsets.
+- The records are in a v1 wrapper whose inner messages are not numbered 0, 1, 2 ... Some old clients write these.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -84,7 +84,7 @@ class _AppendParameters(NamedTuple):
 def prepare(
     records: memoryview, policy: AppendPolicy, *, base_offset: int, now_ms: int, topic_partition: str | None = None
 ) -> PreparedRecords:
-    """Like `prepare_in_steps`, but run all steps without a pause."""
+    """Like `prepare_in_steps`, but run all steps without a pause, and return the result."""
     return drain(
         prepare_in_steps(
             records, policy, next_offset=lambda: base_offset, now_ms=now_ms, topic_partition=topic_partition
@@ -102,16 +102,16 @@ def prepare_in_steps(
 ) -> Steps[PreparedRecords]:
     """Prepare the records of a Produce request for one partition.
 
-    Args:
-        records: one v2 batch or a v0 or v1 message set. It must be writable, and must not be used by others during or
-            after the call, because records are changed in place where possible.
-        policy: the topic's rules.
-        next_offset: returns the offset of the first record; it is called in the last step.
-        now_ms: the broker's time in milliseconds.
-        topic_partition: used in error messages.
+    Each step checks a number of records, or 1 MiB of data. The errors are those of `analyze`, `check_target`,
+    `open_batch`, `RecordValidator.validate` and the conversions.
 
-    A step checks some records, or 1 MiB of data. The errors are those of `analyze`, `check_target`, `open_batch`,
-    `RecordValidator.validate` and the conversions.
+    Args:
+        records: one v2 batch or a v0 or v1 message set. The buffer must be writable. The caller must not use it
+            during or after the call, because records are changed in place where possible.
+        policy: the topic's rules.
+        next_offset: returns the offset of the first record; called in the last step.
+        now_ms: the broker's time in milliseconds.
+        topic_partition: the partition to name in error messages.
     """
     batches = yield from collect(checked_batches(records), RECORDS_PER_STEP)
     source_codec = analyze(batches, len(records))
@@ -158,7 +158,7 @@ def _highest_timestamp(records: Sequence[Record]) -> int:
 
 
 def _is_numbered(opened: Sequence[OpenedBatch]) -> bool:
-    """Return whether offsets can be assigned without changing the inner messages. Plain messages have none."""
+    """Return whether offsets can be assigned without changing inner messages, which plain messages do not have."""
     header = opened[0].header
     if header.codec is CompressionCodec.NONE:
         return True
@@ -273,9 +273,10 @@ _INT64: Final = Struct(">q")
 def assign_offsets(entries: Iterable[tuple[bytearray | memoryview, int]], base_offset: int) -> int:
     """Set the offsets of v0 or v1 entries in place, from `base_offset` on. Return the offset after the last record.
 
-    Each entry must be writable and is paired with its number of records. Its offset field is outside its checksum. A v1
-    wrapper gets the offset of its last message, whose inner offsets start at 0 (KIP-31). A v0 wrapper has absolute
-    inner offsets and must be compressed again (see `conversion`). The log itself sets the offset of a v2 batch.
+    Each entry must be writable and is paired with its number of records. The checksum does not cover the offset
+    field. A v1 wrapper gets the offset of its last message; its inner offsets start at 0 (KIP-31). A v0 wrapper has
+    absolute inner offsets and must be compressed again (see `conversion`). The log itself sets the offset of a v2
+    batch.
     """
     next_offset = base_offset
     for entry, record_count in entries:

@@ -1,4 +1,4 @@
-"""Choosing the partition of a key exactly as Kafka's clients do."""
+"""Selection of the partition for a key, exactly as in Kafka's clients."""
 
 from struct import Struct
 from typing import Final
@@ -29,5 +29,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return the partition of a key in a topic of `partitions` partitions (`BuiltInPartitioner.partitionForKey`)."""
+    """Return the partition of a key in a topic with this many partitions (`BuiltInPartitioner.partitionForKey`)."""
     return (murmur2(key) & _POSITIVE) % partitions

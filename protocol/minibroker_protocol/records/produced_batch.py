@@ -1,13 +1,15 @@
 """Checks of a produced v2 batch that is appended without changes, including its checksum (CRC).
 
-They are Kafka's own. `ProduceRequest.validateRecords` requires exactly one v2 batch per partition since Produce v3,
-`UnifiedLog.analyzeAndValidateRecords` requires base offset 0 and a correct CRC, and `LogValidator.validateBatch` checks
-the header fields that a client sets. Kafka then reads every record. Here the caller limits this by the record count,
-because a correct checksum shows that the records are as the producer wrote them, and readers check them again.
+The checks are Kafka's own. `ProduceRequest.validateRecords` requires exactly one v2 batch per partition since Produce
+v3, `UnifiedLog.analyzeAndValidateRecords` requires base offset 0 and a correct CRC, and `LogValidator.validateBatch`
+checks the header fields that a client sets. Kafka then reads every record. Here the caller sets the record count up to
+which records are read. Larger batches need no reading, because a correct checksum shows that the records are as the
+producer wrote them, and consumers check them again.
 
 Kafka also writes the largest timestamp of the records into the header, ignoring the producer's value
-(`setMaxTimestamp`). Here this happens for records that are read anyway. The records of a larger batch are read only if
-its max timestamp is implausible. Sarama before 1.45.1 sends -1, with which a search by time never finds the batch.
+(`setMaxTimestamp`). Here this is done only if the records are read anyway. The records of a larger batch are read only
+if the max timestamp in its header is implausible. Sarama before 1.45.1 sends -1, and a search by time would never find
+such a batch.
 """
 
 from collections.abc import Callable
@@ -71,16 +73,18 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
 ) -> tuple[int, ...]:
     """Check that `batch` is a single v2 batch that a client is allowed to append. Return its header fields.
 
-    They are in the order of `BatchHeader`, without names: most batches need only a few of them, and naming them
-    would take as long as the check itself. The records are also checked if there are at most `opened_records` of
-    them, or always if it is negative. If `now_ms`, the broker's time, is given, `batch` must be writable: a max
-    timestamp that differs from the records' is corrected in place, together with the checksum.
+    The fields are a plain tuple in the order of `BatchHeader`: most batches need only a few of them, and creating a
+    `BatchHeader` would take as long as the check itself. The records are also checked if there are at most
+    `opened_records` of them, or always if `opened_records` is negative. If `now_ms`, the broker's time, is given,
+    `batch` must be writable: a max timestamp that differs from the records' largest timestamp is corrected in
+    place, together with the checksum.
 
     Raises:
-        CorruptRecordError: impossible size, extra bytes after the batch, or a wrong CRC.
-        UnsupportedMagicError: message formats v0 and v1.
-        UnsupportedCodecError: a codec that does not exist.
-        InvalidRecordError: anything else, including a truncated batch, which Kafka does not treat as a batch.
+        CorruptRecordError: the size is impossible, extra bytes follow the batch, or the CRC is wrong.
+        UnsupportedMagicError: the batch has message format v0 or v1.
+        UnsupportedCodecError: the codec does not exist.
+        InvalidRecordError: the batch is invalid in another way. This includes a truncated batch, which Kafka does
+            not treat as a batch.
     """
     size = len(batch)
     if size < RECORD_BATCH_OVERHEAD:
@@ -135,7 +139,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
 
 
 def _check_compressed(batch: memoryview, header: BatchHeader, opened_records: int) -> int | None:
-    """Check the records or at least their count. Return the result of `walk_records`, or None if they are not opened.
+    """Check compressed records, or at least their count. Return the result of `walk_records`, or None if not opened.
 
     All decompression for checks happens here.
     """
@@ -192,7 +196,7 @@ def _raise_frame_error(batch: memoryview) -> NoReturn:
 
 
 def _starts_with_a_batch(extra: memoryview) -> bool:
-    """Return whether a second complete batch of any message format follows."""
+    """Return whether `extra`, the bytes after a batch, starts with a second complete batch of any message format."""
     if len(extra) < LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
         return False
     batch_length = int.from_bytes(extra[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
@@ -206,11 +210,12 @@ _MAX_GROWTH: Final = {CompressionCodec.SNAPPY: 64, CompressionCodec.LZ4: 255, Co
 
 
 def check_record_count(codec: CompressionCodec, data: memoryview, count: int) -> None:
-    """Check that compressed records can be as many as the header says, given the minimum record size.
+    """Check that compressed data can contain `count` records, the number in the header.
 
-    Kafka decompresses every batch and counts. Here larger batches are trusted, but their record count determines the
-    log end offset. The data is therefore decompressed up to `MAX_MEASURED_BYTES`. Larger data is allowed as many
-    records as fit into the reader's limit (`MAX_DECOMPRESSED_SIZE`).
+    The check uses the minimum size of a record. Kafka decompresses every batch and counts the records. Here the
+    records of larger batches are trusted, but their number determines the log end offset. The data is therefore
+    decompressed up to `MAX_MEASURED_BYTES`. Larger data is allowed as many records as fit into the reader's limit
+    (`MAX_DECOMPRESSED_SIZE`).
 
     Raises:
         InvalidRecordError: the data is malformed, or cannot contain `count` records.
@@ -251,9 +256,9 @@ _cached_form: Final = _forms.by_size.get
 
 
 def check_record(batch: bytes | memoryview, position: int) -> int:
-    """Check one record that extends from `position` to the end of `batch`, like `walk_records`.
+    """Check, like `walk_records`, a single record that extends from `position` to the end of `batch`.
 
-    The position must be the same for all batches.
+    The position must be the same in every call.
     """
     form = _cached_form(len(batch))
     if form is not None:

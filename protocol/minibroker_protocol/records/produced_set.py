@@ -1,4 +1,4 @@
-"""Checks of a produced record set that must be read, to decide whether a topic accepts it. They change nothing.
+"""Read-only checks of a produced record set whose records must be read, to decide whether a topic accepts it.
 
 `analyze` checks the whole set: sizes, checksums, message formats, codecs (`UnifiedLog.analyzeAndValidateRecords`).
 `check_target` checks that the topic's message format supports the producer. `open_batch` and `RecordValidator` check
@@ -50,10 +50,10 @@ class OpenedBatch(NamedTuple):
 def checked_batches(records: memoryview) -> Iterator[Batch]:
     """Yield the batches of a produced set after checking their sizes, checksums and headers.
 
-    For a v2 batch, it raises the errors of `check_produced_batch`.
+    For a v2 batch, the errors of `check_produced_batch` are raised as well.
 
     Raises:
-        CorruptRecordError: an impossible size, a wrong checksum, or a magic that does not exist.
+        CorruptRecordError: a size is impossible, a checksum is wrong, or a magic does not exist.
     """
     if len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2:
         check_produced_batch(records, opened_records=0)
@@ -93,7 +93,7 @@ def check_target(header: BatchHeader, magic: int) -> None:
     """Check that a log of message format `magic` can store the batch with this header.
 
     Raises:
-        UnsupportedMagicError: the batch is idempotent or transactional, and the log is older than v2.
+        UnsupportedMagicError: the batch is idempotent or transactional, and the log's format is older than v2.
     """
     if magic < MAGIC_V2 and (header.has_producer_id or header.is_transactional):
         raise UnsupportedMagicError(f"producer id: {header.producer_id}, which message format v{magic} cannot hold")
@@ -102,7 +102,7 @@ def check_target(header: BatchHeader, magic: int) -> None:
 def open_batch(batch: Batch) -> Steps[OpenedBatch]:
     """Read a batch's records, and check the inner checksums of a wrapper or the offsets of a v2 batch.
 
-    It also raises the errors of iterating over the batch.
+    The errors of iterating over the batch are raised as well.
 
     Raises:
         CorruptRecordError: an inner checksum is wrong.
@@ -126,7 +126,7 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
 
 
 class RecordValidator:
-    """A topic's rules for single records, at a given time of the broker in milliseconds."""
+    """Checks single records against a topic's rules, at a given broker time in milliseconds."""
 
     def __init__(self, policy: AppendPolicy, now_ms: int, topic_partition: str | None = None) -> None:
         """Create a validator; `topic_partition` is used in error messages only."""
@@ -147,9 +147,9 @@ class RecordValidator:
         )
 
     def validate(self, batches: Sequence[OpenedBatch]) -> Steps[None]:
-        """Check all records. The first batch with an invalid record determines the error. A step checks some records.
+        """Check all records, some in each step, and raise an error for the first batch with an invalid record.
 
-        The errors list the invalid records of the batch, except when a record is too large.
+        The error lists all invalid records of that batch, unless a record is too large.
 
         Raises:
             InvalidTimestampError: a timestamp is out of range, or has the type that only a broker sets.
@@ -177,7 +177,7 @@ class RecordValidator:
                 raise InvalidRecordError(_summarize_errors(errors), errors)
 
     def _limits_sizes(self, header: BatchHeader) -> bool:
-        """Return whether record sizes are limited. Kafka checks them only where it decompresses records."""
+        """Return whether record sizes are limited. Kafka limits them only for records that it decompresses."""
         is_packed = header.magic == MAGIC_V2 and header.codec is not CompressionCodec.NONE
         return is_packed and self._policy.max_record_bytes < NO_LIMIT_BYTES
 
@@ -224,7 +224,7 @@ class RecordValidator:
 
 
 def _check_sizes(data: bytes, count: int, limit: int) -> None:
-    """Reject a batch if a record body has more than `limit` bytes, with the message of Kafka 4.4."""
+    """Reject a batch in which a record body is larger than `limit` bytes, with the error message of Kafka 4.4."""
     position = 0
     for _ in range(count):
         size, position = decode_varint(data, position)

@@ -40,7 +40,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """A record with its absolute offset, and its timestamp in milliseconds."""
+    """A record with its absolute offset and its timestamp in milliseconds."""
 
     offset: int
     timestamp: int
@@ -51,7 +51,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record to write, whose offset follows from its index in the batch. The timestamp is in milliseconds."""
+    """A record to write, with its timestamp in milliseconds. Its offset follows from its index in the batch."""
 
     key: bytes | None
     value: bytes | None
@@ -77,31 +77,31 @@ def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
 def walk_records(data: bytes | memoryview, position: int, count: int, first: int = 0) -> int:
     """Check that `data` from `position` on consists of the remaining records, without creating any objects.
 
-    The first `first` of the `count` records precede `position`, and have been checked.
+    The first `first` of the batch's `count` records end before `position` and have been checked already.
 
     Returns:
-        The largest timestamp delta in milliseconds, or -1 if all are negative.
+        The largest timestamp delta in milliseconds, or -1 if all deltas are negative.
 
     Raises:
-        InvalidRecordError: the bytes are not exactly these records, or their offset deltas are not `first`, `first` + 1
-            ...
+        InvalidRecordError: the bytes are not exactly these records, or the offset deltas do not count up from
+            `first`.
     """
     replace_body(walk_records, WALK_RECORDS)
     return walk_records(data, position, count, first)
 
 
 def check_nothing_left(count: int, remaining: int) -> None:
-    """Raise if bytes follow the last record.
+    """Check that no bytes follow the last record.
 
     Raises:
-        InvalidRecordError: `left` is not 0.
+        InvalidRecordError: `left`, the number of remaining bytes, is not 0.
     """
     if remaining:
         raise InvalidRecordError(f"record count: {count}, but {remaining} bytes follow the last of them")
 
 
 def _read_headers(data: bytes, position: int) -> tuple[Headers, int]:
-    """Return the headers whose count is at `position`, and the position after them."""
+    """Decode record headers, starting at the header count at `position`. Return them and the position after them."""
     count, position = _header_count(data, position)
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
@@ -117,7 +117,7 @@ def _read_headers(data: bytes, position: int) -> tuple[Headers, int]:
 
 
 def _walk_headers(data: bytes | memoryview, position: int) -> int:
-    """Return the position after the headers whose count is at `position`."""
+    """Skip record headers, starting at the header count at `position`. Return the position after them."""
     count, position = _header_count(data, position)
     for _ in range(count):
         length, position = _header_key_length(data, position)
@@ -239,7 +239,7 @@ _NULL: Final = encode_varint(-1)
 
 
 def encode_record(offset_delta: int, timestamp_delta: int, record: NewRecord) -> bytes:
-    """Return an encoded record including its length.
+    """Encode a record, including its length field.
 
     Raises:
         EncodeError: a field does not fit its type.

@@ -1,11 +1,11 @@
-"""Generates functions that loop over the records of a v2 batch from one description of a record.
+"""Generates functions that loop over the records of a v2 batch from one description of the record format.
 
-In such a loop, a call per field would cost more than the field itself. The usual integers of one or two bytes are
-therefore read inline, which takes seven lines each. `FIELDS` describes a record, a `RecordLoop` describes what a
-function does with the fields, and `source` generates the function:
+In such a loop, a call per field would cost more than reading the field. The integers, which usually have one or two
+bytes, are therefore read inline, in seven lines of code each. `FIELDS` describes the record format, a `RecordLoop`
+describes what a function does with the fields, and `source` generates the function:
 
     def add(data, position, count):
-        \"\"\"Return the sum of the timestamp deltas.\"\"\"
+        # Returns the sum of the timestamp deltas.
         become(add, _ADD)
         return add(data, position, count)
 
@@ -54,9 +54,9 @@ _NAMES: Final = {
 class RecordLoop(NamedTuple):
     """The lines of Python that a generated function executes for each record.
 
-    They can use these variables: `data`, and `position`, where the next field begins; `index`, the number of the
-    record; `raw`, the undecoded integer or length that was just read; `key` and `value`. If they need `end`, where the
-    record ends, they set it after the length.
+    The lines can use these variables: `data`; `position`, the start of the next field; `index`, the number of the
+    record; `raw`, the undecoded integer or length that was just read; `key` and `value`. Lines that need `end`, the
+    end of the record, must set it after the length field.
     """
 
     parameters: str
@@ -144,7 +144,7 @@ class _Writer:
             self.lines(3, use or "")
 
     def _integer(self, finish: str, *, stays: bool) -> None:
-        """Emit the read of an integer into `raw`. If `stays` is true, `position` need not be updated."""
+        """Emit code that reads an integer into `raw`. If `stays` is true, the code need not update `position`."""
         at, self._skipped_bytes = self._skipped_bytes, 0
         following = f"position + {at + 1}" if stays else "position"
         self.lines(3, f"raw = data[position{f' + {at}' if at else ''}]")
@@ -163,7 +163,10 @@ class _Writer:
         self.lines(3, f"while data[position] >= {CONTINUES}:\n    position += 1")
 
     def _bytes(self, name: str | None) -> None:
-        """Emit the read of bytes whose length is in `raw`. A slice beyond the data is short; `position` reveals it."""
+        """Emit code that reads bytes whose length is in `raw`.
+
+        A slice past the end of the data is too short, without an error; only the final `position` reveals this.
+        """
         if name is None:
             self.lines(3, "if not raw & 1:\n    position += raw >> 1")
         else:

@@ -1,13 +1,13 @@
-"""Checking many records with the same layout at once, column by column.
+"""Checks many records with the same layout at once, column by column.
 
-Producers usually write records with the same lengths at the same positions, and different contents. Such a *run* of
-records is a table with one record per row. Each column of lengths must have the same value as in the first record, and
-the column of offset deltas must count up. A column is one strided slice, so a run costs a few calls instead of dozens
-of bytecodes per record. If the first record is valid, so are all others, because every byte that determines where a
-field ends is the same.
+Producers usually write records whose fields have the same lengths and positions but different contents. Such a *run*
+of records is a table with one record per row. Each column of lengths must have the same value as in the first record,
+and the column of offset deltas must count up. A column is one strided slice, so a run costs a few calls instead of
+dozens of bytecodes per record. If the first record is valid, so are all others, because every byte that determines
+where a field ends is the same.
 
-A run ends where the layout changes. The layout also changes when the offset delta (at record 64) or the timestamp delta
-needs a second byte. This module rejects nothing: `walk_records` checks the remaining records and raises the error.
+A run ends where the layout changes, including where the offset delta (at record 64) or the timestamp delta needs a
+second byte. This module rejects nothing: `walk_records` checks the remaining records and raises any error.
 """
 
 from typing import Final, NamedTuple
@@ -53,7 +53,7 @@ class CheckedRuns(NamedTuple):
 
 
 def check_records(data: bytes | memoryview, position: int, count: int) -> int:
-    """Do the same as `walk_records`, but faster if most records have the same layout."""
+    """Check records like `walk_records`, but faster if most of them have the same layout."""
     checked = check_runs(data, position, count)
     return max(checked.largest >> 1, walk_records(data, checked.position, count, checked.records))
 
@@ -112,7 +112,7 @@ def _count_alike(window: bytes, at: int, size: int, rows: int, fixed: list[int])
 
 
 def _largest_time(columns: list[bytes]) -> int:
-    """Return the largest raw timestamp delta, or -1 if one is negative or its length differs from the first."""
+    """Return the largest raw timestamp delta, or -1 if a delta is negative or not as long as the first one."""
     if columns[0].translate(None, _EVEN) or not columns[-1].isascii():
         return -1
     if len(columns) == 1:

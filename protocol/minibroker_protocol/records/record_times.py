@@ -27,7 +27,7 @@ TIMES_PER_STEP: Final = 4_096
 
 
 class RecordTimes(NamedTuple):
-    """The timestamps (ms) of consecutive records, and the range of their bytes."""
+    """The timestamps (ms) of consecutive records, and the byte range of these records."""
 
     times: list[int]
     start: int
@@ -35,7 +35,7 @@ class RecordTimes(NamedTuple):
 
 
 def read_times(data: bytes | memoryview, header: BatchHeader) -> Iterator[RecordTimes]:
-    """Yield the timestamps of all records in `data`, `TIMES_PER_STEP` of them at a time.
+    """Yield the timestamps of all records in `data`, `TIMES_PER_STEP` at a time.
 
     Fields after the timestamps are not checked.
 
@@ -74,17 +74,20 @@ def time_and_offset(record: bytes | memoryview, header: BatchHeader) -> tuple[in
 
 
 def largest_timestamp(data: bytes | memoryview, header: BatchHeader) -> int:
-    """Return the largest timestamp of the records, at least `NO_TIMESTAMP`. Raises the same errors as `read_times`."""
+    """Return the largest timestamp of the records, or `NO_TIMESTAMP` if none is larger.
+
+    The errors are those of `read_times`.
+    """
     return max([NO_TIMESTAMP, *[max(chunk.times) for chunk in read_times(data, header)]])
 
 
 def records_in(data: bytes | memoryview, header: BatchHeader, times: RecordTimes) -> Iterator[Record]:
-    """Return the records whose times are in `times`. Raises the same errors as `read_records`."""
+    """Yield the records whose timestamps are in `times`. The errors are those of `read_records`."""
     return read_records(bytes(data[times.start : times.end]), header._replace(record_count=len(times.times)))
 
 
 def _read_deltas(data: bytes | memoryview, position: int, count: int) -> tuple[list[int], int]:
-    """Return the raw timestamp deltas of `count` records, and the position of the next record."""
+    """Read the raw timestamp deltas of `count` records. Return them and the position of the next record."""
     replace_body(_read_deltas, READ_DELTAS)
     return _read_deltas(data, position, count)
 

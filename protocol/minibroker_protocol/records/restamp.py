@@ -1,8 +1,8 @@
-"""Setting a batch's timestamp type, max timestamp and checksum in place.
+"""Sets a batch's timestamp type, max timestamp and checksum in place.
 
-Under LOG_APPEND_TIME, this gives every record of a batch or wrapper the broker's time, because readers then ignore the
-records' own timestamps (KIP-32). Under CREATE_TIME, it corrects the producer's max timestamp. It corresponds to Kafka's
-`MutableRecordBatch.setMaxTimestamp`.
+Under LOG_APPEND_TIME, setting the max timestamp gives every record of a batch or wrapper the broker's time, because
+readers then ignore the records' own timestamps (KIP-32). Under CREATE_TIME, it corrects the producer's max timestamp.
+Kafka's `MutableRecordBatch.setMaxTimestamp` does the same.
 """
 
 import zlib
@@ -49,9 +49,9 @@ def stamp_header(header: BatchHeader, timestamp_type: TimestampType, max_timesta
 def restamp(
     entry: bytearray | memoryview, header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int
 ) -> BatchHeader:
-    """Set the timestamp type and max timestamp of one batch or message with this header; return its new header.
+    """Set the timestamp type and max timestamp of the batch or message with this header. Return the new header.
 
-    Nothing is written if they are already set, or if the format is v0, which has no timestamps.
+    Nothing is written if both are already set, or if the format is v0, which has no timestamps.
     """
     if header.magic == MAGIC_V0 or (header.timestamp_type, header.max_timestamp) == (timestamp_type, max_timestamp):
         return header

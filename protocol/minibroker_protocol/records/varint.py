@@ -60,9 +60,10 @@ def encode_varlong(value: int) -> bytes:
 
 
 def finish_varint(buffer: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
-    """Return the raw value whose first byte (high bit set) precedes `position`, and the position after it.
+    """Finish decoding a varint of several bytes. Return its raw value and the position after it.
 
-    It is for loops that read the usual single byte themselves.
+    `first` is the first byte, just before `position`, whose high bit is set. Callers decode the usual varint of a
+    single byte themselves.
 
     Raises:
         DecodeError: the value is longer than five bytes.

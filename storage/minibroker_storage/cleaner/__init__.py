@@ -2,7 +2,7 @@
 
 `plan_cleaning` collects everything the cleaner needs from a log. `clean` reads the closed segments and writes cleaned
 segments beside them. It runs in a separate low-priority process (see `worker`) because processing every record would
-block the interpreter that serves clients. `finish_cleaning` replaces the segments.
+block the interpreter that serves clients. `finish_cleaning` replaces the old segments with the cleaned ones.
 """
 
 from minibroker_storage.cleaner.manager import (

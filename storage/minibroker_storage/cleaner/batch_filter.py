@@ -1,4 +1,4 @@
-"""The record filter that a cleaning applies to each log entry, in any message format."""
+"""The record filter that the cleaner applies to each log entry, in any message format."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -46,14 +46,15 @@ class RetainedEntry(NamedTuple):
 class BatchFilter:
     """Decides which records of each entry are retained (Kafka's `Cleaner.cleanInto` and `MemoryRecords.filterTo`).
 
-    `filter()` must be called with every entry of the cleaned segments, in log order.
+    `filter()` must be called with every entry of the segments to clean, in log order.
 
-    - The newest record of each key is retained. A tombstone is retained only until its delete horizon. Records without
-      a key are removed. Records above the offset map's latest offset are left unchanged.
-    - A v2 batch always keeps its base offset, last offset, producer and leader epoch. A batch without a delete horizon
-      gets one, `delete.retention.ms` from now, if it retains a tombstone or if its marker is no longer needed.
-    - The last batch of an active producer is retained, at least its header, which holds the producer's last sequence
-      number.
+    - The newest record of each key is retained. A tombstone is retained only until its delete horizon. Records
+      without a key are removed. Records above the offset map's latest offset are left unchanged.
+    - A v2 batch always keeps its base offset, last offset, producer and leader epoch. A batch without a delete
+      horizon gets one, `delete.retention.ms` from now, if a tombstone in it is retained or if it is a marker that
+      is no longer needed.
+    - The last batch of an active producer is retained, or at least its header, which holds the producer's last
+      sequence number.
     - Any other entry that loses no records is copied byte for byte.
     """
 
@@ -97,7 +98,7 @@ class BatchFilter:
             header: the header of that entry.
 
         Returns:
-            The retained entry. Its `data` is `entry` itself if nothing was removed.
+            The retained part of the entry. Its `data` is `entry` itself if nothing was removed.
 
         Raises:
             DecodeError: the records cannot be decoded.
@@ -206,7 +207,7 @@ class BatchFilter:
 
 
 def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> RetainedEntry:
-    """Build a v0 or v1 wrapper that contains only the retained records, of which there is at least one."""
+    """Build a v0 or v1 wrapper that contains only the retained records. At least one record must be retained."""
     # With LogAppendTime, only the wrapper's timestamp counts, not the timestamps of its records.
     by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     timestamp = header.max_timestamp if by_broker else max(record.timestamp for record in retained)
@@ -233,8 +234,8 @@ def rebuild_batch(
 ) -> RetainedEntry:
     """Build a batch from the `retained` records (Kafka's `buildRetainedRecordsInto`).
 
-    Timestamp deltas are relative to the delete horizon or, without one, to the first retained record. A record is
-    copied unchanged unless its timestamp delta changes.
+    Timestamp deltas are relative to the delete horizon or, if there is none, to the first retained record. A record
+    is copied unchanged unless its timestamp delta changes.
 
     Args:
         data: the uncompressed records.
@@ -286,7 +287,7 @@ def rebuild_batch(
 def _batch(
     header: BatchHeader, records: bytes, attributes: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """Build a batch with the offsets, producer and leader epoch of an existing header."""
+    """Build a batch with the offsets, producer and leader epoch from an existing header."""
     header = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=count
     )

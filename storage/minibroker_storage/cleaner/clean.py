@@ -36,9 +36,9 @@ def _do_nothing() -> None:
 def clean(plan: CleaningPlan, *, check_done: Callable[[], None] = _do_nothing) -> CleaningResult:
     """Write complete `.cleaned` files for every segment group that loses records (Kafka's `Cleaner.doClean`).
 
-    Nothing else is modified, so this can run in any process. It reads every segment of the plan, and needs memory for
-    the offset map and one entry. All `.cleaned` files in the directory, including leftovers, are removed first and
-    after an error.
+    No other file is modified, so this function can run in any process. It reads every segment of the plan, and
+    needs memory for the offset map and one entry. All `.cleaned` files in the directory, including leftovers of an
+    earlier cleaning, are removed at the start and after an error.
 
     Args:
         plan: the plan made by `plan_cleaning`.
@@ -143,10 +143,11 @@ class _Cleaner:
         return True
 
     def _aborted_transactions(self, first_offset: int) -> list[AbortedTxn]:
-        """Return the aborted transactions that matter for cleaning from the segment of `first_offset` on.
+        """Return the aborted transactions that affect the cleaning from the segment of `first_offset` on.
 
-        They end in that segment or a later one, and begin in a segment that is cleaned. The segment is read from its
-        start, so transactions that end in it before `first_offset` are included (Kafka's `collectAbortedTransactions`).
+        These transactions end in that segment or a later one, and begin in a segment that is cleaned. The segment is
+        read from its start, so transactions that end in it before `first_offset` are included (Kafka's
+        `collectAbortedTransactions`).
         """
         plan = self._plan
         bases = [*(segment.base_offset for segment in plan.segments), *plan.later_segments]
@@ -164,7 +165,10 @@ class _Cleaner:
     def _clean_group(
         self, sources: Sequence[SegmentToClean], batch_filter: BatchFilter, transactions: CleanedTransactions
     ) -> CleanedGroup | None:
-        """Clean several segments into one, or return None and leave no files if a single segment loses nothing."""
+        """Clean the segments of a group into one segment.
+
+        If a group of one segment loses no records, return None and leave no files.
+        """
         plan = self._plan
         cleaned = CleanedSegment(
             self._directory_fd,
@@ -201,7 +205,7 @@ class _Cleaner:
 
 
 class _Throttle:
-    """Limits I/O to a number of bytes per second by sleeping (Kafka's `Throttler`)."""
+    """Sleeps in order to limit I/O to a number of bytes per second (Kafka's `Throttler`)."""
 
     def __init__(self, bytes_per_second: float | None) -> None:
         self._rate = bytes_per_second
@@ -209,7 +213,7 @@ class _Throttle:
         self._bytes = 0
 
     def count(self, size: int) -> None:
-        """Count bytes that were read or written, and sleep if they exceed the rate."""
+        """Count bytes that were read or written, and sleep if the rate is exceeded."""
         if self._rate is None:
             return
         self._bytes += size
@@ -221,7 +225,7 @@ class _Throttle:
 def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> list[list[SegmentToClean]]:
     """Group adjacent segments that fit into one segment (Kafka's `groupSegmentsBySize`).
 
-    The log, both indexes and the offset range of the combined segment must stay within their limits.
+    The log file, both indexes and the offset range of the combined segment must stay within their limits.
     """
     groups: list[list[SegmentToClean]] = []
     size = offset_index_size = time_index_size = 0
@@ -245,7 +249,7 @@ def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> li
 
 
 def read_transaction_index(directory_fd: int, base_offset: int) -> list[AbortedTxn]:
-    """Return the aborted transactions in a segment's index, or an empty list without an index.
+    """Return the aborted transactions in a segment's transaction index, or an empty list if it has none.
 
     The index of the active segment can grow during the read, so a partial entry at the end is ignored.
 

@@ -1,4 +1,4 @@
-"""The segment files that a cleaning reads and writes."""
+"""The segment files that the cleaner reads and writes."""
 
 import contextlib
 import os
@@ -51,7 +51,7 @@ def read_entries(
 ) -> Iterator[tuple[bytes, BatchHeader]]:
     """Yield the bytes and header of each entry in a segment's log, in any format.
 
-    All checksums are verified because a cleaning writes new ones, which would hide corruption.
+    All checksums are verified because the cleaner writes new ones, which would hide corruption.
 
     Args:
         directory_fd: the partition's directory.
@@ -82,7 +82,7 @@ def read_entries(
 class CleanedSegment(BufferedIndexWriter):
     """A segment under construction: `<base>.log.cleaned` and its indexes.
 
-    Recovery ignores and removes `.cleaned` files after a crash. `close` removes files that `finish` did not complete.
+    Recovery ignores and removes `.cleaned` files after a crash. `close` removes them if `finish` did not complete.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class CleanedSegment(BufferedIndexWriter):
         return file_name(self.base_offset, suffix + CLEANED_SUFFIX)
 
     def append(self, entry: RetainedEntry) -> None:
-        """Add an entry. Entries are buffered and written about a megabyte at a time.
+        """Add an entry. Entries are buffered and written in blocks of about a megabyte.
 
         Raises:
             OSError: buffered entries cannot be written.

@@ -1,4 +1,4 @@
-"""The keys and offsets of a log entry's records, extracted for a cleaning."""
+"""Extraction of the keys and offsets of a log entry's records, for the cleaner."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, replace_
 
 
 class Keys(NamedTuple):
-    """The parts of an entry's records that a cleaning needs, as parallel lists with one item per record."""
+    """The parts of an entry's records that the cleaner needs, as parallel lists with one item per record."""
 
     offsets: list[int]
     keys: list[bytes | None]
@@ -23,7 +23,7 @@ class Keys(NamedTuple):
 
 
 def v2_data(batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
-    """Return bytes that contain a v2 batch's uncompressed records, and the position of the first record."""
+    """Return a buffer with a v2 batch's uncompressed records, and the position of the first record in it."""
     if header.attributes & CODEC_MASK:
         return RecordBatch(memoryview(batch)).records_data(), 0
     return batch, RECORD_BATCH_OVERHEAD
@@ -70,7 +70,7 @@ return found""",
 
 
 def extract_legacy_keys(records: Sequence[Record]) -> Keys:
-    """Like v2_keys(), for v0 and v1 messages. The bounds stay empty."""
+    """Extract the offsets and keys of v0 and v1 messages, like extract_v2_keys(), but without bounds."""
     return Keys(
         [record.offset for record in records],
         [record.key for record in records],
@@ -80,7 +80,7 @@ def extract_legacy_keys(records: Sequence[Record]) -> Keys:
 
 
 def keys_of(entry: bytes, header: BatchHeader) -> Keys:
-    """Return the keys of an entry in any format.
+    """Extract the keys and offsets of an entry's records, in any format.
 
     Raises:
         DecodeError: the records cannot be decoded.

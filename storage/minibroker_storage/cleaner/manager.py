@@ -1,4 +1,4 @@
-"""The parts of a cleaning that touch the log: choosing its segments, and swapping in the cleaned ones.
+"""The parts of log cleaning that touch the log: choosing the segments, and swapping in the cleaned ones.
 
 `minibroker.cluster.logs.log_cleaner` chooses which log to clean (Kafka's `LogCleanerManager`).
 """
@@ -34,16 +34,16 @@ _NO_DATA_OFFSET: Final = -1
 
 
 class Cleanable(NamedTuple):
-    """The dirtiness of a log (Kafka's `LogToClean`), used to choose one of many logs.
+    """The dirtiness of a log, by which the cleaner chooses one of many logs (Kafka's `LogToClean`).
 
     Attributes:
         first_dirty_offset: the first offset that has never been cleaned.
         first_uncleanable_offset: segments from this offset on cannot be cleaned yet.
-        clean_bytes: size of the segments before the dirty ones.
-        cleanable_bytes: size of the segments, from that of `first_dirty_offset` on, that can be cleaned for the first
-            time.
+        clean_bytes: the size of the segments that begin before `first_dirty_offset`.
+        cleanable_bytes: the size of the segments from the one that contains `first_dirty_offset` up to
+            `first_uncleanable_offset`.
         must_clean: whether the oldest dirty record has waited longer than `max.compaction.lag.ms`.
-        checkpoint_is_wrong: whether the given offset was outside the log, so that cleaning starts over.
+        checkpoint_is_wrong: whether the checkpointed offset was outside the log, so that cleaning starts over.
     """
 
     first_dirty_offset: int
@@ -55,7 +55,7 @@ class Cleanable(NamedTuple):
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of dirty bytes in the bytes that can be cleaned, 0 to 1."""
+        """The share of `cleanable_bytes` in the sum of `clean_bytes` and `cleanable_bytes`, from 0 to 1."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
@@ -68,8 +68,9 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     """Compute the dirtiness of a log.
 
     The active segment, records above the last stable offset, and segments with a record younger than
-    `min.compaction.lag.ms` cannot be cleaned. The function reads from the log only under `max.compaction.lag.ms`: one
-    header per dirty segment. A segment without timestamps counts by its modification time.
+    `min.compaction.lag.ms` cannot be cleaned. The function reads from the log only if `max.compaction.lag.ms` is
+    set, and then one header per dirty segment. For a segment without timestamps, its modification time is used
+    instead.
 
     Args:
         log: the log to examine.
@@ -143,7 +144,7 @@ def plan_cleaning(
 ) -> CleaningPlan | None:
     """Return a plan for `clean`, or None if the log is not due (`Cleanable.is_due`).
 
-    This is quick: it calls `stat` once per segment.
+    Planning is quick: it calls `stat` once per segment.
 
     Args:
         log: the log to clean.
@@ -152,7 +153,7 @@ def plan_cleaning(
         dedupe_buffer_bytes: one thread's share of `log.cleaner.dedupe.buffer.size`.
         load_factor: `log.cleaner.io.buffer.load.factor`.
         io_bytes_per_second: `log.cleaner.io.max.bytes.per.second`, or None for no limit.
-        force: plan the cleaning as soon as anything is cleanable.
+        force: whether to plan a cleaning as soon as any segment is cleanable.
 
     Raises:
         ValueError: the buffer is too small for a single key.
@@ -211,9 +212,9 @@ def _describe_segment(segment: "LogSegment") -> SegmentToClean:
 def finish_cleaning(log: "Log", result: CleaningResult) -> int:
     """Swap in the cleaned segments, and return the first dirty offset for `cleaner-offset-checkpoint`.
 
-    A group is skipped if retention has removed one of its segments in the meantime; its cleaned files are removed.
-    Unless retention has removed the whole group, the returned offset is then the previous one, so the next cleaning
-    repeats the work.
+    If retention has removed a segment of a group in the meantime, the group is skipped and its cleaned files are
+    removed. Unless retention has removed the whole group, the function then returns the previous first dirty
+    offset, so that the next cleaning repeats the work.
 
     Raises:
         CleaningAbortedError: the log was closed or its directory was renamed.

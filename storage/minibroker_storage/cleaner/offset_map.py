@@ -33,8 +33,8 @@ class OffsetMap:
     The map allocates all of its memory when it is created: 16 bytes per slot, and at least 4 slots for every 3
     keys. It stores hashes instead of keys. The key's hash selects the slot, and the 64-bit hash of the salted key
     identifies the entry. Python hashes bytes with SipHash and a secret of the process, and the salt is random as
-    well. In a full map of 5 million keys, the chance that any two keys are taken for one is about 1 in 10**12, even
-    if an attacker chooses the keys.
+    well. In a full map of 5 million keys, the chance that any two keys are mistaken for each other is about 1 in
+    10**12, even if an attacker chooses the keys.
     """
 
     __slots__ = ("_mask", "_offsets", "_salt", "_tags", "entries", "latest_offset", "limit")
@@ -62,8 +62,8 @@ class OffsetMap:
         Records without a key and records before `first_offset` are skipped.
 
         Returns:
-            False if the map was full before a key was reached (even a key in the map, as in Kafka). `latest_offset` is
-            then the last offset that was added.
+            Whether all keys were added. As in Kafka, a full map also rejects a key that it already contains. If the
+            result is False, `latest_offset` is the last offset that was added.
         """
         tags, slot_offsets, mask, salt = self._tags, self._offsets, self._mask, self._salt
         room = self.limit - self.entries
@@ -90,7 +90,7 @@ class OffsetMap:
         return not full
 
     def find_newest(self, keys: Iterable[bytes | None]) -> list[int]:
-        """Return the offset of each key's newest record, or `NOT_FOUND` for None and for keys not in the map."""
+        """Return the offset of each key's newest record, or `NOT_FOUND` for a key that is None or not in the map."""
         tags, slot_offsets, mask, salt = self._tags, self._offsets, self._mask, self._salt
         newest: list[int] = []
         append = newest.append

@@ -18,21 +18,21 @@ DEFAULT_LOAD_FACTOR: Final = 0.9
 
 
 class CleaningAbortedError(StorageError):
-    """The log's files no longer match the plan because of a deletion, a truncation or retention.
+    """The log's files no longer match the plan, because the log was deleted or truncated or retention removed segments.
 
     Nothing is lost: the next plan starts from the current files (Kafka's `LogCleaningAbortedException`).
     """
 
 
 class CleaningFailedError(StorageError):
-    """The log cannot be cleaned because its bytes are not a log or the cleaning process died."""
+    """The log cannot be cleaned, because its files contain invalid bytes or the cleaning process died."""
 
 
 class SegmentToClean(NamedTuple):
     """A closed segment as it was when the plan was made.
 
-    The size and inode of the log file tell it apart from a later file of the same name. The index sizes count the bytes
-    of their entries. `modified_ns` is the modification time of the log file.
+    The size and inode of the log file distinguish it from a later file of the same name. The index sizes count only
+    the bytes of actual entries. `modified_ns` is the modification time of the log file.
     """
 
     base_offset: int
@@ -44,7 +44,7 @@ class SegmentToClean(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer whose last batch must be retained, at least its header (Kafka's `LastRecord`).
+    """A producer whose last batch must be retained, or at least its header (Kafka's `LastRecord`).
 
     `last_data_offset` is the last offset of that batch, or -1 if the producer has written only markers.
     """
@@ -62,10 +62,11 @@ class CleaningPlan(NamedTuple):
 
     Attributes:
         segments: the segments below `first_uncleanable_offset`.
-        later_segments: base offsets of the following segments. Their transaction indexes can contain transactions that
-            began in a cleaned segment.
-        legacy_delete_horizon_ms: the delete horizon for formats v0 and v1, which cannot store their own.
-        max_map_entries: limit of keys in the offset map; the cleaning ends at the record that exceeds it.
+        later_segments: the base offsets of the following segments. Their transaction indexes can contain
+            transactions that began in a cleaned segment.
+        legacy_delete_horizon_ms: the delete horizon for v0 and v1 messages, which cannot store one themselves.
+        max_map_entries: the maximum number of keys in the offset map; the cleaning ends at the record that exceeds
+            it.
         io_bytes_per_second: `log.cleaner.io.max.bytes.per.second`, or None for no limit.
     """
 
@@ -105,9 +106,9 @@ class CleaningPlan(NamedTuple):
 class CleanerStats(NamedTuple):
     """Statistics of one cleaning (Kafka's `CleanerStats`), in bytes and seconds.
 
-    The `map_*` fields describe the building of the offset map, which found `map_entries` keys of at most
-    `max_map_entries`. The other fields describe the cleaning itself. Messages are records, and `invalid_messages_read`
-    counts those without a key.
+    The `map_*` fields describe how the offset map was built. It contains `map_entries` keys, at most
+    `max_map_entries`. The other fields describe the cleaning itself. Messages are records, and
+    `invalid_messages_read` counts those without a key.
     """
 
     map_bytes_read: int = 0
@@ -123,7 +124,7 @@ class CleanerStats(NamedTuple):
 
 
 class CleanedGroup(NamedTuple):
-    """Complete `.cleaned` files of the segment `base_offset`, which will replace all `sources`."""
+    """The complete `.cleaned` files of segment `base_offset`, which will replace all segments in `sources`."""
 
     base_offset: int
     size: int
@@ -138,8 +139,8 @@ class CleanedGroup(NamedTuple):
 class CleaningResult(NamedTuple):
     """The result of `clean`. The log itself is still unchanged.
 
-    The next cleaning continues at `next_dirty_offset` once all `groups` are swapped in. Segments that lost nothing have
-    no group.
+    The next cleaning continues at `next_dirty_offset` once all `groups` are swapped in. `groups` does not contain
+    segments that lost no records.
     """
 
     directory: str
@@ -171,7 +172,8 @@ class CleaningResult(NamedTuple):
 def remove_cleaned_files(directory: str | int, *, keep: Collection[int] = (), only: int | None = None) -> None:
     """Remove `.cleaned` files from a directory.
 
-    They are not part of the log, but a file left by an interrupted cleaning would make recovery undo a later swap.
+    These files are not part of the log, but a file left by an interrupted cleaning would make recovery undo a later
+    swap.
 
     Args:
         directory: path or descriptor of the directory.

@@ -1,4 +1,4 @@
-"""The broker's view of a cleaning process: its command line, input and output. The broker itself starts the process."""
+"""The broker's side of a cleaning process: its command line, input and output. The broker itself starts the process."""
 
 import json
 import os
@@ -20,15 +20,16 @@ _MAX_REASON_LENGTH = 500
 def worker_command() -> list[str]:
     """Return the command line of the worker.
 
-    Start it with `worker_environment()`. Write `encode_plan` to its standard input and keep that open; the worker exits
-    as soon as it is closed. Pass its output to `read_outcome`. If the log is deleted or truncated, or the broker stops,
-    kill the process, wait for its end, and call `remove_cleaned_files`.
+    Start the worker with `worker_environment()`. Write the result of `encode_plan` to its standard input, and keep
+    that open; the worker exits as soon as its standard input is closed. Pass its output to `read_outcome`. If the
+    log is deleted or truncated, or the broker stops, kill the worker, wait for it to end, and call
+    `remove_cleaned_files`.
     """
     return [sys.executable, "-m", _WORKER]
 
 
 def worker_environment() -> dict[str, str]:
-    """Return this process's environment with a PYTHONPATH that finds the packages wherever they are installed."""
+    """Return this process's environment, with the locations of the worker's packages added to PYTHONPATH."""
     packages = (minibroker_protocol, minibroker_storage)
     roots = dict.fromkeys(os.path.dirname(package.__path__[0]) for package in packages)
     before = os.environ.get("PYTHONPATH")
@@ -36,13 +37,13 @@ def worker_environment() -> dict[str, str]:
 
 
 def encode_plan(plan: CleaningPlan) -> bytes:
-    """Encode a plan for the worker: an int32 length, then JSON."""
+    """Encode a plan for the worker: an int32 length, followed by JSON."""
     data = plan.to_json()
     return _SIZE.pack(len(data)) + data
 
 
 def plan_size(head: bytes | None = None) -> int:
-    """Return how many bytes the worker reads next: the size of the head, or with a `head`, the size of the plan."""
+    """Return the size of the head that precedes a plan or, given a `head`, the size of the plan that follows it."""
     size: int = _SIZE.size if head is None else _SIZE.unpack(head)[0]
     return size
 
@@ -63,13 +64,13 @@ def read_outcome(output: bytes, status: int, errors: bytes = b"") -> CleaningRes
 
     Args:
         output: the worker's standard output.
-        status: its exit status.
-        errors: its standard error.
+        status: the worker's exit status.
+        errors: the worker's standard error.
 
     Raises:
         CleaningAbortedError: the log's files changed in the meantime.
-        OSError: the worker's own error, such as a full disk.
-        StorageError: the worker did not begin because a new process lacked some resource. Trying again can help.
+        OSError: the worker reported an error such as a full disk.
+        StorageError: the worker could not start for lack of a resource. A later attempt may succeed.
         CleaningFailedError: the log cannot be read, or the worker died.
     """
     if not output.startswith(BEGUN):

@@ -1,4 +1,4 @@
-"""The transaction state that a cleaning tracks while it reads a log."""
+"""The transaction state that the cleaner tracks while it reads a log."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,10 +16,10 @@ _MARKER_KEY_SIZE: Final = 4
 class CleanedTransactions:
     """Decides which transactional batches and markers can be removed (Kafka's `CleanedTransactionMetadata`).
 
-    Every batch below the last stable offset must be passed in, in log order. Batches of aborted transactions can always
-    be removed. A marker can be removed only when no batch of its transaction precedes it; a first cleaning removes the
-    batches and a later one the marker. `retained` has the aborted transactions whose markers were kept, which become
-    the cleaned transaction index.
+    Every batch below the last stable offset must be passed in, in log order. Batches of aborted transactions can
+    always be removed. A marker can be removed only when no batch of its transaction precedes it: a first cleaning
+    removes the batches and a later one the marker. `retained` contains the aborted transactions whose markers were
+    kept. They become the transaction index of the cleaned segment.
     """
 
     __slots__ = ("_aborted", "_next", "_ongoing_aborted", "_ongoing_committed", "_with_batches", "retained")
@@ -33,12 +33,12 @@ class CleanedTransactions:
         self.retained: list[AbortedTxn] = []
 
     def take_retained(self) -> list[AbortedTxn]:
-        """Return `retained` and reset it."""
+        """Return the transactions in `retained`, and empty that list."""
         retained, self.retained = self.retained, []
         return retained
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """Track a data batch, and return whether its transaction was aborted, in which case it can be removed."""
+        """Track a data batch, and return whether it can be removed because its transaction was aborted."""
         self._begin_transactions_up_to(header.last_offset)
         if not header.attributes & TRANSACTIONAL_FLAG:
             return False
@@ -50,7 +50,7 @@ class CleanedTransactions:
         return False
 
     def on_control_batch(self, header: BatchHeader, batch: bytes) -> bool:
-        """Track a marker, and return whether no batch of its transaction precedes it.
+        """Track a marker, and return whether its transaction has no batches left.
 
         Raises:
             DecodeError: the marker cannot be decoded.
@@ -82,7 +82,7 @@ class CleanedTransactions:
 
 
 def _marker_type(key: bytes | None) -> int:
-    """Return the type from a control record's key: an int16 version, then an int16 type.
+    """Return the marker type in a control record's key, which is an int16 version followed by the int16 type.
 
     Raises:
         CorruptRecordError: the key is too short.

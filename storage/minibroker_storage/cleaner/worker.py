@@ -1,7 +1,7 @@
 """`python -m minibroker_storage.cleaner.worker` reads a plan from standard input and writes the outcome as JSON.
 
-Cleaning processes every record in pure Python. In a thread of the broker it would hold the interpreter for up to 5 ms
-at a time. The worker is therefore a separate process, which imports little and runs at the lowest priority.
+The cleaner processes every record in pure Python. In a thread of the broker, it would block the interpreter for up to
+5 ms at a time. The worker is therefore a separate process, which imports little and runs at the lowest priority.
 
 The broker keeps the worker's standard input open, and the kernel closes it when the broker dies. The worker then exits
 immediately without touching a file. The directory might already belong to another broker, which cleans up when it
@@ -28,7 +28,10 @@ _STATUS_WITHOUT_BROKER: Final = 2
 
 
 def main() -> int:
-    """Run a cleaning plan, and return the exit status: 0 with a result, 1 with an error, both on standard output."""
+    """Run a cleaning plan, write the result or an error to standard output, and return the exit status.
+
+    The status is 0 for a result and 1 for an error.
+    """
     # Ctrl-C also reaches this process, but the broker must handle it and end this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)

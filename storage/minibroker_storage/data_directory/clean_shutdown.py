@@ -1,8 +1,8 @@
-"""`.kafka_cleanshutdown` marks that all logs of the data directory were closed (Kafka's `CleanShutdownFileHandler`).
+"""The file `.kafka_cleanshutdown`, which marks that all logs of the data directory were closed.
 
-The file exists only while no broker runs. A process that writes logs first removes it and syncs the directory.
-Otherwise a machine crash could bring the file back beside a torn log. If the file is missing, `boot_id` tells a
-crashed process from a crashed machine.
+The file exists only while no broker is running (Kafka's `CleanShutdownFileHandler`). Before a process writes to logs,
+it removes the file and syncs the directory. Otherwise a machine crash could bring the file back beside a torn log. If
+the file is missing, `boot_id` distinguishes a crash of the process from a crash of the machine.
 """
 
 import os
@@ -28,12 +28,12 @@ class LastStop(Enum):
 
 
 def is_marked_clean(data_dir: str) -> bool:
-    """Return whether the file exists."""
+    """Return whether the clean shutdown file exists."""
     return os.path.exists(f"{data_dir}/{CLEAN_SHUTDOWN}")
 
 
 def mark_clean(data_dir: str) -> None:
-    """Write the file and sync it.
+    """Write and sync the clean shutdown file.
 
     Raises:
         OSError: the file cannot be written.
@@ -42,7 +42,7 @@ def mark_clean(data_dir: str) -> None:
 
 
 def unmark_clean(data_dir: str) -> None:
-    """Remove the file if it exists, and sync the directory.
+    """Remove the clean shutdown file if it exists, and sync the directory.
 
     Raises:
         OSError: the file cannot be removed.

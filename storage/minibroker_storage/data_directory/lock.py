@@ -2,7 +2,7 @@
 
 `.lock` is locked twice: with `flock`, as minibroker has always done, and with a POSIX record lock, as the JVM does.
 This keeps Kafka and minibroker out of each other's directories. The kernel drops a process's POSIX lock as soon as the
-process closes any descriptor of the file. All code in the process must therefore take the lock through this module,
+process closes any descriptor of the file. All code in the process must therefore acquire the lock through this module,
 which never reopens a file it has locked. No other code may open `.lock`.
 """
 
@@ -22,8 +22,8 @@ class DirectoryLockedError(OSError):
     """The lock is held by another owner, in this process or another one.
 
     Attributes:
-        path: path of the lock file.
-        is_locked_by_java: whether only the POSIX lock is held, as by Apache Kafka.
+        path: the path of the lock file.
+        is_locked_by_java: whether only the POSIX lock is held, which means that Apache Kafka holds it.
     """
 
     def __init__(self, path: str, *, is_locked_by_java: bool = False) -> None:
@@ -36,7 +36,8 @@ class DirectoryLock:
     """The lock of one data directory, acquired by the constructor and held until `release` or the end of the process.
 
     Attributes:
-        fd: open descriptor of the lock file, or -1 after the release. The file may be read and written.
+        fd: the open descriptor of the lock file, or -1 after the release. The owner can read and write the file
+            with it.
 
     Raises:
         DirectoryLockedError: another owner holds the lock.

@@ -1,17 +1,18 @@
-"""Names of files and directories in a data directory, Kafka's and minibroker's own, and the format of the topics file.
+"""Names of files and directories in a data directory, both Kafka's and minibroker's, and the topics file format.
 
-`layout` has the names of a partition's files. `staged_write` and `files` have the names of temporary files.
+The names of a partition's files are in `layout`, and those of temporary files in `staged_write` and `files`.
 
 `minibroker-topics.json` lists the topics, with the facts that their directories do not contain:
 
     {"version": 1, "next_producer_id": 1000, "topics": {
     "orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}
 
-Each topic has a line of its own. If the cluster has or had several brokers, a topic also has `replicas`, `leaders` and
+Each topic is on its own line. If the cluster has ever had several brokers, a topic also has `replicas`, `leaders` and
 `leader_epochs`, with one item per partition. A topic whose change was interrupted has `seeding` or `begins_at`.
 
-Two numbers beside `next_producer_id` survive a reset and a restore. Partitions of new topics begin with
-`first_leader_epoch`. Transactional ids with a producer id below `first_valid_producer_id` get a new one (see `Topics`).
+Like `next_producer_id`, two more numbers survive a reset and a restore. `first_leader_epoch` is the first leader epoch
+of new topics' partitions. A transactional id whose producer id is below `first_valid_producer_id` gets a new producer
+id (see `Topics`).
 """
 
 import json
@@ -86,12 +87,12 @@ def parse_topics_file(data: bytes, path: str) -> dict[str, Any]:
 
 
 def topics_file_line(name: str, entry: dict[str, Any]) -> bytes:
-    """Return the line of a topic, without its line break."""
+    """Format the line of a topic in the topics file, without its line break."""
     return f"{json.dumps(name)}: {json.dumps(entry)}".encode()
 
 
 def format_topics_file(next_producer_id: int, lines: Iterable[bytes], **numbers: int) -> bytes:
-    """Return a topics file with lines made by `topics_file_line`, and with those `numbers` that are not 0."""
+    """Return the content of a topics file from lines made by `topics_file_line`. Omit all `numbers` that are 0."""
     fields = {"version": _VERSION, "next_producer_id": next_producer_id}
     fields |= {name: number for name, number in numbers.items() if number}
     head = json.dumps(fields)[:-1].encode() + b', "topics": {'

@@ -28,13 +28,13 @@ def read_offset_checkpoint(path: str) -> dict[TopicPartition, int]:
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]:
-    """Parse the offset of each partition from the bytes of a checkpoint file (Kafka's `OffsetCheckpointFile`).
+    """Parse a checkpoint file with one offset per partition (Kafka's `OffsetCheckpointFile`).
 
-    The file is text: a line with version 0, a line with the number of entries, then one line "topic partition offset"
-    per entry. An empty file has no entries.
+    The file is text: a line with version 0, a line with the number of entries, then one line "topic partition
+    offset" per entry. An empty file has no entries.
 
     Raises:
-        CorruptCheckpointError: the bytes are not a checkpoint; the message names `path`.
+        CorruptCheckpointError: the content is not a checkpoint; the message names `path`.
     """
     entries = parse_checkpoint(data, path, "an offset checkpoint", (str, int, int))
     return {(topic, partition): offset for topic, partition, offset in entries}
@@ -52,9 +52,9 @@ def write_offset_checkpoint(path: str, offsets: Mapping[TopicPartition, int], *,
 
 
 class OffsetCheckpoint:
-    """The offsets of one checkpoint file, which any thread can write.
+    """The offsets of one checkpoint file. Any thread can write the file.
 
-    A corrupt file is treated as empty, with a warning, as in Kafka.
+    As in Kafka, a corrupt file is treated as empty, with a warning.
     """
 
     __slots__ = ("_path", "_synced", "_written", "lock", "offsets")
@@ -82,13 +82,13 @@ class OffsetCheckpoint:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the file lacks a change or a sync."""
+        """Whether the file must still be written or synced."""
         return not self._synced or self.offsets != self._written
 
     def save(self, *, sync: bool) -> None:
-        """Write the file if the offsets have changed or a sync is missing. See `write_atomically` for `sync`.
+        """Write the file if the offsets have changed or a sync is still due. See `write_atomically` for `sync`.
 
-        This can be called in any thread.
+        Any thread can call this method.
 
         Raises:
             OSError: the file cannot be written.
@@ -102,14 +102,14 @@ class OffsetCheckpoint:
             self._synced = sync
 
     def save_logged(self) -> None:
-        """Write and sync the file in a thread that no caller waits for, and log an error."""
+        """Write and sync the file. Log any error, because no caller waits for the thread that runs this method."""
         try:
             self.save(sync=True)
         except OSError as error:
             _logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400 - the disk's fault, not ours
 
     def forget(self, topics: frozenset[str]) -> None:
-        """Remove the offsets of deleted topics before new topics can take their names, and sync the file.
+        """Remove the offsets of deleted topics and sync the file, before new topics can reuse their names.
 
         Raises:
             OSError: the file cannot be written.

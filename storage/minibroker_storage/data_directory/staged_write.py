@@ -1,12 +1,13 @@
-"""Atomic changes of several files in a data directory, made by a broker or by another program while it is stopped.
+"""Atomic changes of several files in a data directory, made by a broker or, while it is stopped, by another program.
 
-The change is prepared in a staging directory inside the data directory. New files go under `new` with their final
-names, beside a list of steps. Renaming the staging directory to `UNFINISHED` commits the change. From then on its steps
-can only be carried out: by the writer or, if that was killed, by the next owner of the data directory, repeatedly if
-needed. Kafka refuses to start with such a directory present; this broker finishes the change.
+The change is prepared in a staging directory inside the data directory, which contains a list of steps and, under
+`new`, the new files with their final names. Renaming the staging directory to `UNFINISHED` commits the change. After
+the commit, the change must be completed: by the writer or, if the writer was killed, by the next owner of the data
+directory. Steps can be repeated if needed. Kafka refuses to start with such a directory present; this broker finishes
+the change.
 
 Before the commit, the staging directory is named like a deleted partition, so a broker removes what a killed writer
-has left behind.
+has left.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ _VERSION: Final = 1
 
 
 class StagedWriteError(StorageError, ValueError):
-    """The steps of an unfinished write cannot be read or carried out. The message names the directory."""
+    """The steps of an unfinished change cannot be read or carried out. The message names the directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,9 @@ class StagedWrite:
     """The steps of a change, as names relative to the data directory.
 
     Attributes:
-        set_aside: directories to remove.
-        directories: new directories, none of which exists once those above are gone.
-        files: new files, each of which replaces a file of the same name. A file that refers to others comes last.
+        set_aside: existing directories to remove.
+        directories: new directories. None of them may exist once those in `set_aside` are gone.
+        files: new files, each of which replaces any file of the same name. A file that refers to others comes last.
     """
 
     set_aside: Sequence[str] = ()
@@ -69,8 +70,9 @@ def publish(
 ) -> None:
     """Commit a staged change and carry it out.
 
-    The change happens completely or not at all. An earlier unfinished change is finished first. The caller holds the
-    locks, and everything under `staging`/new is already on disk. The staging directory is gone afterwards.
+    The change happens completely or not at all. An earlier unfinished change is finished first. The caller must
+    hold the locks, and everything under `staging`/new must already be on disk. The staging directory is gone
+    afterwards.
 
     Args:
         data_dir: the data directory.
@@ -80,7 +82,7 @@ def publish(
         remove: called with the directory of leftovers, which contains everything that was set aside.
 
     Raises:
-        OSError: the change failed. Nothing has happened unless `UNFINISHED` exists.
+        OSError: the change failed. If `UNFINISHED` exists, it was committed; otherwise nothing has changed.
     """
     finish(data_dir)
     data = json.dumps({"version": _VERSION, **asdict(write)}).encode()
@@ -92,13 +94,13 @@ def publish(
 
 
 def undo(data_dir: str) -> None:
-    """Roll back an unfinished write after one of its steps failed, which restores the state before `publish`.
+    """Roll back an unfinished change after one of its steps failed, restoring the state before `publish`.
 
-    This works only for a write that sets aside every file it replaces.
+    This works only for a change that sets aside every file it replaces.
 
     Raises:
         StagedWriteError: the steps cannot be read.
-        OSError: a step cannot be undone. A later `finish` still carries out the write.
+        OSError: a step cannot be undone. A later `finish` still carries out the change.
     """
     unfinished = f"{data_dir}/{UNFINISHED}"
     if not os.path.isdir(unfinished):
@@ -113,11 +115,11 @@ def undo(data_dir: str) -> None:
 
 
 def finish(data_dir: str, *, sync: bool = True, remove: Callable[[str], object] = _purge_if_possible) -> bool:
-    """Finish the change of a killed writer, and return whether there was one. The caller holds the locks.
+    """Finish the change of a killed writer, and return whether there was one. The caller must hold the locks.
 
     Raises:
         StagedWriteError: the steps cannot be read.
-        OSError: a step failed. The next call continues there.
+        OSError: a step failed. The next call continues with that step.
     """
     unfinished = f"{data_dir}/{UNFINISHED}"
     if not os.path.isdir(unfinished):

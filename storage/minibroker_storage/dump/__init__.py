@@ -1,7 +1,7 @@
 """The contents of log files, for `minibroker dump`, with the checks of Kafka's DumpLogSegments.
 
-`find` yields events. `text` writes them as Kafka's tool does, and `json_lines` writes JSON for programs. Everything is
-streamed, so memory holds one batch and not a whole file. Files are opened read-only, and a broker may write them at the
+`find` yields events. `text` writes them as Kafka's tool does, and `json_lines` writes JSON for programs. All files are
+streamed, so only one batch at a time is in memory. Files are opened read-only, and a broker may write to them at the
 same time.
 """
 
@@ -70,7 +70,7 @@ _READERS: Final[dict[FileKind, Callable[[DumpFile, DumpOptions], Iterable[Event]
 def find(paths: Iterable[str], options: DumpOptions) -> Iterator[Event]:
     """Yield the events of all files in `paths` (see `files.expand`).
 
-    Unreadable content yields a `Problem` and ends only its own file. A file found in a directory is skipped if
+    Unreadable content yields a `Problem` and does not affect other files. A file found in a directory is skipped if
     retention or a roll removes it before it is opened.
     """
     for file in expand(paths):

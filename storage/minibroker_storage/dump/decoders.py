@@ -1,8 +1,8 @@
 """Decoders for records of the coordinators' topics (`--offsets-decoder` and similar options).
 
 The output matches DumpLogSegments of Kafka 3.9.1 (`OffsetsMessageParser` and
-`TransactionLog.formatRecordKeyAndValue`) and, for share groups, of Kafka 4.3. Kafka's tool either ends at an unreadable
-record or skips it with a message. These decoders always skip it, with a message of their own.
+`TransactionLog.formatRecordKeyAndValue`) and, for share groups, of Kafka 4.3. At an unreadable record, Kafka's tool
+either ends or skips the record with a message. These decoders always skip it, with a message of their own.
 """
 
 from base64 import b64encode
@@ -61,10 +61,10 @@ _Bytes = bytes | bytearray | memoryview
 
 
 class Decoded(NamedTuple):
-    """A record as text, and its key and value as JSON.
+    """A record as text, with its key and value as JSON.
 
-    If the record cannot be decoded, key and value are None and `problem` gives the reason. `is_fault` tells a damaged
-    record from one of an unknown kind.
+    If the record cannot be decoded, key and value are None and `problem` gives the reason. `is_fault` is true for a
+    damaged record, and false for a record of an unknown kind.
     """
 
     key_text: str
@@ -76,7 +76,7 @@ class Decoded(NamedTuple):
 
 
 class Decoder:
-    """Decodes the records of one topic with one of the functions below.
+    """Decodes the records of one topic with one of the functions of this module.
 
     `failed` is set after the first damaged record.
     """
@@ -101,9 +101,9 @@ class _UndecodableError(Exception):
 def decode_group_record(record: Record) -> Decoded:
     """Decode a record of `__consumer_offsets`.
 
-    Key and value become JSON objects with the number of the record type or version and the fields of Kafka's
-    definition. In consumer groups, the members' subscriptions and assignments are decoded too. A tombstone is shown as
-    `<DELETE>`.
+    Key and value become JSON objects, which contain the number of the record type or version and the fields of
+    Kafka's definition. For consumer groups, the members' subscriptions and assignments are decoded too. A tombstone
+    is shown as `<DELETE>`.
     """
     return _decode_as_json(record, _GROUP_RECORDS)
 
@@ -206,7 +206,7 @@ _ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(0x20)} | {
 
 
 def plain_json(value: Any) -> Any:
-    """Return `value` with bytes encoded in base 64, for JSON."""
+    """Return `value` in a form that JSON supports, with bytes encoded in base 64."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if is_array(value):
@@ -276,7 +276,7 @@ def _power_of_two(number: int) -> int:
 
 
 def _hash(topic_partition: tuple[str, int]) -> int:
-    """Return Java's hash of a `TopicPartition`, as improved by Scala."""
+    """Return Java's hash code of a `TopicPartition`, with its bits mixed as in Scala."""
     topic, partition = topic_partition
     hashed = 0
     for letter in topic.encode("latin-1", "replace"):  # Topic names are ASCII, so each byte is one char of Java.

@@ -1,4 +1,4 @@
-"""Events of a dump. `text` writes them for people and `json_lines` for programs."""
+"""The events of a dump, which `text` writes for people and `json_lines` for programs."""
 
 from typing import Final, NamedTuple
 
@@ -11,19 +11,19 @@ from minibroker_storage.transaction_index import AbortedTxn
 
 
 class FileBegins(NamedTuple):
-    """The start of a file, to which the following events belong."""
+    """The start of a file. The events up to the next `FileBegins` belong to this file."""
 
     file: DumpFile
 
 
 class LogBegins(NamedTuple):
-    """The start of a log in format v0 to v2, or of Kafka 0.7, where offsets are byte positions in the whole log."""
+    """The start of a log. In Kafka 0.7's format, the base offset is a byte position in the whole log."""
 
     base_offset: int
 
 
 class BatchFound(NamedTuple):
-    """An entry of a log at byte `position`: a v2 batch, or a v0 or v1 message, which may be a wrapper."""
+    """A log entry at byte `position`: a v2 batch, or a v0 or v1 message, which may be a wrapper."""
 
     position: int
     header: BatchHeader
@@ -33,7 +33,7 @@ class BatchFound(NamedTuple):
 class RecordFound(NamedTuple):
     """A record of the preceding batch.
 
-    A v0 or v1 message has its own CRC, even inside a wrapper. For v2, both `crc` and `is_valid` are None.
+    A v0 or v1 message has its own CRC, even inside a wrapper. A v2 record does not: `crc` and `is_valid` are None.
     """
 
     record: Record
@@ -43,9 +43,10 @@ class RecordFound(NamedTuple):
 
 
 class Message07Found(NamedTuple):
-    """A message of Kafka 0.7 as stored in the file, without decompressing it.
+    """A Kafka 0.7 message as stored in the file; a compressed one is not decompressed.
 
-    `position` is a byte position in the file, but the message's own position is its address in the whole log.
+    `position` here is a byte position in the file, but `message.position` is the message's address in the whole
+    log.
     """
 
     message: Kafka07Message
@@ -55,7 +56,7 @@ class Message07Found(NamedTuple):
 
 
 class Record07Found(NamedTuple):
-    """A data message of Kafka 0.7: the preceding message, or one compressed inside it."""
+    """A data message of Kafka 0.7: the preceding message itself, or a message compressed inside it."""
 
     message: Kafka07Message
     is_valid: bool
@@ -75,7 +76,7 @@ class IndexEmpty(NamedTuple):
 
 
 class IndexSane(NamedTuple):
-    """An index that a broker would not rebuild at start-up."""
+    """A valid index, which a broker would not rebuild at start-up."""
 
     file: DumpFile
 
@@ -101,7 +102,7 @@ class AbortedTxnFound(NamedTuple):
 
 
 class ProducerFound(NamedTuple):
-    """A producer in a snapshot."""
+    """A producer in a producer snapshot."""
 
     producer_id: int
     entry: ProducerStateEntry
@@ -136,7 +137,7 @@ class UnknownFile(NamedTuple):
 
 
 class OffsetMismatch(NamedTuple):
-    """An entry of an offset index that differs from the last offset of its batch."""
+    """An offset index entry whose offset differs from the last offset of the batch at its position."""
 
     file: DumpFile
     index_offset: int
@@ -144,7 +145,7 @@ class OffsetMismatch(NamedTuple):
 
 
 class TimestampMismatch(NamedTuple):
-    """An entry of a time index that differs from the largest timestamp of the batch with its offset."""
+    """A time index entry whose timestamp differs from the largest timestamp of the batch with the entry's offset."""
 
     file: DumpFile
     index_timestamp: int
@@ -152,7 +153,7 @@ class TimestampMismatch(NamedTuple):
 
 
 class TimestampOutOfOrder(NamedTuple):
-    """An entry of a time index whose timestamp is not larger than the previous one."""
+    """A time index entry whose timestamp is not larger than that of the previous entry."""
 
     file: DumpFile
     index_timestamp: int
@@ -160,9 +161,9 @@ class TimestampOutOfOrder(NamedTuple):
 
 
 class IndexedOffsetNotFound(NamedTuple):
-    """An entry of a time index whose offset is not the last one of a batch.
+    """A time index entry whose offset is not the last offset of any batch.
 
-    `log_offset` is the last offset of the next batch, or -1 if there is none.
+    `log_offset` is the last offset of the next batch, or -1 if there is no next batch.
     """
 
     file: DumpFile
@@ -179,7 +180,7 @@ class OffsetGap(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Unreadable content, described in plain words. `position` is a byte position, or None for the whole file."""
+    """A description of unreadable content. `position` is a byte position, or None if the whole file is affected."""
 
     file: DumpFile
     position: int | None

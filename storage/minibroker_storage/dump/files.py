@@ -1,4 +1,4 @@
-"""The files to dump: detection of each file's kind by its name, and the expansion of directories."""
+"""The files to dump: how the kind of each file follows from its name, and how directories are expanded."""
 
 import contextlib
 import os
@@ -43,8 +43,8 @@ class FileKind(Enum):
 class DumpFile(NamedTuple):
     """A file to dump.
 
-    `base_offset` is the number at the start of its name, or None. `listed` is set if the file was found in a directory
-    and may disappear before it is opened.
+    `base_offset` is the number at the start of the file's name, or None. `listed` is set if the file was found in a
+    directory, in which case it may disappear before it is opened.
     """
 
     path: str
@@ -53,7 +53,7 @@ class DumpFile(NamedTuple):
     listed: bool = False
 
     def sibling(self, suffix: str) -> str:
-        """Return the path of another file of the same segment, which may be a cleaned, swapped or deleted one."""
+        """Return the path of the segment's file with this suffix, keeping a state such as `.deleted` or `.swap`."""
         directory, name = os.path.split(self.path)
         stem, state = os.path.splitext(name)
         return os.path.join(directory, stem.partition(".")[0] + suffix + (state if state in _STATE_SUFFIXES else ""))
@@ -77,7 +77,7 @@ _ORDER: Final = list(FileKind)
 
 
 def dump_file(path: str, *, listed: bool = False) -> DumpFile:
-    """Return the file at `path` with its kind, which depends only on its name. Standard input is read as a log."""
+    """Return a `DumpFile` for `path`. Its kind depends only on its name, and standard input is read as a log."""
     if path == STANDARD_INPUT:
         return DumpFile(path, FileKind.LOG, None)
     name = os.path.basename(path)
@@ -93,8 +93,8 @@ def dump_file(path: str, *, listed: bool = False) -> DumpFile:
 def expand(paths: Iterable[str]) -> Iterator[DumpFile]:
     """Yield the files in `paths`, in order, replacing directories with their content.
 
-    For a partition these are the files of each segment, then the checkpoint and metadata. For a data directory these
-    are its checkpoints, then its partitions. Files of unknown kinds in directories are skipped.
+    A partition directory yields the files of each segment, then its checkpoint and metadata. A data directory
+    yields its checkpoints, then the files of its partitions. Files of unknown kinds in directories are skipped.
 
     Raises:
         OSError: a directory cannot be read.
@@ -128,14 +128,14 @@ def _partition_key(directory: str) -> tuple[str, int, str]:
 
 
 class DumpOptions(NamedTuple):
-    """The supported options of Kafka's DumpLogSegments, under its names.
+    """The supported options of Kafka's DumpLogSegments, with Kafka's names.
 
     Attributes:
-        deep_iteration: yield records in addition to batches.
-        max_bytes: how much of each log is read, or None for all of it.
-        index_sanity_check: check indexes like a starting broker does, without reading entries.
-        verify_index_only: check index entries against the log without yielding them.
-        is_07: treat logs as Kafka 0.7's, whatever they look like.
+        deep_iteration: whether to yield records in addition to batches.
+        max_bytes: the number of bytes to read from each log, or None to read it completely.
+        index_sanity_check: whether to check indexes only as a broker does at start-up, without reading all entries.
+        verify_index_only: whether to check index entries against the log without yielding them.
+        is_07: whether to read every log in the format of Kafka 0.7, even if it looks different.
     """
 
     deep_iteration: bool = False

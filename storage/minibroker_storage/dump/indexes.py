@@ -1,7 +1,7 @@
 """Reads a segment's three indexes, and checks two of them against the log like Kafka's DumpLogSegments.
 
-A broker writes a batch to the log before its index entries. Therefore the index is read first, so that each entry of an
-active segment finds its batch.
+A broker writes a batch to the log before its index entries. An index is therefore read before the log, so that even
+in an active segment each entry's batch is found.
 """
 
 import os

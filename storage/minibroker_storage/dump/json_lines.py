@@ -26,9 +26,9 @@ Json = dict[str, Any]
 class JsonWriter:
     """Writes each event as a line to `out`.
 
-    Every line has a `type`. A `file` line names the file of the following lines. UTF-8 bytes are written as text
-    (`key`), and other bytes in base 64 under a different name (`keyBase64`). With `decode`, keys and values are
-    objects.
+    Every line has a `type`. A line of type `file` names the file that the following lines describe. Bytes are
+    written as text (`key`) if they are valid UTF-8, or else in base 64 under a different name (`keyBase64`). With
+    `decode`, keys and values are JSON objects.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class JsonWriter:
         self._write(self._encode(line) + "\n")
 
     def finish(self) -> None:
-        """Do nothing, since no output is deferred."""
+        """Do nothing, since all output has already been written."""
 
     def _record(self, event: events.RecordFound) -> Json:
         record, header, crc, is_valid = event

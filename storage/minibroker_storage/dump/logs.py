@@ -40,14 +40,14 @@ _SIZE_FIELDS: Final = {False: (LENGTH_AT, LOG_OVERHEAD, MIN_MESSAGE_LENGTH), Tru
 
 
 class Entry(NamedTuple):
-    """The bytes of a complete log entry, delimited by its size field, and its position in the file."""
+    """The bytes of a complete log entry, whose length is given by its size field, and its position in the file."""
 
     position: int
     data: memoryview
 
 
 class Tail(NamedTuple):
-    """The end of a log that is not a complete entry. `reason` is None if the entry was just cut short."""
+    """Bytes at the end of a log that are not a complete entry. `reason` is None if the entry is merely truncated."""
 
     position: int
     size: int
@@ -55,14 +55,14 @@ class Tail(NamedTuple):
 
 
 class LogFile:
-    """A log that is read once from start to end, either a pipe or a file up to its size when reading begins.
+    """A log that is read once from start to end: either a pipe, or a file up to its size when reading begins.
 
-    A file that is being written may end with a partial entry at that moment. It is then read up to its current size.
-    Iteration yields each `Entry`, and a `Tail` if there is one.
+    If that end falls inside an entry because a broker is writing the file, the file is read up to its current size.
+    Iteration yields each `Entry`, followed by a `Tail` if there is one.
 
     Args:
-        read: reads up to a number of bytes.
-        size_now: returns the current file size; None for a pipe.
+        read: a function that reads up to a number of bytes.
+        size_now: a function that returns the current file size, or None for a pipe.
         options: the options of the dump.
         is_07: whether the entries are in the format of Kafka 0.7.
     """
@@ -124,7 +124,7 @@ class LogFile:
         return self._left is not None and count > self._left
 
     def _fill(self, count: int, at: int = 0) -> bool:
-        """Drop the window's bytes before `at`, read `count` more, and return whether any were read."""
+        """Drop the bytes before `at` from the window, read `count` more bytes, and return whether any were read."""
         chunks = [self._window[at:]]
         missing = count if self._left is None else min(count, self._left)
         while missing:
@@ -140,7 +140,7 @@ class LogFile:
         return len(chunks) > 1
 
     def _count_rest(self, at: int) -> int:
-        """Return the number of remaining bytes, counted from `at` in the window."""
+        """Return the number of bytes from position `at` in the window to the end of the log."""
         remaining = len(self._window) - at
         if self._size_now:
             return remaining + (self._left or 0)
@@ -167,10 +167,11 @@ def open_log(file: DumpFile, options: DumpOptions) -> Generator[LogFile]:
 
 
 def looks_like_07(data: bytes) -> bool:
-    """Return whether a log that begins with `data` is Kafka 0.7's, judged by the checksum of its first message.
+    """Return whether a log that begins with `data` has the format of Kafka 0.7.
 
-    The checksums of 0.7 and of the formats since 0.8 cover different bytes, so their 32 bits tell them apart
-    reliably. The result is False if the first message is incomplete.
+    This is decided by the checksum of the first message. The checksums of 0.7 and of later formats cover different
+    bytes, so a matching checksum identifies the format reliably. The result is False if the first message is
+    incomplete.
     """
     try:
         newer = next(iter_batches(data), None)
@@ -195,10 +196,10 @@ def crc_is_valid(batch: Batch) -> bool:
 
 
 def log_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
-    """Yield a `BatchFound` for each entry, followed by its `RecordFound`s with deep iteration.
+    """Yield a `BatchFound` for each entry, with deep iteration followed by a `RecordFound` for each of its records.
 
-    For Kafka 0.7 the corresponding events are yielded. An unreadable batch yields a `Problem`, and reading continues
-    after it.
+    For Kafka 0.7, the corresponding events are yielded. An unreadable batch yields a `Problem`, and reading
+    continues with the next one.
     """
     with open_log(file, options) as log:
         if file.base_offset is not None:

@@ -1,4 +1,4 @@
-"""Writes events in the output format of Kafka 3.9's DumpLogSegments, identical wherever that tool has an output."""
+"""Writes events in the output format of Kafka 3.9's DumpLogSegments, identically wherever that tool has an output."""
 
 import os
 import re
@@ -30,8 +30,8 @@ _BOOLEAN: Final = ("false", "true")
 class TextWriter:
     """Writes events like Kafka's tool: contents to `out`, and faults to `errors`.
 
-    As in Kafka, mismatches and gaps are written after all files (`finish`), some kinds newest first. Other problems are
-    written immediately. `decode` converts keys and values to text.
+    As in Kafka, mismatches and gaps are written by `finish`, after all files; some kinds are written newest first.
+    Other problems are written immediately. `decode` converts keys and values to text.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class TextWriter:
             writer(event)
 
     def finish(self) -> None:
-        """Write the findings that were kept for the end.
+        """Write the mismatches and gaps of all files.
 
         Raises:
             OSError: the output cannot be written.
@@ -176,7 +176,7 @@ class TextWriter:
 
 
 class _Findings:
-    """Pairs of numbers by file, kept until the end."""
+    """Mismatches or gaps of one kind, as pairs of numbers by file, collected until all files have been read."""
 
     def __init__(self, heading: str, line: str, *, newest_first: bool) -> None:
         self._heading = heading
@@ -228,7 +228,7 @@ def _control(key: bytes | None, value: bytes | None) -> str:
 
 
 def _format_optional(value: int | None) -> str:
-    """Format an optional number like Java's `OptionalLong`."""
+    """Format a number or None like Java's `OptionalLong`."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 

@@ -1,7 +1,7 @@
 """Explains log files to people who learn the formats: position, bytes, name, value and meaning of each field.
 
 The fields of batches and messages come from `minibroker_protocol.fields`, which also describes requests. Files are not
-checked against each other; a dump without explanation does that.
+checked against each other. A normal dump does check them.
 """
 
 import os
@@ -34,7 +34,7 @@ _EXPLAINERS: Final[dict[FileKind, tuple[str, Callable[[Page, DumpFile], None]]]]
 
 
 def explain(paths: Iterable[str], options: DumpOptions, out: TextIO) -> bool:
-    """Explain the files in `paths` on `out`, and return whether all of them are valid."""
+    """Write an explanation of the files in `paths` to `out`, and return whether all of these files are valid."""
     page = Page(out)
     for file in expand(paths):
         try:

@@ -17,7 +17,7 @@ from minibroker_storage.explain.page import Fields, Page, Rows, create_cursor
 
 
 def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
-    """Explain every entry of a log. An unreadable entry is explained up to the error, which is then shown.
+    """Explain every entry of a log. An unreadable entry is explained up to the error, followed by the error itself.
 
     Raises:
         OSError: the file cannot be read.
@@ -84,7 +84,7 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
 
 
 def explain_message(page: Page, data: memoryview, position: int) -> None:
-    """Write a row for each field of the v0 or v1 message at byte `position`, and of its inner messages.
+    """Write a row for each field of the v0 or v1 message at byte `position`, and for each field of its inner messages.
 
     Raises:
         DecodeError: the message cannot be decoded.
@@ -112,12 +112,12 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
 
 
 def explain_message_07(page: Page, data: memoryview, position: int, base_position: int) -> None:
-    """Like explain_message(), for a message of Kafka 0.7.
+    """Like explain_message(), but for a message of Kafka 0.7.
 
     Args:
-        page: the page to write.
+        page: the page to write to.
         data: the bytes of the message.
-        position: its position in the file.
+        position: the position of the message in the file.
         base_position: the address of the file's first byte in the whole log.
     """
     message = next(iter_messages(data, base_position=base_position + position, deep=False), None)

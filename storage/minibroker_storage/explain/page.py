@@ -1,4 +1,4 @@
-"""The page on which explanations are written, one line per field, and a cursor that reads and writes fields."""
+"""The page to which explanations are written, one row per field, and a cursor that reads fields and writes rows."""
 
 import textwrap
 from struct import Struct
@@ -30,7 +30,7 @@ _SHOWN_CHARACTERS: Final = 2000
 
 
 class Page:
-    """Writes lines of at most 100 columns: position, bytes in hexadecimal, name, value and meaning."""
+    """A page of lines of at most 100 columns: position, bytes in hexadecimal, name, value and meaning."""
 
     def __init__(self, out: TextIO) -> None:
         self._write = out.write
@@ -55,7 +55,7 @@ class Page:
         self._lines(f"!! {text}", "")
 
     def row(self, position: str, raw: bytes, name: str, value: str, meaning: str = "") -> None:
-        """Write one field."""
+        """Write the row of one field."""
         hex_bytes = raw.hex(" ") if len(raw) <= _SHOWN_BYTES else raw[: _SHOWN_BYTES - 1].hex(" ") + " .."
         text = _shorten(f"{value} ({meaning})" if meaning else value)
         width = WIDTH - _VALUE_COLUMN
@@ -85,7 +85,7 @@ class Fields:
     Reading past the end raises `DecodeError`.
 
     Args:
-        page: the page to write.
+        page: the page to write to.
         data: the bytes to read.
         origin: the position of the first byte in the file.
         mark: a plus sign for decompressed bytes, which have no position in the file.
@@ -105,7 +105,7 @@ class Fields:
 
     @property
     def where(self) -> str:
-        """The position of the next field, as shown in its row."""
+        """The position of the next field, in the form shown in its row."""
         return f"{self._mark}{self._origin + self.at}"
 
     def number(self, name: str, layout: Struct, meaning: Note = "") -> int:
@@ -116,7 +116,7 @@ class Fields:
         return int(value)
 
     def blob(self, name: str, size: int, meaning: str = "") -> bytes:
-        """Read text, or bytes of unknown meaning. An empty field gets no row."""
+        """Read text, or bytes of unknown meaning, and write a row unless the field is empty."""
         raw = self._read_bytes(name, size)
         if size:
             self._row(raw, name, format_preview(raw), meaning)
@@ -134,7 +134,7 @@ class Fields:
 
 
 def format_preview(data: bytes) -> str:
-    """Return the size of `data`, followed by its beginning if it is text."""
+    """Return the size of `data` and the beginning of its text, or "not text"."""
     count = f"{len(data)} byte" + ("" if len(data) == 1 else "s")
     try:
         text = data.decode()
@@ -148,7 +148,7 @@ _NO_LIMIT: Final = 1 << 62
 
 
 def create_cursor(data: memoryview) -> Cursor:
-    """Return a cursor over all of `data` without a limit on nodes."""
+    """Return a cursor over all of `data`, with no limit on the number of nodes it creates."""
     return Cursor(data, 0, len(data), Budget(_NO_LIMIT))
 
 
@@ -156,7 +156,7 @@ class Rows:
     """Writes rows for the fields in `data`.
 
     Args:
-        page: the page to write.
+        page: the page to write to.
         data: the bytes that contain the fields.
         origin: the position of the first byte in the file.
         mark: a plus sign for decompressed bytes, which have no position in the file.
@@ -169,7 +169,7 @@ class Rows:
         self._mark = mark
 
     def position_text(self, position: int) -> str:
-        """Return a position as shown in its row."""
+        """Return a position in the form shown in its row."""
         return f"{self._mark}{self._origin + position}"
 
     def write(self, node: Node) -> None:

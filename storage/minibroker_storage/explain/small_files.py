@@ -1,4 +1,4 @@
-"""Explains indexes, producer snapshots and checkpoints."""
+"""Explains the small files of a log: indexes, producer snapshots and checkpoints."""
 
 import os
 from functools import partial
@@ -29,7 +29,7 @@ _SNAPSHOT_CRC_FROM: Final = INT16.size + UINT32.size
 
 
 def explain_offset_index(page: Page, file: DumpFile) -> None:
-    """Write two rows for each entry.
+    """Write two rows for each entry of an offset index.
 
     Raises:
         OSError: the file cannot be read.
@@ -46,7 +46,7 @@ def explain_offset_index(page: Page, file: DumpFile) -> None:
 
 
 def explain_time_index(page: Page, file: DumpFile) -> None:
-    """Write two rows for each entry.
+    """Write two rows for each entry of a time index.
 
     Raises:
         OSError: the file cannot be read.
@@ -63,7 +63,7 @@ def explain_time_index(page: Page, file: DumpFile) -> None:
 
 
 def explain_txn_index(page: Page, file: DumpFile) -> None:
-    """Write five rows for each entry.
+    """Write five rows for each entry of a transaction index.
 
     Raises:
         OSError: the file cannot be read.
@@ -104,7 +104,7 @@ def _explain_rows(fields: Fields, rows: tuple[_Row, ...]) -> None:
 
 
 def explain_snapshot(page: Page, file: DumpFile) -> None:
-    """Write a row for each field.
+    """Write a row for each field of a producer snapshot.
 
     Raises:
         OSError: the file cannot be read.
@@ -142,7 +142,7 @@ explain_offset_checkpoint: Final = partial(
 
 
 def explain_metadata(page: Page, file: DumpFile) -> None:
-    """Write a row for each line.
+    """Write a row for each line of a `partition.metadata` file.
 
     Raises:
         OSError: the file cannot be read.

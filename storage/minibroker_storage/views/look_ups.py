@@ -1,7 +1,7 @@
 """Explains how a broker finds an offset or a time in a log, step by step with this log's numbers.
 
-The steps come from the real search functions. The indexes search as usual and record each window they read (`probes`),
-and the log is scanned from there on as in `entries.find_entry` and `lookup`.
+The steps come from the actual search functions. The indexes search as usual and record each window they read
+(`probes`). From the position they return, the log is scanned as in `entries.find_entry` and `lookup`.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,13 @@ class Step:
     """One step of a look-up.
 
     Attributes:
-        kind: "bounds", "segment", "passed over", "remembered", "probe", "index", "scan", "batch", "records" or "none".
-        text: a sentence with the numbers.
-        file: name of the file that was read, or empty if the data was in memory.
-        start: position of the first byte read from that file.
-        end: position after the last byte read.
-        numbers: the numbers in the sentence by name.
+        kind: "bounds", "segment", "passed over", "remembered", "probe", "index", "scan", "batch", "records" or
+            "none".
+        text: a sentence that describes the step with its numbers.
+        file: the name of the file that was read, or an empty string if the data was in memory.
+        start: the position of the first byte read from that file.
+        end: the position after the last byte read.
+        numbers: the numbers in `text`, by name.
     """
 
     kind: str
@@ -62,7 +63,7 @@ class LookUpResult:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """The steps of a look-up and its result, which is None if nothing was found."""
+    """The steps of a look-up, and its result, which is None if nothing was found."""
 
     steps: tuple[Step, ...]
     found: LookUpResult | None

@@ -1,4 +1,4 @@
-"""Indexes that record the windows of entries read by their search."""
+"""Indexes that record the windows of entries read by a search."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ class Probe(NamedTuple):
     """A window of entries read by a search.
 
     Attributes:
-        first: the first slot.
+        first: the first slot of the window.
         end: the slot after the last one.
         at_or_below: how many entries of the window are at or below the key.
     """

@@ -32,10 +32,10 @@ class IndexEntryView:
         file: the name of the index file.
         slot: the number of the entry.
         entries: the number of entries in the index.
-        start: position of the entry's first byte in the file.
-        end: position after its last byte.
+        start: the position of the entry's first byte in the file.
+        end: the position after the entry's last byte.
         key: the entry's offset, or its time in ms.
-        target: a position in the log file or, in a time index, an offset.
+        target: a position in the log file or, for a time index, an offset.
     """
 
     file: str
@@ -62,21 +62,21 @@ class RecordView:
     """A record, or the place where it would be.
 
     Attributes:
-        state: "here"; "below" the log start offset; "ahead", at or above the log end offset; or "gap" if the offset is
-            in the log but no record has it.
+        state: "here"; "below" the log start offset; "ahead", at or above the log end offset; or "gap" if the offset
+            is in the log but no record has it.
         batch: the batch that contains the offset, or the next one after a gap.
         crc: the checksum of that batch.
-        file: the name of the log file with that batch.
-        place: the record within its batch, or None if it does not exist or cannot be read.
-        fault: why a batch cannot be decoded.
-        offset_entry: None if the search begins at the start of the file.
+        file: the name of the log file that contains that batch.
+        place: the record within that batch, or None if the record does not exist or cannot be read.
+        fault: the reason why the batch cannot be decoded.
+        offset_entry: the offset index entry, or None if the search begins at the start of the file.
         time_entry: like `offset_entry`, for a search by the record's time.
         scanned: the number of batches that a look-up reads between the index entry and the batch.
-        scanned_bytes: the number of bytes it reads there.
+        scanned_bytes: the number of bytes in these batches.
         marker: the marker that ended the record's transaction.
         open_transaction: whether the record's transaction is still open.
-        newer: the newest offset with the same key in a compacted log, which can be the record itself; None without a
-            key.
+        newer: the newest offset with the same key in a compacted log, which can be the record's own, or None if the
+            record has no key.
         newer_is_certain: False if the log is too long to be read to its end.
     """
 
@@ -103,7 +103,7 @@ class RecordView:
 
 
 def record_view(log: Log, offset: int) -> RecordView:
-    """Return the record at an offset.
+    """Return a view of the record at an offset.
 
     Raises:
         OSError: a file cannot be read.
@@ -218,9 +218,12 @@ def batches_from(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, Batch
 
 
 def find_newest_with_key(log: Log, key: bytes, offset: int) -> tuple[int | None, bool]:
-    """Return the newest offset of a record with this key from `offset` on, and whether the whole log was read.
+    """Search from `offset` on for the newest record with this key.
 
-    Records of aborted transactions count as well, because only the cleaner can tell them apart.
+    Records of aborted transactions count as well, because only the cleaner can recognize them.
+
+    Returns:
+        The record's offset, or None if not found, and whether the log was read to its end.
     """
     newest, read, count = None, 0, 0
     for _, _, batch in batches_from(log, offset):

@@ -1,4 +1,4 @@
-"""A log at one moment, and parts of it on demand.
+"""Views of a log at one moment, and of parts of it on demand.
 
 All results are dataclasses of plain values. Positions and sizes are in bytes, times in ms.
 """
@@ -35,7 +35,7 @@ class SegmentView:
     """One segment.
 
     Attributes:
-        file: the name of its log file.
+        file: the name of the segment's log file.
         end_offset: the base offset of the next segment or, for the active segment, the log end offset.
         first_timestamp: the largest timestamp of the first batch, or None for an empty segment.
         largest_timestamp: the largest timestamp of all batches, or -1 without timestamps.
@@ -69,12 +69,12 @@ class EpochView:
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """A log.
+    """A log at one moment.
 
     Attributes:
         last_stable_offset: the offset below which all transactions have ended (KIP-98).
         recovery_point: the offset below which everything is on disk.
-        segment_count: the number of all segments.
+        segment_count: the total number of segments.
         first_segment: the number of the first segment in `segments`.
         segments: the requested segments.
         producer_snapshots: the offsets of the snapshot files.
@@ -102,12 +102,13 @@ class BatchView:
     """A batch, or a message of format v0 or v1.
 
     Attributes:
-        segment: the base offset of its segment.
-        position: its position in the segment's log file.
+        segment: the base offset of the batch's segment.
+        position: the position of the batch in the segment's log file.
         base_offset: for a compressed v0 or v1 message, the offset of the last message in it.
-        control_type: "COMMIT" or "ABORT" for a transaction marker, another name, or None for a batch of records.
-        records: None if the number is only in the compressed bytes.
-        is_indexed: whether the offset index has an entry for it.
+        control_type: "COMMIT" or "ABORT" for a transaction marker, another name for other control batches, or None
+            for a batch of records.
+        records: the number of records, or None if only the compressed bytes contain that number.
+        is_indexed: whether the offset index has an entry for the batch.
     """
 
     segment: int
@@ -134,7 +135,7 @@ class BatchView:
 
 @dataclass(frozen=True, slots=True)
 class BatchPage:
-    """Consecutive batches. `next_offset` is the start of the next page, or None at the end of the log."""
+    """A page of consecutive batches. `next_offset` is the start of the next page, or None at the end of the log."""
 
     batches: tuple[BatchView, ...]
     next_offset: int | None
@@ -142,7 +143,7 @@ class BatchPage:
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntryView:
-    """An entry of an offset index: the last offset of a batch and the position of that batch."""
+    """An offset index entry: the last offset of a batch and the position of that batch."""
 
     slot: int
     offset: int
@@ -151,7 +152,7 @@ class OffsetEntryView:
 
 @dataclass(frozen=True, slots=True)
 class TimeEntryView:
-    """An entry of a time index. All records with a larger timestamp follow the offset."""
+    """A time index entry. All records with a larger timestamp come after the entry's offset."""
 
     slot: int
     timestamp: int
@@ -171,9 +172,9 @@ class SequenceView:
 
 @dataclass(frozen=True, slots=True)
 class ProducerView:
-    """A producer that has written to the log. Its last five batches reveal duplicates (KIP-98).
+    """A producer that has written to the log. Its last five batches are used to detect duplicates (KIP-98).
 
-    `transaction_begins` is the first offset of its open transaction, or None.
+    `transaction_begins` is the first offset of the producer's open transaction, or None if there is none.
     """
 
     producer_id: int
@@ -196,7 +197,7 @@ class AbortedView:
 
 
 def log_view(log: Log, first_segment: int = 0, limit: int = MAX_ELEMENTS) -> LogView:
-    """Return a view of the log with at most `limit` segments, starting with number `first_segment`.
+    """Return a view of the log with at most `limit` segments, starting with segment number `first_segment`.
 
     Raises:
         OSError: a file cannot be read.
@@ -256,7 +257,7 @@ def find_segment(log: Log, base_offset: int) -> LogSegment | None:
 
 
 def batch_page(log: Log, offset: int, limit: int = MAX_ELEMENTS) -> BatchPage:
-    """Return the batches from the one that contains `offset` on, or from the next one after a gap.
+    """Return a page of batches from the one that contains `offset` on or, after a gap, from the next one on.
 
     Raises:
         OSError: a file cannot be read.
@@ -325,10 +326,9 @@ def _control_type(segment: LogSegment, position: int) -> str:
 
 
 def read_batch(log: Log, base_offset: int, position: int, limit: int = MAX_BATCH_BYTES) -> bytes | None:
-    """Return at most `limit` bytes of the batch at a position of a segment, or None without such a segment.
+    """Return at most `limit` bytes from a position in a segment, or None if there is no such segment.
 
-    There need not be a batch at the position, since `minibroker_protocol.fields.batches.record_set_tree` accepts any
-    bytes.
+    The bytes need not be a batch, since `minibroker_protocol.fields.batches.record_set_tree` accepts any bytes.
 
     Raises:
         OSError: the file cannot be read.
@@ -347,7 +347,7 @@ def read_batch(log: Log, base_offset: int, position: int, limit: int = MAX_BATCH
 def offset_entries(
     segment: LogSegment, first: int = 0, stride: int = 1, limit: int = MAX_ELEMENTS
 ) -> list[OffsetEntryView]:
-    """Return every `stride`-th entry of the offset index from slot `first` on, at most `limit`.
+    """Return at most `limit` entries of the offset index: every `stride`-th one from slot `first` on.
 
     Raises:
         OSError: the file cannot be read.
@@ -360,7 +360,7 @@ def offset_entries(
 def time_entries(
     segment: LogSegment, first: int = 0, stride: int = 1, limit: int = MAX_ELEMENTS
 ) -> list[TimeEntryView]:
-    """Return every `stride`-th entry of the time index from slot `first` on, at most `limit`.
+    """Return at most `limit` entries of the time index: every `stride`-th one from slot `first` on.
 
     Raises:
         OSError: the file cannot be read.

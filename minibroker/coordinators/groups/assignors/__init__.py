@@ -16,9 +16,10 @@ _BEFORE_4_0: Final[Mapping[str, Assignor]] = {**_BY_NAME, "uniform": assign_unif
 
 
 def find_assignors(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assignor]:
-    """Return the assignors of `group.consumer.assignors` by name, without unknown ones.
+    """Return the assignors listed in `group.consumer.assignors`, by name. Unknown names are ignored.
 
-    If no name is known, both assignors are returned. They behave as in Kafka 4, or as in 3.9 without `since_4_0`.
+    If all names are unknown, both assignors are returned. The assignors behave as in Kafka 4, or as in Kafka 3.9 if
+    `since_4_0` is false.
     """
     names = [ASSIGNORS[requested_name] for requested_name in requested if requested_name in ASSIGNORS]
     assignors = _BY_NAME if since_4_0 else _BEFORE_4_0

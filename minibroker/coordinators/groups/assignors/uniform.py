@@ -86,7 +86,7 @@ def _find_unowned(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition]
 def _assign_free(
     assigned: dict[str, dict[bytes, set[int]]], missing_counts: dict[str, int], free: list[TopicPartition]
 ) -> None:
-    """Assign free partitions to members that lack some, one member after another."""
+    """Assign free partitions to the members that have too few, one member after another."""
     remaining = iter(free)
     for member_id, missing in missing_counts.items():
         for _, (topic, index) in zip(range(missing), remaining, strict=False):
@@ -94,7 +94,7 @@ def _assign_free(
 
 
 def _keep(previous: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:
-    """Return the partitions that a member keeps, and those that are free for others."""
+    """Return the partitions that a member keeps, and the partitions that it releases."""
     kept: dict[bytes, set[int]] = {}
     released: list[TopicPartition] = []
     for topic in hash_order(previous, uuid_hash):

@@ -1,9 +1,9 @@
 """The uniform assignment of a group whose members subscribe to different topics, as since Kafka 4.0.
 
 In Kafka's `UniformHeterogeneousAssignmentBuilder`, members first keep their partitions. Then one topic after
-another is balanced, beginning with those that have the most partitions per subscriber. Partitions without an
-owner go to the subscribers with the fewest partitions, and then partitions move from subscribers with more to
-those with fewer. This is repeated for all topics until a whole round moves nothing, at most 16 times.
+another is balanced, beginning with the topics that have the most partitions per subscriber. Unowned partitions go to
+the subscribers with the fewest partitions, and then partitions move from subscribers with more partitions to
+subscribers with fewer. This is repeated for all topics until a whole round moves nothing, at most 16 times.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _NO_OWNER: Final = -1
 class AssignmentByTopic:
     """The computation of one assignment.
 
-    Members are numbers: their positions in the order of Kafka's hash table.
+    Members are represented by their positions in the order of Kafka's hash table.
     """
 
     def __init__(self, group: GroupSpec) -> None:
@@ -50,7 +50,7 @@ class AssignmentByTopic:
         self._owners = {topic: [_NO_OWNER] * self._group.counts[topic] for topic in self._subscribers}
 
     def _sort_topics(self) -> list[bytes]:
-        """Return the topics in descending order of partitions per subscriber, and then by fewest subscribers."""
+        """Return the topics, sorted by most partitions per subscriber and then by fewest subscribers."""
         alike: dict[tuple[float, int], list[bytes]] = {}
         for topic, subscribers in self._subscribers.items():
             rank = -self._group.counts[topic] / len(subscribers), len(subscribers)
@@ -70,7 +70,7 @@ class AssignmentByTopic:
                 self._sizes[member] += len(indexes)
 
     def _assign_unowned(self, topic: bytes) -> None:
-        """Assign the partitions of a topic without an owner to the subscribers with the fewest partitions."""
+        """Assign a topic's unowned partitions to the subscribers with the fewest partitions."""
         owners = self._owners[topic]
         free = [index for index, owner in enumerate(owners) if owner == _NO_OWNER]
         if not free:
@@ -90,7 +90,10 @@ class AssignmentByTopic:
                 return
 
     def _balance_topic(self, topic: bytes) -> bool:
-        """Move partitions of a topic until no subscriber has two more than another, and return whether any moved."""
+        """Even out the partitions of a topic among its subscribers, and return whether any partition moved.
+
+        At the end, no subscriber of the topic has at least two partitions more than another.
+        """
         sizes = [self._sizes[member] for member in self._subscribers[topic]]
         if max(sizes) - min(sizes) <= 1:
             return False

@@ -1,12 +1,12 @@
 """The uniform assignment of a group whose members subscribe to different topics, as before Kafka 4.0.
 
-In Kafka 3.9's `UniformHeterogeneousAssignmentBuilder`, members first keep their partitions, and members with the fewest
-partitions get the others. Then partitions move from members with more to those with fewer until no move helps. During
-this phase, Kafka fails (UNKNOWN_SERVER_ERROR) if a member would both give and take partitions of one topic to and from
-the same other member.
+In Kafka 3.9's `UniformHeterogeneousAssignmentBuilder`, members first keep their partitions, and the remaining
+partitions go to the members with the fewest. Then partitions move from members with more partitions to members with
+fewer, until no move helps. During this phase, Kafka fails (UNKNOWN_SERVER_ERROR) if two members would exchange
+partitions of the same topic.
 
 After each move, Kafka examines all members and partitions to see whether the assignment is balanced. Here one topic
-with a helpful move is remembered, and the others are examined only after that topic has no such move left.
+with a helpful move is remembered, and other topics are examined only after this topic has no such move left.
 """
 
 import heapq
@@ -65,9 +65,9 @@ class MixedAssignment:
         self._open = {member_id for member_id in self._members if self._has_room(member_id)}
 
     def _sort_partitions(self) -> list[TopicPartition]:
-        """Return all partitions, beginning with the topics with the most partitions per subscriber, and then by index.
+        """Return all partitions, sorted by the rank of their topic and then by index.
 
-        Equal partitions are in the order of Kafka's hash table.
+        Topics with the most partitions per subscriber come first. Ties are broken by the order of Kafka's hash table.
         """
         counts = self._group.counts
         table = table_size(sum(counts[topic] for topic in self._topics))
@@ -98,7 +98,7 @@ class MixedAssignment:
                             self._assign((topic, index), member_id)
 
     def _assign_unowned(self, ordered: list[TopicPartition]) -> None:
-        """Assign each partition without an owner to the subscriber with the fewest partitions among those with room."""
+        """Assign each unowned partition to the least loaded subscriber that is below its maximum."""
         heaps: dict[bytes, list[tuple[int, bytes, str]]] = {}
         for partition in ordered:
             if partition in self._owners:
@@ -153,7 +153,10 @@ class MixedAssignment:
             self._open.discard(member_id)
 
     def _balance(self, movable: list[TopicPartition]) -> None:
-        """Move each partition at most once, until no member has two more than another that could take one."""
+        """Move partitions to subscribers with at least two fewer, until no such move is left.
+
+        Each partition moves at most once.
+        """
         has_moved = True
         while has_moved:
             was_moved = False
@@ -174,7 +177,7 @@ class MixedAssignment:
             movable = stayed
 
     def _find_smallest_size(self, topic: bytes) -> int:
-        """Return the smallest number of partitions of any subscriber of a topic."""
+        """Return the number of partitions of the topic's least loaded subscriber."""
         return min(map(self._sizes.__getitem__, self._subscribers[topic]))
 
     def _is_balanced(self) -> bool:
@@ -192,7 +195,7 @@ class MixedAssignment:
         return True
 
     def _may_move(self, topic: bytes) -> bool:
-        """Return whether an owner of the topic's partitions has at least two more than a subscriber with room."""
+        """Return whether an owner in the topic has at least two partitions more than a subscriber that can take one."""
         sizes = self._sizes
         fewest = min((sizes[member] for member in self._subscribers[topic] if member in self._open), default=None)
         return fewest is not None and max(map(sizes.__getitem__, self._owned[topic]), default=0) > fewest + 1

@@ -1,17 +1,18 @@
 """Workarounds for clients that stall, or wait for a timer, depending on when a response arrives.
 
 kafka-python 3 joins a group before it fetches the metadata of its topics. The first member of a group becomes its
-leader without knowing its topics, assigns nothing, and joins again after it knows them. If a `poll` ends while this
-second join waits for its SyncGroup, the client believes that it has joined, and never fetches. `Rebalances` therefore
-holds the first rebalance of a group until its leader has fetched the metadata. Also, the SyncGroup of a member that
-joins again without a rebalance is rejected once, because that error makes the client complete its join.
+leader without metadata of its topics, assigns nothing, and joins again after it has the metadata. If a `poll` ends
+while this second join waits for its SyncGroup, the client takes the join for complete, and never fetches. `Rebalances`
+therefore holds the first rebalance of a group until its leader has fetched the metadata. Also, the SyncGroup of a
+member that joins again without a rebalance is rejected once, because that error makes the client complete its join.
 
 sarama waits for 2 s if its SyncGroup is rejected because another member has joined. It sends a heartbeat immediately
 after it has its assignment. If the JoinGroup of the other member is served a little later, sarama learns of the
-rebalance just as soon.
+rebalance from the heartbeat, without the delay.
 
 aiokafka opens another connection between its lookup of a group and its JoinGroup. When members start together, the
-first one therefore often joins before the others are pending. After each lookup, the group expects a member.
+first one therefore often joins before the others are pending. After each lookup, the first generation of the group is
+delayed briefly, to wait for the JoinGroup of the client.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,8 +22,8 @@ class EarlyJoiner:
     """A connection of kafka-python 3.
 
     Attributes:
-        group_ids: The groups whose coordinators it has looked up.
-        topics: The topics of its last Metadata request, the only topics that the client knows.
+        group_ids: The groups whose coordinators the client has looked up.
+        topics: The topics in the client's last Metadata request. The client has no metadata of other topics.
         on_metadata: Called after each Metadata request while a rebalance is held.
     """
 
@@ -56,5 +57,5 @@ def joins_after_lookup(software: tuple[str, str], client_id: str | None) -> bool
 
 
 def _name(software: tuple[str, str], client_id: str | None) -> str:
-    """Return a client's name and version, or its client id for a client without version 3 of ApiVersions."""
+    """Return a client's name and version, or its client id if the client does not use version 3 of ApiVersions."""
     return (client_id or "") if software[0] == "unknown" else "-".join(software)

@@ -49,9 +49,10 @@ class JoiningClient(NamedTuple):
     """The client that sent a JoinGroup.
 
     Attributes:
-        node: The node that got the request.
+        node: The node that received the request.
         version: The version of the request.
-        joins_early, backs_off: Whether the client is kafka-python 3 or sarama (`client_quirks`).
+        joins_early: Whether the client is kafka-python 3 (`client_quirks`).
+        backs_off: Whether the client is sarama (`client_quirks`).
     """
 
     client_id: str
@@ -77,7 +78,7 @@ class _JoinReply(Reply):
 
 
 class ClassicGroups:
-    """The requests of members of classic groups, and of members of the classic protocol in consumer groups.
+    """Requests from members of the classic protocol, both in classic groups and in consumer groups.
 
     Args:
         status: Returns whether a node can serve requests for a group.
@@ -108,14 +109,14 @@ class ClassicGroups:
     def join(
         self, request: JoinGroupRequest, protocols: Sequence[Protocol], client: JoiningClient
     ) -> JoinGroupResponse | Reply:
-        """Let a member join, and return its response, delayed if other members must join, too (`classicGroupJoin`)."""
+        """Let a member join and return the response, delayed while other members must join (`classicGroupJoin`)."""
         join = _Join(self, request, protocols, client)
         join.run()
         outcome: JoinGroupResponse | Reply = join.reply.outcome()
         return outcome
 
     def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
-        """Return a member's assignment, delayed until the leader has sent it (`classicGroupSync`)."""
+        """Return a member's assignment, delayed until the leader has sent all assignments (`classicGroupSync`)."""
         consumer_group = self.store.get_consumer(request.group_id)
         if consumer_group is not None:
             try:
@@ -167,7 +168,7 @@ class ClassicGroups:
         return ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE
 
     def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
-        """Remove members, and return the error of each. The others must join again (`classicGroupLeave`)."""
+        """Remove members and return the error of each. The remaining members must join again (`classicGroupLeave`)."""
         group = self.store.find(group_id)
         if isinstance(group, ConsumerGroup):
             return self.members_of(group).leave(leaving)
@@ -189,7 +190,7 @@ class ClassicGroups:
 
 
 def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
-    """Return NONE if the member can get an assignment in the current state of the group, or an error."""
+    """Return the error for a member's SyncGroup in the current state of the group, or NONE."""
     code = group.validate_generation(request.member_id, request.group_instance_id, request.generation_id)
     if code:
         return code
@@ -200,7 +201,7 @@ def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 
 class _Join:
-    """One JoinGroup, until its `reply` is answered or waits for the group."""
+    """The processing of one JoinGroup request, until `reply` is answered or stored in the group."""
 
     __slots__ = ("_client", "_groups", "_is_late", "_protocols", "_rebalance_ms", "_rebalances", "_request", "reply")
 
@@ -387,7 +388,10 @@ class _Join:
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
-    """Return whether the group has room for a member. A rebalance accepts the first members (`acceptJoiningMember`)."""
+    """Return whether the group has room for a member (`acceptJoiningMember`).
+
+    During a rebalance, only the members that have already joined again count.
+    """
     if group.is_in(GroupState.EMPTY, GroupState.DEAD):
         return True
     member = group.members.get(member_id)

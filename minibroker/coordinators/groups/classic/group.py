@@ -59,8 +59,8 @@ class Protocol(NamedTuple):
 class Reply(DelayedResponse):
     """The response to a request that may have to wait for other members.
 
-    It is never delivered while another request is handled. Delivering it also serves the requests behind it on its
-    connection, and these must not see a group in the middle of a change.
+    A reply is never delivered while another request is handled. After a delivery, the next requests of the same
+    connection are served, and they must not see a group in the middle of a change.
     """
 
     __slots__ = ("_call_soon", "_gone", "deliver", "response")
@@ -73,7 +73,7 @@ class Reply(DelayedResponse):
         self.response: Any = None
 
     def answer(self, response: Any) -> None:
-        """Answer the request, now or after the current wake-up. Later responses are ignored."""
+        """Set the response, to be sent now or after the current wake-up. Only the first response counts."""
         if self.response is not None:
             return
         self.response = response
@@ -94,7 +94,7 @@ class Reply(DelayedResponse):
         return "the other members of its group"
 
     def outcome(self) -> Any:
-        """Return the response if there is one, or else this delayed response."""
+        """Return the response if it is already available, or this object as a delayed response."""
         return self if self.response is None else self.response
 
     def _deliver(self, response: Any) -> None:
@@ -110,9 +110,11 @@ class Member:
         group_instance_id: The permanent id of a static member, whose member id changes with each start (KIP-345).
         protocols: The supported protocols, in order of preference.
         assignment: The assignment from the leader.
-        join, sync: The delayed JoinGroup or SyncGroup.
+        join: The delayed response to a JoinGroup, or None.
+        sync: The delayed response to a SyncGroup, or None.
         is_new: Whether the first JoinGroup is still waiting, so that the member cannot send heartbeats yet.
-        backs_off, joins_early: Whether the client is sarama or kafka-python 3 (`client_quirks`).
+        backs_off: Whether the client is sarama (`client_quirks`).
+        joins_early: Whether the client is kafka-python 3 (`client_quirks`).
         joins_twice: Whether the next SyncGroup is rejected, so that the member joins again.
         session: The deadline of the session, or None before the session begins.
     """
@@ -135,15 +137,15 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """Whether the member keeps its place while it is absent."""
+        """Whether the member is static, so that it keeps its place in the group while absent."""
         return self.group_instance_id is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for a protocol, empty if it is not supported."""
+        """Return the member's metadata for a protocol, or empty bytes if the member does not support the protocol."""
         return next((offer.metadata for offer in self.protocols if offer.name == protocol), b"")
 
     def subscribed_topics(self) -> frozenset[str]:
-        """Return the topics to which a consumer subscribes, empty for other members."""
+        """Return the topics to which a consumer subscribes, or an empty set for other members."""
         try:
             subscription = decode_versioned(ConsumerProtocolSubscription, self.protocols[0].metadata)
         except DecodeError:
@@ -151,7 +153,7 @@ class Member:
         return frozenset(subscription.topics)
 
     def vote(self, candidates: set[str]) -> str:
-        """Return the preferred protocol among candidates that the member supports."""
+        """Return the candidate protocol that the member prefers."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
     def restart_session(self) -> None:
@@ -234,7 +236,7 @@ class Group:
         self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, pending or not. If it was the leader, the oldest member becomes the leader."""
+        """Remove a member, pending or not. If the leader is removed, the oldest member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supported.subtract({protocol.name for protocol in member.protocols})
@@ -345,9 +347,9 @@ class Group:
             self._subscriptions = tuple(member.metadata(self.protocol_name) for member in self.members.values())
 
     def subscribed_topics(self) -> set[str] | None:
-        """Return the topics to which the members of this generation subscribe, or None if unknown.
+        """Return the topics to which the members of this generation subscribe, or None if the topics are unknown.
 
-        They are unknown if the members are not consumers, or if a subscription cannot be decoded.
+        The topics are unknown if the members are not consumers, or if a subscription cannot be decoded.
         """
         if self._subscriptions is not None:
             try:
@@ -408,7 +410,7 @@ class Group:
             member.restart_session()
 
     def settle(self, generation: int, protocol_type: str, members: Iterable[Member]) -> None:
-        """Move to the state STABLE with members that have their assignments. Their sessions are not started."""
+        """Make the group STABLE with members that already have assignments. Their sessions are not started."""
         self.generation = generation
         self.protocol_type = protocol_type
         for member in members:

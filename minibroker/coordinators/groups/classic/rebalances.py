@@ -39,10 +39,10 @@ _logger = logging.getLogger(__name__)
 
 
 class _JoinWait:
-    """The wait of a rebalance for its members.
+    """The phase of a rebalance that waits for members to join.
 
     Attributes:
-        extension_ms: The time by which an initial delay can still be extended.
+        extension_ms: The remaining time, in milliseconds, by which the initial delay can be extended.
         may_end: Returns whether the wait can end before the timer fires.
     """
 
@@ -72,7 +72,7 @@ class Rebalances:
         self._sync_waits: dict[Group, Timer] = {}
 
     def add(self, group: Group, member: Member) -> None:
-        """Add a new member, whose JoinGroup is already waiting, and rebalance the group."""
+        """Add a new member and rebalance the group. The member's JoinGroup must already be waiting."""
         member.is_new = True
         # Each new member extends the initial delay, so that consumers started together share one rebalance instead of
         # causing one each.
@@ -128,7 +128,7 @@ class Rebalances:
             self.restart_session(group, member)
 
     def forget(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """Forget a removed group. Its waiting requests get `code`, by default NOT_COORDINATOR."""
+        """Forget a removed group. Its waiting requests fail with the error `code`, by default NOT_COORDINATOR."""
         is_idle = group.state is GroupState.EMPTY and not group.pending
         group.die()
         if is_idle:  # Fast path: when many groups are removed together, most are idle.
@@ -207,12 +207,12 @@ class Rebalances:
         self._early_joiners.add(joiner)
 
     def expect_join(self, group_id: str) -> None:
-        """Note that a client looked up a group, so it will probably join within a short time."""
+        """Expect a JoinGroup for a short time, because a client has looked up the group."""
         timer = self._clock.call_later(_EXPECTED_JOIN_MS, partial(self.end_expected_join, group_id))
         self._expected_joins.setdefault(group_id, []).append(timer)
 
     def end_expected_join(self, group_id: str) -> None:
-        """Remove the oldest expected join of a group, because a member has joined or the time is over."""
+        """Remove the oldest expected join of a group, because a member has joined or the join did not come in time."""
         timers = self._expected_joins.get(group_id)
         if not timers:
             return
@@ -224,7 +224,7 @@ class Rebalances:
             self.maybe_complete_join(group)
 
     def _hold_or_complete(self, group: Group) -> None:
-        """Begin the first generation, or wait a short time for requests that should come first (`_may_begin`)."""
+        """Begin the first generation, or delay it briefly until `_may_begin` allows it."""
         self._end_join_wait(group)
         leader = group.members.get(group.leader or "")
         if leader is None or not self._works_around_clients:
@@ -303,7 +303,7 @@ class Rebalances:
             self._end_sync_wait(group)
 
     def is_awaiting_sync(self, group: Group) -> bool:
-        """Return whether the group waits for the SyncGroup of a client that backs off after a rejected SyncGroup."""
+        """Return whether the group waits for the SyncGroup of a client that backs off if its SyncGroup is rejected."""
         return group.is_in(GroupState.COMPLETING_REBALANCE) and any(
             member.backs_off and member.member_id in group.pending_sync for member in group.members.values()
         )
@@ -348,7 +348,7 @@ class Rebalances:
             group.move_to(GroupState.STABLE)
 
     def end_syncs(self, group: Group, code: ErrorCode) -> None:
-        """Answer all waiting SyncGroup requests (`propagateAssignment`). An error clears all assignments."""
+        """Answer all waiting SyncGroup requests (`propagateAssignment`). An error in `code` clears all assignments."""
         for member in group.members.values():
             if code:
                 member.assignment = b""
@@ -382,7 +382,7 @@ def build_join_response(
 ) -> JoinGroupResponse:
     """Return a JoinGroup response for a member of the current generation. Only the leader's response lists all members.
 
-    With `leader`, the response names another leader than the member.
+    If `leader` is given, the response names that member as the leader instead of the group's current leader.
     """
     leads = leader is None and group.leader == member.member_id
     return JoinGroupResponse(

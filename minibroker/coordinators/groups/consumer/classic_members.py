@@ -52,7 +52,7 @@ class ClassicMembers:
         rebalance_timeout_ms: int,
         client: tuple[str, str],
     ) -> ConsumerMember:
-        """Add a member, or update it if it joins again. `client` is its client id and host."""
+        """Add a member, or update it if it joins again. `client` has the member's client id and host."""
         group, groups = self._group, self._groups
         try:
             subscription = decode_subscription(protocols[0].metadata)

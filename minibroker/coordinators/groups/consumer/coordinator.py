@@ -68,7 +68,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the configuration, and the feature group.version if the release has it, allow these groups."""
+        """Whether the configuration allows these groups, and the feature group.version, too, in releases with it."""
         features = self.core.features
         is_off = GROUP_VERSION in features.supported and not features.level(GROUP_VERSION)
         return not is_off and "consumer" in self.core.config.items("group.coordinator.rebalance.protocols")
@@ -99,7 +99,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     ) -> Answer:
         """Let a member join, or restart its session.
 
-        None in a request, or a rebalance timeout of -1, means no change.
+        In a request, a value of None or a rebalance timeout of -1 means no change.
 
         Args:
             request: The heartbeat.
@@ -188,12 +188,15 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
             super().check_room(group, member_id)
 
     def _check_epoch(self, member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
-        """Check the epoch of a heartbeat. The previous epoch is accepted while the member owns no other partitions."""
+        """Check the epoch of a heartbeat. The previous epoch is accepted if the member owns no other partitions."""
         reads_no_more = owned is not None and is_subset(owned, member.assigned)
         self.check_epoch(member, epoch, may_be_previous=reads_no_more)
 
     def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> GroupUpdate:
-        """Begin an update of a group. `may_describe` checks the rights of the member that causes it, if any."""
+        """Begin an update of a group.
+
+        If a member causes the update, `may_describe` returns whether that member has the right to see a topic.
+        """
         authorizer = self._authorizer
         topic_access: TopicAccess | None = ALL_TOPICS
         if authorizer is not None:

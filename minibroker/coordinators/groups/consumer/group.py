@@ -40,10 +40,10 @@ class ConsumerMember(ModernMember):
         topics: The topic names to which the member subscribes.
         regex: A regular expression for further topics, or an empty string.
         server_assignor: The preferred assignor.
-        classic: The metadata of the JoinGroup of a member of the classic protocol.
-        assigned: The partitions that the member owns, or will own when it gets the next response.
-        revoking: The partitions that the member must revoke first.
-        epochs: The epochs in which these partitions were assigned, empty before Kafka 4.3.
+        classic: The metadata from the JoinGroup of a member that uses the classic protocol.
+        assigned: The partitions that the member owns, or will own after the next response.
+        revoking: The partitions that the member must revoke before it gets others.
+        epochs: The epochs in which the member's partitions were assigned, empty before Kafka 4.3.
     """
 
     topics: frozenset[str] = frozenset()
@@ -62,11 +62,11 @@ class ConsumerMember(ModernMember):
 
     @property
     def is_revoking(self) -> bool:
-        """Whether the member must revoke partitions first."""
+        """Whether the member must revoke partitions before it gets others."""
         return self.state is MemberState.UNREVOKED_PARTITIONS
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has reached its target of this assignment epoch."""
+        """Return whether the member has reached its target assignment of the given epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def epoch_of(self, topic_id: bytes, index: int) -> int | None:
@@ -77,7 +77,10 @@ class ConsumerMember(ModernMember):
         return None
 
     def assign_epochs(self, epoch: int, *partition_sets: Partitions) -> Epochs:
-        """Return the assignment epochs of partitions: unchanged for the member's partitions, and `epoch` for others."""
+        """Return the assignment epochs of partitions.
+
+        Partitions that the member already has keep their epoch. The others get `epoch`.
+        """
         epochs: dict[bytes, dict[int, int]] = {}
         for partitions in partition_sets:
             for topic, indexes in partitions.items():
@@ -107,7 +110,7 @@ class ConsumerMember(ModernMember):
         )
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> Self:
-        """Return the member with the metadata in a record."""
+        """Return a copy of the member with the metadata from a record."""
         return replace(
             self,
             instance_id=value.instance_id,
@@ -132,7 +135,7 @@ class ConsumerMember(ModernMember):
         )
 
     def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> Self:
-        """Return the member with the current assignment in a record."""
+        """Return a copy of the member with the current assignment from a record."""
         return replace(
             self,
             epoch=value.member_epoch,
@@ -181,13 +184,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     """A group of the consumer protocol.
 
     Attributes:
-        seen_epoch, seen_ms: The group epoch at the last heartbeat with a short interval, and when it was first seen.
+        seen_epoch: The group epoch at the last heartbeat with a short interval.
+        seen_ms: The time at which `seen_epoch` was first seen.
         has_topics_record: Whether the log has a record of the subscribed topics, as before Kafka 4.1.
-        topics: The existing subscribed topics by name, after they were looked up.
+        topics: The subscribed topics that exist, by name. Empty before the first lookup.
         regexes: The topics matched by each regular expression.
         matched_among: All topics at the time of the match, and the version of the access rights.
         is_matching: Whether the members' regular expressions are being matched.
-        has_new_matches: Whether the members' topics have changed in this way between two heartbeats.
+        has_new_matches: Whether such a match has changed the members' topics since the last heartbeat.
     """
 
     kind = PROTOCOL_TYPE
@@ -224,7 +228,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return ConsumerGroupState.RECONCILING
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """Return the target assignment of a member, or of the static member that it replaces."""
+        """Return the target assignment of a member.
+
+        A static member that replaces another one has the target of the replaced member.
+        """
         replaced = self.static_member(member.instance_id)
         return self.target.get(member.member_id if replaced is None else replaced.member_id, NOTHING)
 
@@ -241,7 +248,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         )
 
     def subscribed_topics(self) -> set[str]:
-        """Return the topics to which the members subscribe, including missing ones."""
+        """Return the topics to which the members subscribe, including topics that do not exist."""
         return self.topics_of_all(self.members.values())
 
     @property
@@ -255,7 +262,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return self._named_topics
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Return a member's topics, subscribed by name or matched by its regular expression."""
+        """Return the topics that a member subscribes to by name, and those that its regular expression matches."""
         if not member.regex:
             return member.topics
         matched = self.regexes.get(member.regex, frozenset[str]())
@@ -288,7 +295,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return [member for member in self.members.values() if member.is_classic]
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Return whether a member with these classic protocols can join."""
+        """Return whether a member that supports these classic protocols can join."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if self.is_empty:
@@ -303,7 +310,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return any(supported[name] == len(classic) for name in names)
 
     def may_commit_late(self, member_id: str, epoch: int, partitions: Iterable[tuple[bytes, int]]) -> bool:
-        """Return whether a member can commit in an earlier epoch, having had the partitions since then (KIP-1251)."""
+        """Return whether a member can commit in an earlier epoch (KIP-1251).
+
+        The member must have had the partitions since then.
+        """
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch:
             return False

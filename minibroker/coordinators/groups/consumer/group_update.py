@@ -65,7 +65,7 @@ class GroupUpdate:
         self._target: tuple[int, Partitions] | None = None
 
     def take_over(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
-        """Return a static member that has come back under another member id, with its assignment kept.
+        """Return a static member under its new member id. The member keeps its assignment.
 
         The records of the replacement are added to the changes.
         """
@@ -139,7 +139,7 @@ class GroupUpdate:
         return self._group.assignor(members.values(), next(iter(self._assignors)))
 
     def _list_updated_members(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
-        """Return the group's members after the update, without the one that is replaced."""
+        """Return the group's members after the update, without the member that is replaced, if any."""
         members = {member.member_id: member for member in self._group.members.values() if not _is_same(member, updated)}
         members[updated.member_id] = updated
         return members
@@ -205,6 +205,6 @@ class GroupUpdate:
 
 
 def _is_same(member: ConsumerMember, updated: ConsumerMember) -> bool:
-    """Return whether two members are the same, or one replaces the other."""
+    """Return whether two members have the same id, or one of them replaces the other."""
     static = updated.instance_id is not None and member.instance_id == updated.instance_id
     return static or member.member_id == updated.member_id

@@ -1,8 +1,9 @@
 """Migration of a group between the classic and the consumer protocol (KIP-848, "Online Migration").
 
-A group is upgraded to the consumer protocol when a member of that protocol joins. It is downgraded when the last of
-these members leaves while classic members stay, or returns as a static member of the classic protocol.
-`group.consumer.migration.policy` restricts the migration of groups with members. An empty group can always migrate.
+A group is upgraded to the consumer protocol when a member of that protocol joins. It is downgraded when the last
+member of the consumer protocol leaves while classic members stay, or comes back as a static member of the classic
+protocol. `group.consumer.migration.policy` restricts the migration of groups with members. An empty group can always
+migrate.
 """
 
 import logging
@@ -70,8 +71,8 @@ class Migration:
         """Convert a classic group with members to a consumer group, and make its members join again.
 
         Raises:
-            GroupRefusedError: GROUP_ID_NOT_FOUND. The group cannot be converted (with the messages of
-                `validateOnlineUpgrade` and `convertToConsumerGroup`), or its records could not be written.
+            GroupRefusedError: GROUP_ID_NOT_FOUND, because the group cannot be converted (with the messages of
+                `validateOnlineUpgrade` and `convertToConsumerGroup`), or because its records could not be written.
         """
         if self._policy not in _UPGRADES:
             raise _upgrade_error(classic, "online upgrade is disabled.")
@@ -136,9 +137,9 @@ class Migration:
         return hash_topics(find_topics(self._core.topics, names, {}))
 
     def may_downgrade(self, group: ConsumerGroup, removed: Collection[str], *, replaced: bool = False) -> bool:
-        """Return whether the group can become a classic group after these members are gone.
+        """Return whether the group can become a classic group after some members are removed.
 
-        With `replaced`, a member of the classic protocol replaces the removed member.
+        If `replaced` is true, a member of the classic protocol takes the place of the removed member.
         """
         remaining = [member for member in group.members.values() if member.member_id not in removed]
         size = len(remaining) + replaced
@@ -164,10 +165,10 @@ class Migration:
     def downgrade_and_replace(
         self, group: ConsumerGroup, update: GroupUpdate, removed: str, member: ConsumerMember
     ) -> ErrorCode | None:
-        """Convert the group like `downgrade`, but replace the removed member by `member`, with the changes of `update`.
+        """Convert the group like `downgrade`, but put `member` in the place of the removed member.
 
-        All members keep their targets, so the group continues without a rebalance. As in Kafka 4, it does rebalance if
-        the update raises the group epoch.
+        The changes of `update` are written, too. All members keep their targets, so the group continues without a
+        rebalance unless the update raises the group epoch. Kafka 4 does the same.
         """
         others = [other for other in group.members.values() if other.member_id != removed]
         renamed = [member.member_id if other == removed else other for other in group.members]
@@ -226,7 +227,7 @@ def decode_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def decode_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """Return the assignment of a member, which has no partitions before its first SyncGroup.
+    """Return the assignment of a classic member. The assignment is empty before the member's first SyncGroup.
 
     Raises:
         DecodeError: The assignment is malformed.
@@ -237,7 +238,7 @@ def decode_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 
 
 def resolve_topic_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
-    """Return partitions by topic id, without missing topics."""
+    """Return partitions by topic id. Topics that do not exist are omitted."""
     partitions: dict[bytes, set[int]] = {}
     for named_partitions in named:
         topic = topics.get(named_partitions.topic)
@@ -247,7 +248,7 @@ def resolve_topic_ids(named: list[TopicPartition], topics: Topics) -> Partitions
 
 
 def encode_assignment(partitions: Partitions, topics: Topics, *, like: bytes) -> bytes:
-    """Return an encoded assignment in the version of the member's subscription.
+    """Return an encoded assignment. Its version is that of the member's subscription.
 
     Raises:
         DecodeError: The subscription has no version.

@@ -1,7 +1,8 @@
 """Reconciliation of a member's current assignment with its target assignment (Kafka's `CurrentAssignmentBuilder`).
 
-The member first revokes partitions, and confirms that by no longer reporting them. Then it moves to the epoch of the
-assignment and gets the free partitions of its target. It gets the others after their owners have revoked them.
+The member first revokes partitions, and confirms the revocation by no longer reporting them. Then it moves to the epoch
+of the assignment and gets the free partitions of its target. It gets the other partitions after their owners have
+revoked them.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class Rules(NamedTuple):
     def of(cls, is_before: Callable[[str], bool]) -> Self:
         """Return the rules of a broker.
 
-        `is_before` returns whether it emulates a release earlier than the given one.
+        `is_before` returns whether the broker emulates a Kafka release earlier than the given one.
         """
         return cls(*(not is_before(release) for release in ("4.0", "4.1", "4.2", "4.3", "4.4")))
 
@@ -98,14 +99,17 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
 
 
 def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
-    """Return whether the member may still own any of these partitions. A member without a report may."""
+    """Return whether the member may still own any of these partitions.
+
+    This is always possible if the member did not report its partitions.
+    """
     return owned is None or any(indexes & revoked.get(topic, frozenset()) for topic, indexes in owned.items())
 
 
 def _drop_unsubscribed(
     member: ConsumerMember, goal: TargetState, owned: Partitions | None, rules: Rules
 ) -> ConsumerMember:
-    """Return the member without its unsubscribed topics. Removing them requires no new assignment."""
+    """Return the member without partitions of unsubscribed topics. Their removal requires no new assignment."""
     unsubscribed = {topic: indexes for topic, indexes in member.assigned.items() if topic not in goal.subscribed}
     if not (rules.since_4_2 and goal.is_subscription_new and unsubscribed):
         return member

@@ -1,7 +1,7 @@
 """Subscriptions to topics by regular expression.
 
-Expressions are matched in time slices of the event loop, after the response to the heartbeat that brings them.
-Their topics are part of the group's next epoch, as in Kafka, which matches on another thread
+After the response to a heartbeat with a new expression, the expression is matched in time slices of the event loop.
+The matched topics become part of the group's next epoch. Kafka does the same, but matches on another thread
 (`GroupMetadataManager.maybeUpdateRegularExpressions`).
 """
 
@@ -45,9 +45,10 @@ def resolve(
     topic_access: TopicAccess | None,
     slices: Slices,
 ) -> None:
-    """Store the topics matched by the members' regular expressions, or begin to match them in steps.
+    """Store the topics matched by the members' regular expressions, or begin to match the expressions in steps.
 
-    Without `topic_access` no client's rights apply, so expressions keep their topics.
+    If `topic_access` is None, there is no client whose rights could be checked. Nothing is matched then, and
+    expressions keep their topics.
     """
     regexes = {member.regex for member in members if member.regex}
     if not regexes:

@@ -1,6 +1,7 @@
 """The base of the coordinators of consumer, share and streams groups.
 
-It looks up groups and members, and handles timeouts, departures and errors. Kafka has this in `GroupMetadataManager`.
+The base class looks up groups and members, and handles timeouts, departures and errors. In Kafka, this code is in
+`GroupMetadataManager`.
 """
 
 import logging
@@ -32,7 +33,7 @@ class Client(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The response to a member. `assignment` is None if it has not changed."""
+    """The response to a member. An `assignment` of None means no change."""
 
     member_id: str
     epoch: int
@@ -73,7 +74,7 @@ class ModernGroups(Generic[G]):
         return self.core.config.integer(f"group.{self._kind}.max.size")
 
     def find(self, group_id: str) -> G | None:
-        """Return the group, or None if no group of this type has the id."""
+        """Return the group of this type with the given id, or None."""
         group: Any = self.store.find(group_id)
         return cast("G", group) if isinstance(group, self.group_type) else None
 
@@ -90,11 +91,11 @@ class ModernGroups(Generic[G]):
         return group
 
     def new_group(self, group_id: str, offsets: GroupOffsets | None = None) -> G:
-        """Return a new group, which becomes known when its first records are written."""
+        """Return a new group. The group is added to the store when its first records are written."""
         raise NotImplementedError
 
     def group_for(self, group_id: str, *, joins: bool) -> tuple[G, list[NewRecord]]:
-        """Return the group of a member, and records that must be written before any others of the group.
+        """Return the group of a member, and the records that must be written before the group's other records.
 
         A joining member creates the group if necessary, and can replace an empty classic group.
 
@@ -125,7 +126,7 @@ class ModernGroups(Generic[G]):
             raise GroupRefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
     def member(self, group: G, member_id: str, instance_id: str | None = None) -> Any:
-        """Return a member. If an instance id is given, its member must have the given member id, too.
+        """Return the member with a member id. If an instance id is given, it must belong to the same member.
 
         Raises:
             GroupRefusedError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
@@ -218,7 +219,7 @@ class ModernGroups(Generic[G]):
         raise NotImplementedError
 
     def _fence(self, group: G, member_id: str) -> ErrorCode:
-        """Remove a member, and return an error if that cannot be written."""
+        """Remove a member, and return NONE or the error of a failed write."""
         group_id, records = group.group_id, group.records
         changes = [*records.member_tombstones(group_id, member_id), self._epoch_without(group, member_id)]
         # Since Kafka 4.4, the assignment epoch also advances if no member is left.
@@ -230,7 +231,7 @@ class ModernGroups(Generic[G]):
         return code
 
     def _epoch_without(self, group: G, member_id: str) -> Change:
-        """Return the record of the group epoch after the removal of a member."""
+        """Return the record that raises the group epoch after the removal of a member."""
         del member_id
         return group.next_epoch()
 
@@ -279,7 +280,7 @@ class ModernGroups(Generic[G]):
                 timers.start_revocation(member.rebalance_timeout_ms)
 
     def forget(self, group: G, *, is_gone: bool = True) -> None:
-        """Cancel all deadlines of a group that is gone, or that was converted to another protocol."""
+        """Cancel all deadlines of a group that was removed or converted to another protocol."""
         if is_gone:
             group.die()
         for timers in group.timers.values():

@@ -57,7 +57,7 @@ class ModernMember:
         instance_id: The instance id of a static member.
         rebalance_timeout_ms: The maximum time for revoking partitions, or -1 until the first heartbeat.
         epoch: The member's epoch. See `JOINING`, `LEAVING` and `AWAY`.
-        previous_epoch: The epoch before, which a heartbeat may still contain after its response was lost.
+        previous_epoch: The member's previous epoch. A heartbeat still contains it if the last response was lost.
     """
 
     member_id: str
@@ -71,12 +71,12 @@ class ModernMember:
 
     @property
     def is_classic(self) -> bool:
-        """Whether the member uses the classic protocol. Only members of consumer groups can."""
+        """Whether the member uses the classic protocol. This is possible only in consumer groups."""
         return False
 
     @property
     def is_revoking(self) -> bool:
-        """Whether the member must revoke something first."""
+        """Whether the member must revoke partitions or tasks before it gets others."""
         return False
 
 
@@ -119,7 +119,7 @@ class ModernGroup(Generic[M, T]):
 
     @property
     def protocol_type(self) -> str:
-        """The protocol type in lists of groups."""
+        """The protocol type shown when groups are listed."""
         return self.kind
 
     @property
@@ -171,7 +171,10 @@ class ModernGroup(Generic[M, T]):
         return ErrorCode.ILLEGAL_GENERATION if code and is_early else code
 
     def validate_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Return NONE if a member, or a request without one, can fetch committed offsets (`validateOffsetFetch`)."""
+        """Return NONE if committed offsets can be fetched, or an error (`validateOffsetFetch`).
+
+        A request can come from a member, or from a client that is not a member.
+        """
         if member_id is None and epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(member_id or "")
@@ -181,7 +184,7 @@ class ModernGroup(Generic[M, T]):
         """Do nothing, because a commit is not a heartbeat in a modern group."""
 
     def next_epoch(self) -> Change:
-        """Return the record of the next group epoch without any other change."""
+        """Return the record that raises the group epoch and changes nothing else."""
         return self.records.group_epoch(self.group_id, self.epoch + 1, self.metadata_hash)
 
     def apply(self, key: Any, value: Any | None) -> None:
@@ -220,11 +223,11 @@ class ModernGroup(Generic[M, T]):
         raise NotImplementedError
 
     def member_or_new(self, member_id: str) -> M:
-        """Return the member with an id, or a new one."""
+        """Return the member with an id, or a new member."""
         return self.members.get(member_id) or self._new_member(member_id)
 
     def _put(self, member_id: str, member: M | None) -> M | None:
-        """Store a member, or remove it if it is None. Return the previous member, or None."""
+        """Store a member, or remove the member if the new state is None. Return the previous state, or None."""
         previous = self.members.pop(member_id, None)
         instance_id = None if previous is None else previous.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:

@@ -36,10 +36,12 @@ class GroupRecords:
     """The records common to all modern groups, for one group type.
 
     Args:
-        module: Declares the records of the group type.
-        kind: The prefix of their names, such as "ConsumerGroup".
-        before_group, after_group: Keys specific to the type, whose tombstones Kafka writes before or after the group's.
-        target_value: Makes the value of a member's target assignment, if it does not consist of partitions.
+        module: The module that declares the records of the group type.
+        kind: The prefix of the record names, such as "ConsumerGroup".
+        before_group: Keys specific to the type. Kafka writes their tombstones before the tombstone of the group.
+        after_group: Keys specific to the type. Kafka writes their tombstones after the tombstone of the group.
+        target_value: Makes the value of a member's target assignment, if the assignment does not consist of
+            partitions.
 
     Attributes:
         group, member, current, target, target_metadata: The classes of the keys.
@@ -78,7 +80,7 @@ class GroupRecords:
         return self._target_value(topic_partitions=topic_partitions)
 
     def group_epoch(self, group_id: str, epoch: int, metadata_hash: int, **fields: Any) -> Change:
-        """Return the record of a group's epoch, with the hash of its topics, which is 0 before Kafka 4.1."""
+        """Return the record of a group's epoch and of the hash of the group's topics, 0 before Kafka 4.1."""
         value = self._group_value(epoch=epoch, metadata_hash=metadata_hash, **fields)
         return Change(self.group(group_id=group_id), value)
 
@@ -95,7 +97,10 @@ class GroupRecords:
         return Change(self.target(group_id=group_id, member_id=member_id), self._make_target(target))
 
     def assignment_epoch(self, group_id: str, epoch: int, made_ms: int = 0) -> Change:
-        """Return the record of the target's epoch and time. With a time of 0, another target may follow immediately."""
+        """Return the record with the epoch and the time of the target assignment.
+
+        If the time is 0, another target may follow immediately.
+        """
         value = self._target_metadata_value(assignment_epoch=epoch, assignment_timestamp=made_ms)
         return Change(self.target_metadata(group_id=group_id), value)
 
@@ -108,7 +113,7 @@ class GroupRecords:
         return [*changes, self.assignment_epoch(group_id, epoch, made_ms)]
 
     def replaced_member(self, group_id: str, before: str, member: Any, target: Any) -> list[Change]:
-        """Return the records of a returning static member, which keeps its target, possibly under another member id."""
+        """Return the records of a returning static member. It keeps its target, even under another member id."""
         return [
             *self.member_tombstones(group_id, before),
             self.member_metadata(group_id, member),

@@ -19,7 +19,7 @@ _LENGTH_BYTES: Final = 4
 
 
 def partitions_of(topics: Iterable[Any]) -> Partitions:
-    """Return the partitions in elements of a message or record with a `topic_id` and `partitions`."""
+    """Return the partitions listed in a message or record whose elements have a `topic_id` and `partitions`."""
     partitions: dict[bytes, frozenset[int]] = {}
     for topic in topics:
         if topic.partitions:
@@ -30,7 +30,7 @@ def partitions_of(topics: Iterable[Any]) -> Partitions:
 
 
 def freeze_partitions(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
-    """Return partitions as immutable sets, without the topics that have no partitions."""
+    """Return partitions as immutable sets. Topics without partitions are omitted."""
     sets = {topic: frozenset(indexes) for topic, indexes in partitions.items()}
     return {topic: indexes for topic, indexes in sets.items() if indexes}
 
@@ -99,7 +99,7 @@ def _topic_hash(name: str, topic: TopicMetadata) -> int:
 
 
 def _end_of(index: int, racks: tuple[str, ...]) -> bytes:
-    """Return the hashed bytes of a partition. Each rack has its length on both sides."""
+    """Return the bytes that a partition adds to the hash. The length of a rack comes both before and after it."""
     texts = map(_text, racks)
     return index.to_bytes(4, "little") + b"".join(text[-_LENGTH_BYTES:] + text for text in texts)
 

@@ -1,4 +1,4 @@
-"""Share groups: the coordinator assigns partitions, and several members can share one.
+"""Share groups: the coordinator assigns partitions, and can assign a partition to several members.
 
-Each record is delivered to one of these members at a time.
+Each record of such a partition is delivered to only one of these members at a time.
 """

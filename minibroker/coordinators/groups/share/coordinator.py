@@ -1,7 +1,7 @@
 """The coordinator of share groups: heartbeats, departures, timeouts (`GroupMetadataManager.shareGroupHeartbeat`).
 
-A partition can be assigned after the share coordinator has a state for it. The state is initialized after the heartbeat
-that subscribes to its topic, so that a later heartbeat assigns the partition.
+A partition can be assigned only after the share coordinator has initialized the state of its share-partition. The
+initialization begins after the heartbeat that subscribes to the topic, so a later heartbeat assigns the partition.
 """
 
 import logging
@@ -72,7 +72,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     @property
     def retry_ms(self) -> int:
-        """The time after which the initialization of a missing state is tried again, in milliseconds."""
+        """The delay before a failed initialization of a state is tried again, in milliseconds."""
         return self.core.config.integer("group.share.initialize.retry.interval.ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
@@ -85,7 +85,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         return ShareGroup(group_id, self.core.clock)
 
     def heartbeat(self, request: "ShareGroupHeartbeatRequest", client: Client) -> Answer:
-        """Let a member join, or restart its session. None in a request means no change.
+        """Let a member join, or restart its session. A value of None in a request means no change.
 
         Raises:
             GroupRefusedError: The member is rejected, or a record could not be written.
@@ -113,7 +113,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         return Answer(moved.member_id, moved.epoch, moved.assigned if has_assignment else None)
 
     def _advance(self, group: ShareGroup, member: ShareMember, updated: ShareMember) -> ShareMember:
-        """Write the changes of a heartbeat, and return the member after them.
+        """Write the changes of a heartbeat, and return the changed member.
 
         Raises:
             GroupRefusedError: A record could not be written.
@@ -156,7 +156,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         return moved
 
     def _check_size(self, group: ShareGroup, size: int) -> None:
-        """Check early whether records of this size, in bytes, can be written.
+        """Check whether records of this size, in bytes, can be written, before the records are built.
 
         Raises:
             GroupRefusedError: The records are too large.
@@ -211,7 +211,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         self.core.slices.run(work, conclude, partial(_log_failure, group))
 
     def _save_states(self, group: ShareGroup, partitions: StatePartitions) -> None:
-        """Store the share-partitions of a group, unless the group was deleted while their states were initialized."""
+        """Write the share-partitions of a group, unless it was deleted during the initialization of their states."""
         if self.find(group.group_id) is group:
             code = self.store.save_changes(group, [state_partitions(group.group_id, partitions)])
             if code:
@@ -235,7 +235,7 @@ def _reconcile(
     *,
     has_new_topics: bool,
 ) -> ShareMember:
-    """Return the member with its target, limited to its subscribed topics (Kafka's `ShareGroupAssignmentBuilder`)."""
+    """Return the member with its target, reduced to its subscribed topics (Kafka's `ShareGroupAssignmentBuilder`)."""
     if member.epoch == target_epoch and not has_new_topics:
         return member
     subscribed = {topics[name].topic_id for name in member.topics if name in topics}

@@ -58,7 +58,7 @@ class StatePartitions(NamedTuple):
 
     @classmethod
     def of(cls, value: ShareGroupStatePartitionMetadataValue, now_ms: int) -> Self:
-        """Return the share-partitions in a record, with the current time."""
+        """Return the share-partitions from a record. `now_ms` becomes the time at which they were added."""
         return cls(
             _topics_of(value.initializing_topics, now_ms),
             _topics_of(value.initialized_topics, now_ms),
@@ -78,14 +78,14 @@ class StatePartitions(NamedTuple):
         return {topic_id: state.partitions for topic_id, state in self.initialized.items()}
 
     def everything(self) -> dict[bytes, TopicState]:
-        """Return the partitions that have a state or may have one."""
+        """Return the partitions that have a state, or whose state is being initialized."""
         return _merge_topics(self.initialized, self.initializing)
 
     def missing(self, counts: Mapping[bytes, tuple[str, int]], now_ms: int, retry_ms: int) -> dict[bytes, TopicState]:
         """Return the partitions that need a state.
 
-        These are partitions without a state, or with an initialization that began more than `retry_ms` ago.
-        `counts` has the name and partition count of each topic by topic id.
+        These are partitions that have no state and whose initialization has not begun, or began more than `retry_ms`
+        ago. `counts` has the name and partition count of each topic by topic id.
         """
         recent = {topic: state for topic, state in self.initializing.items() if now_ms - state.timestamp_ms < retry_ms}
         known = _merge_topics(self.initialized, recent) if recent else self.initialized
@@ -111,7 +111,7 @@ class StatePartitions(NamedTuple):
         )
 
     def give_up_initialization(self, indexes: Indexes) -> Self:
-        """Return the share-partitions after the initialization of some partitions was given up."""
+        """Return the share-partitions after some of them are removed from those being initialized."""
         remaining: dict[bytes, TopicState] = {}
         for topic_id, state in self.initializing.items():
             partitions = state.partitions - indexes.get(topic_id, frozenset())
@@ -129,7 +129,7 @@ class StatePartitions(NamedTuple):
         return self._replace(deleting={topic: name for topic, name in self.deleting.items() if topic not in topics})
 
     def without(self, topics: Collection[bytes]) -> Self:
-        """Return the share-partitions without deleted topics."""
+        """Return the share-partitions without those of deleted topics."""
         return self.finish_deletion(topics)._replace(
             initializing={topic_id: state for topic_id, state in self.initializing.items() if topic_id not in topics},
             initialized={topic_id: state for topic_id, state in self.initialized.items() if topic_id not in topics},
@@ -181,7 +181,7 @@ class ShareMember(ModernMember):
         )
 
     def with_metadata(self, value: ShareGroupMemberMetadataValue) -> Self:
-        """Return the member with the metadata in a record."""
+        """Return a copy of the member with the metadata from a record."""
         return replace(
             self,
             rack_id=value.rack_id,
@@ -203,7 +203,7 @@ class ShareMember(ModernMember):
         )
 
     def with_current(self, value: ShareGroupCurrentMemberAssignmentValue) -> Self:
-        """Return the member with the current assignment in a record."""
+        """Return a copy of the member with the current assignment from a record."""
         return replace(
             self,
             epoch=value.member_epoch,
@@ -225,8 +225,8 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 
     Attributes:
         partitions: The group's share-partitions.
-        topics: The topics of `metadata_hash`, after they were looked up.
-        complete: Topics and share-partitions for which no state was missing.
+        topics: The topics that are part of `metadata_hash`. Empty before the first lookup.
+        complete: The topics and share-partitions at the last check that found all states present.
     """
 
     kind = "share"
@@ -249,7 +249,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     def subscribed_topics(self) -> frozenset[str]:
-        """Return the topics to which the members subscribe, including missing ones."""
+        """Return the topics to which the members subscribe, including topics that do not exist."""
         if self._subscribed is None:
             self._subscribed = topics_of_all(self.members.values())
         return self._subscribed

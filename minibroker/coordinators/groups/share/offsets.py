@@ -1,7 +1,8 @@
 """The start offsets of share groups for requests of administrators, and the deletion of the groups' states.
 
-These are `describeShareGroupOffsets`, `alterShareGroupOffsets`, `deleteShareGroupOffsets` and `deleteShareGroups` of
-`GroupCoordinatorService`. They call the share coordinator for one share-partition after another, in steps.
+The methods correspond to `describeShareGroupOffsets`, `alterShareGroupOffsets`, `deleteShareGroupOffsets` and
+`deleteShareGroups` of `GroupCoordinatorService`. They call the share coordinator for one share-partition after another,
+in steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +49,7 @@ class ShareOffsets:
         self._states = groups.states()
 
     def find_initialized(self, group_id: str) -> dict[str, list[int]]:
-        """Return a group's initialized partitions by topic, empty if it is not a share group."""
+        """Return a group's initialized partitions by topic. The result is empty if the group is not a share group."""
         group = self._groups.find(group_id)
         partitions: dict[str, list[int]] = {}
         for topic_id, state in () if group is None else group.partitions.initialized.items():
@@ -58,7 +59,7 @@ class ShareOffsets:
         return partitions
 
     def start_of(self, group_id: str, topic_name: str, index: int) -> StartOffset:
-        """Return the start offset of a group in a partition. After an error of the share coordinator, it is UNKNOWN."""
+        """Return the start offset of a group in a partition, or UNKNOWN if the share coordinator returns an error."""
         topic = self._topics.get(topic_name)
         if topic is None:
             return StartOffset()
@@ -78,12 +79,15 @@ class ShareOffsets:
         return StartOffset(ErrorCode.NONE, summary.start_offset, summary.leader_epoch, lag)
 
     def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]]) -> ForEach[dict[str, dict[int, Outcome]]]:
-        """Set start offsets by topic and partition, and return work whose result has an outcome for each.
+        """Set start offsets by topic and partition, in steps.
 
         The group must be empty. An unknown group is created.
 
+        Returns:
+            The remaining work. Its result is an outcome for each partition.
+
         Raises:
-            GroupRefusedError: The request is rejected. The returned work can raise it, too.
+            GroupRefusedError: The request is rejected. The returned work can raise this error, too.
         """
         group, _ = self._groups.group_for(group_id, joins=True)
         _check_empty(group)
@@ -117,10 +121,13 @@ class ShareOffsets:
         return ForEach(keys_of(group_id, topics), initialize, conclude)
 
     def delete(self, group_id: str, topics: Sequence[str]) -> ForEach[dict[str, Outcome]]:
-        """Delete an empty group's start offsets in some topics, and return work whose result has an outcome for each.
+        """Delete the start offsets of an empty group in some topics, in steps.
+
+        Returns:
+            The remaining work. Its result is an outcome for each topic.
 
         Raises:
-            GroupRefusedError: The request is rejected. The returned work can raise it, too.
+            GroupRefusedError: The request is rejected. The returned work can raise this error, too.
         """
         group = self._groups.existing(group_id)
         _check_empty(group)
@@ -188,7 +195,7 @@ class ShareOffsets:
         return self._groups.find(group.group_id) is group
 
     def _first_epochs(self, group: ShareGroup) -> list[Change]:
-        """Return the records of the epochs of a new group, with an empty assignment."""
+        """Return the epoch records of a new group with an empty assignment."""
         if self._is_there(group):
             return []
         return [

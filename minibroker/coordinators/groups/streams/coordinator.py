@@ -1,7 +1,7 @@
 """The coordinator of streams groups: heartbeats, departures and timeouts.
 
-This is Kafka's `GroupMetadataManager.streamsGroupHeartbeat` with its helpers. After a heartbeat that finds internal
-topics missing, its handler creates them. The next heartbeat finds them.
+This is Kafka's `GroupMetadataManager.streamsGroupHeartbeat` with its helpers. If internal topics are missing, the
+request handler creates them after the heartbeat. They are available at the next heartbeat.
 """
 
 import logging
@@ -96,7 +96,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return self._setting(group_id, "task.offset.interval.ms")
 
     def acceptable_recovery_lag(self, group_id: str) -> int:
-        """Return the acceptable lag of a copy of a task's state, in records, for the task to become active."""
+        """Return the maximum lag, in records, at which a copy of a task's state is good enough to run the task."""
         return self._setting(group_id, "acceptable.recovery.lag")
 
     def _setting(self, group_id: str, name: str) -> int:
@@ -111,7 +111,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     ) -> StreamsAnswer:
         """Let a member join, or restart its session.
 
-        None in a request, or a rebalance timeout of -1, means no change.
+        In a request, a value of None or a rebalance timeout of -1 means no change.
 
         Args:
             request: The heartbeat.
@@ -160,7 +160,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         request: StreamsGroupHeartbeatRequest,
         owned: Tasks | None,
     ) -> StreamsMember:
-        """Return the member before the heartbeat, or the static member that it replaces.
+        """Return the member as it was before the heartbeat, or the static member that it replaces.
 
         Args:
             group: The member's group.
@@ -192,7 +192,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         *,
         is_new: bool,
     ) -> None:
-        """Collect the changes of a heartbeat except tasks.
+        """Collect the changes of a heartbeat, except changes of tasks.
 
         Raises:
             GroupRefusedError: The topology, a task or an offset in the heartbeat is rejected.
@@ -248,7 +248,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return moved
 
     def _refresh_target(self, update: GroupUpdate, updated: StreamsMember | None) -> tuple[int, Tasks]:
-        """Return the target's epoch and the member's tasks in it, after making a new target if it is due."""
+        """Return the epoch of the target and the member's tasks in it, after making a new target if one is due."""
         group = update.group
         member_id = "" if updated is None else updated.member_id
         if group.is_delayed:
@@ -298,7 +298,10 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     def leave_with_shutdown(
         self, group_id: str, member_id: str, instance_id: str | None, epoch: int, *, shuts_down: bool
     ) -> StreamsAnswer:
-        """Remove a member, or mark a static member as temporarily absent. It can shut down the application."""
+        """Remove a member, or mark a static member as temporarily absent.
+
+        If `shuts_down` is true, the member also requests the shutdown of the whole application.
+        """
         group = self.existing(group_id)
         if shuts_down and group.shutdown_by is None:
             group.shutdown_by = member_id
@@ -322,7 +325,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
 def _assignment(
     group: StreamsGroup, members: Mapping[str, StreamsMember], topology: ConfiguredTopology, standbys: int
 ) -> dict[str, Tasks]:
-    """Make a target assignment. No task is assigned before the topics of the topology are ready."""
+    """Make a target assignment. It is empty until the topics of the topology are ready."""
     specs = {
         member_id: StreamsMemberSpec(
             member.process_id, member.assigned.without_epochs(), group.find_reported_offsets(member_id).reached
@@ -376,7 +379,7 @@ def _answer(
 
 
 def _parse_owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
-    """Return the tasks that a member reports, or None if any kind of task is missing in the report."""
+    """Return the tasks that a member reports, or None if the report lacks any of the three kinds of tasks."""
     active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
     if active is None or standby is None or warmup is None:
         return None

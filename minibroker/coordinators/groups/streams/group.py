@@ -1,6 +1,7 @@
 """A streams group and its members: epochs, topology, target and current tasks (Kafka's `StreamsGroup`).
 
-As in Kafka, records do not include topics, endpoints and shutdowns. A new coordinator gets them from heartbeats.
+As in Kafka, topics, endpoints and shutdown requests are not stored in records. A new coordinator gets
+them from heartbeats.
 """
 
 from collections.abc import Iterable, Mapping
@@ -90,10 +91,10 @@ class StreamsMember(ModernMember):
 
     Attributes:
         topology_epoch: The epoch of the member's topology.
-        process_id: The id of its application instance, which never has the same task twice.
+        process_id: The id of the member's application instance. An instance never has the same task twice.
         endpoint: The host and port for interactive queries, or None.
-        assigned: The tasks that the member runs, or will run when it gets the next response.
-        revoking: The tasks that the member must revoke first.
+        assigned: The tasks that the member runs, or will run after the next response.
+        revoking: The tasks that the member must revoke before it gets others.
     """
 
     previous_epoch: int = 0
@@ -107,11 +108,11 @@ class StreamsMember(ModernMember):
 
     @property
     def is_revoking(self) -> bool:
-        """Whether the member must revoke tasks first."""
+        """Whether the member must revoke tasks before it gets others."""
         return self.state is TaskState.UNREVOKED_TASKS
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has reached its target of this assignment epoch."""
+        """Return whether the member has reached its target assignment of the given epoch."""
         return self.state is TaskState.STABLE and self.epoch == assignment_epoch
 
     def at(self, epoch: int, state: TaskState, assigned: HeldTasks, revoking: HeldTasks = NO_HELD_TASKS) -> Self:
@@ -128,7 +129,7 @@ class StreamsMember(ModernMember):
         return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
 
     def has_same_config_as(self, other: "StreamsMember") -> bool:
-        """Return whether both states are the same for an assignor (`hasEpochRelevantMemberConfigChanged`)."""
+        """Return whether an assignor would treat both members alike (`hasEpochRelevantMemberConfigChanged`)."""
         return (self.topology_epoch, self.rack_id, self.tags, self.process_id) == (
             other.topology_epoch, other.rack_id, other.tags, other.process_id,
         )  # fmt: skip
@@ -149,7 +150,7 @@ class StreamsMember(ModernMember):
         )
 
     def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> Self:
-        """Return the member with the metadata in a record."""
+        """Return a copy of the member with the metadata from a record."""
         endpoint = value.user_endpoint
         return replace(
             self,
@@ -179,7 +180,7 @@ class StreamsMember(ModernMember):
         )
 
     def with_current(self, value: StreamsGroupCurrentMemberAssignmentValue) -> Self:
-        """Return the member with the current assignment in a record."""
+        """Return a copy of the member with the current assignment from a record."""
         return replace(
             self,
             epoch=value.member_epoch,
@@ -216,7 +217,7 @@ def _list_tasks_with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
 def _epochs_of(named: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
     """Return the tasks in a record with their assignment epochs.
 
-    Records of early Kafka releases have no assignment epochs. Their tasks get the member's epoch.
+    Records of early Kafka releases have no assignment epochs. The member's epoch is used instead.
     """
     epochs_by_subtopology: dict[str, dict[int, int]] = {}
     for task_ids in named:
@@ -246,11 +247,11 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         validated_epoch: The epoch of the topology whose topics are ready, or -1.
         configs: The assignor settings of the last assignment.
         topology: The members' topology, or None before the first member has sent it.
-        description_epochs: The epoch of the topology whose description a Kafka plugin has stored, and of the one
-            whose description it failed to store, or -1. Only a Kafka broker with a plugin writes other values.
+        description_epochs: Two topology epochs: the last whose description a Kafka plugin has stored, and the last
+            whose description it failed to store. Both are -1 unless a Kafka broker with a plugin wrote the record.
         owners: The processes that own each task.
         delay: The deadline that delays the first assignment after a member has joined.
-        topics: The topics of `metadata_hash`, after they were looked up.
+        topics: The topics that are part of `metadata_hash`. Empty before the first lookup.
         configured: The topology configured for these topics.
         shutdown_by: The member that has requested the shutdown of the application.
         endpoint_epoch: Raised when tasks move between members with endpoints, and when endpoints change.
@@ -308,7 +309,10 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         return self.reported.get(member_id, NOTHING_REPORTED)
 
     def may_commit_late(self, member_id: str, epoch: int, partitions: Iterable[TopicPartition]) -> bool:
-        """Return whether a member can commit in an earlier epoch, because it already had the partitions' tasks then."""
+        """Return whether a member can commit in an earlier epoch.
+
+        The member must already have had the tasks of the partitions in that epoch.
+        """
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch or self.topology is None:
             return False
@@ -322,7 +326,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         return True
 
     def epoch_record(self, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]) -> Change:
-        """Return the record of another group epoch."""
+        """Return the record that changes the group epoch to the given one."""
         stored, failed = self.description_epochs
         return RECORDS.group_epoch(
             self.group_id,
@@ -337,7 +341,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         )
 
     def next_epoch(self) -> Change:
-        """Return the record of the next group epoch without any other change."""
+        """Return the record that raises the group epoch and changes nothing else."""
         return self.epoch_record(self.epoch + 1, self.metadata_hash, self.validated_epoch, self.configs)
 
     def _apply_metadata(self, value: streams_groups.StreamsGroupMetadataValue | None) -> None:
@@ -392,7 +396,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
 
 
 class EndpointPartitions(NamedTuple):
-    """The source partitions of a member that serves interactive queries, by topic (`EndpointToPartitionsManager`)."""
+    """The source partitions that a member serves for interactive queries, by topic (`EndpointToPartitionsManager`)."""
 
     endpoint: tuple[str, int]
     active: list[tuple[str, list[int]]]
@@ -400,7 +404,10 @@ class EndpointPartitions(NamedTuple):
 
 
 def endpoints_of(group: StreamsGroup, members: Iterable[StreamsMember]) -> list[EndpointPartitions]:
-    """Return the partitions served by each member with an endpoint. Empty while the topology's topics do not fit."""
+    """Return the partitions served by each member that has an endpoint.
+
+    The list is empty unless the existing topics fit the topology.
+    """
     subtopologies = None if group.configured is None else group.configured.subtopologies
     if subtopologies is None:
         return []

@@ -1,4 +1,4 @@
-"""The topology of a streams application, and its internal topics: their partition counts, and which are missing.
+"""The topology of a streams application, the partition counts of its internal topics, and the missing internal topics.
 
 This is Kafka's `InternalTopicManager` with `RepartitionTopics`, `CopartitionedTopicsEnforcer` and `ChangelogTopics`.
 The messages are Kafka's, because members show them to their users.
@@ -61,7 +61,7 @@ class Topology:
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
-        """The topics read by tasks, with the subtopology id of each."""
+        """The topics read by tasks, each with the id of the subtopology that reads it."""
         return {
             topic: subtopology_id
             for subtopology_id, subtopology in self.subtopologies.items()
@@ -136,7 +136,7 @@ class _NotReadyError(Exception):
 
 
 class InternalTopic(NamedTuple):
-    """An internal topic of the application. With a replication factor of 0, the broker's default is used."""
+    """An internal topic of the application. A replication factor of 0 stands for the broker's default."""
 
     name: str
     partitions: int
@@ -152,7 +152,8 @@ class ConfiguredSubtopology(NamedTuple):
         sources: The topics read by the tasks, including repartition topics.
         external_sources: The topics read by the tasks, without repartition topics.
         sinks: The repartition topics written by the tasks.
-        repartition, changelogs: The internal topics that the tasks read, and those that store their state.
+        repartition: The internal topics read by the tasks.
+        changelogs: The internal topics that store the tasks' state.
     """
 
     tasks: int
@@ -261,7 +262,8 @@ class _Counts:
     def of_repartition_topics(self) -> None:
         """Decide the partition counts of repartition topics.
 
-        Each has the count that was sent, or the count of the largest source of a subtopology that writes it.
+        A repartition topic has the count sent by the member. If none was sent, it has the count of the largest source
+        of a subtopology that writes to it.
 
         Raises:
             GroupRefusedError: A count cannot be decided.
@@ -320,7 +322,7 @@ class _Counts:
         return all(sink in counts for _, sink in sinks)
 
     def of_copartitioned_topics(self) -> None:
-        """Give topics that are joined the same partition count."""
+        """Set the same partition count for topics that are joined with each other."""
         sources = [info for subtopology in self._subtopologies for info in subtopology.repartition_source_topics]
         fixed = {info.name for info in sources if info.partitions}
         internal = fixed | {info.name for info in sources}
@@ -352,7 +354,7 @@ class _Counts:
         return dict.fromkeys(repartition, count)
 
     def of_changelogs(self) -> None:
-        """Give each changelog topic one partition per task of its subtopology.
+        """Set the partition count of each changelog topic to the number of tasks of its subtopology.
 
         Raises:
             GroupRefusedError: A subtopology has no source topics.
@@ -368,7 +370,7 @@ class _Counts:
             self._decided.update((info.name, tasks) for info in subtopology.state_changelog_topics)
 
     def configure_subtopology(self, subtopology: Subtopology) -> ConfiguredSubtopology:
-        """Return a subtopology with its tasks and internal topics."""
+        """Return the configured subtopology, with its number of tasks and its internal topics."""
         topic_names = source_topics(subtopology)
         return ConfiguredSubtopology(
             tasks=max(map(self._count_or_fail, topic_names)),
@@ -408,7 +410,7 @@ def _names_at(names: list[str], indexes: Sequence[int]) -> list[str]:
 
 
 def _find_common_count(count_by_topic: Mapping[str, int], counts: Iterable[int]) -> int:
-    """Return the common partition count of all topics.
+    """Return the partition count that all the topics have.
 
     Raises:
         _NotReadyError: The counts differ.

@@ -1,8 +1,8 @@
 """Reconciliation of a member's current tasks with its target (Kafka's `CurrentAssignmentBuilder` for streams groups).
 
-The member first revokes tasks, and confirms that by no longer reporting them. Then it moves to the epoch of the
-assignment and gets the free tasks of its target. It gets the others after their owners have revoked them. Since Kafka
-4.4, a copy of a task's state becomes active, or another kind of copy, without being revoked in between.
+The member first revokes tasks, and confirms the revocation by no longer reporting them. Then it moves to the epoch of
+the assignment and gets the free tasks of its target. It gets the other tasks after their owners have revoked them.
+Since Kafka 4.4, a standby or warm-up task can change its kind, or become active, without being revoked first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ class _Holdings(NamedTuple):
 
 
 class _Difference:
-    """The tasks of one kind that a member keeps, revokes and gets."""
+    """The difference between current and target tasks of one kind: tasks that the member keeps, revokes and gets."""
 
     def __init__(self, has: frozenset[Task], target: frozenset[Task], is_free: Callable[[Task], bool]) -> None:
         missing = target - has
@@ -31,7 +31,7 @@ class _Difference:
         self.is_incomplete = len(self.free) < len(missing)
 
     def keep(self, tasks: set[Task]) -> None:
-        """Keep tasks that the member already has as another kind. It gets them immediately."""
+        """Keep tasks that the member already has as another kind of task, so that it need not wait for them."""
         self.free -= tasks
         self.kept |= tasks
 

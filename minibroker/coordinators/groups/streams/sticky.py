@@ -1,9 +1,9 @@
 """The sticky assignor of streams groups (Kafka's `StickyTaskAssignor`).
 
-A task stays at its member, or moves to a member with a copy of its state, up to the member's share of tasks. The other
-tasks go to the process with the least load. A standby is never in the process that runs its task. A member that has
-reported an offset of a task also has a copy of its state, and is considered after the standbys. The choice between
-equal members depends on the order of Java's tables and queues.
+A task stays with its member, or moves to a member with a copy of its state, unless that member has reached its quota.
+The other tasks go to the process with the least load. A standby is never in the process that runs its task. A member
+that has reported an offset of a task also has a copy of its state, and is considered after the standbys. The choice
+between equal members depends on the order of Java's hash tables and queues.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -88,17 +88,17 @@ class Process:
         self.counts[member_id] = 0
 
     def has(self, task: Task) -> bool:
-        """Return whether any of its members has a task."""
+        """Return whether any member of the process has the task."""
         return task in self._tasks
 
     def give(self, member_id: str, task: Task, *, is_active: bool) -> int:
-        """Assign a task to a member, and return the member's number of tasks."""
+        """Assign a task to a member, and return the member's new number of tasks."""
         count = self._give(member_id, task, is_active=is_active)
         self._by_load = None
         return count
 
     def give_least_loaded(self, task: Task, *, is_active: bool) -> int:
-        """Assign a task to the member with the fewest tasks, and return its number of tasks.
+        """Assign a task to the member with the fewest tasks, and return the member's new number of tasks.
 
         The process must have members.
         """
@@ -138,7 +138,7 @@ class StreamsMemberSpec(NamedTuple):
 
 
 class TaskCounts(NamedTuple):
-    """The assignor's view of a subtopology: its number of tasks, and whether they have a state for standbys to copy."""
+    """The assignor's view of a subtopology: the number of its tasks, and whether the tasks have state to copy."""
 
     tasks: int
     is_stateful: bool
@@ -175,7 +175,7 @@ def assign_sticky(
 
 
 class _Quota:
-    """The maximum number of tasks per member, adjusted as members reach it (`maybeUpdate...TasksPerMember`)."""
+    """The maximum number of tasks per member, adjusted when a member reaches it (`maybeUpdate...TasksPerMember`)."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks = tasks
@@ -183,7 +183,7 @@ class _Quota:
         self.each = self._share()
 
     def note(self, count: int) -> None:
-        """Adjust the quota if a member with `count` tasks has reached it."""
+        """Adjust the quota if a member with `count` tasks has reached the quota."""
         if count == self.each:
             self._members -= 1
             self._tasks -= count
@@ -238,7 +238,7 @@ class _Assignment:
         ]
 
     def assign_active(self) -> None:
-        """Assign active tasks to their previous members, then to their standbys, and then where the load is least."""
+        """Assign active tasks: first to their previous members, then to members with a standby, and then by load."""
         tasks = sorted(self._tasks(), key=_partition_sort_key)
         moved = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
         free = [
@@ -263,7 +263,11 @@ class _Assignment:
         self._quota.note(count)
 
     def assign_standbys(self) -> None:
-        """Assign standbys to each task's previous active member or standbys, and then where the load is least."""
+        """Assign the standbys of each task.
+
+        The member that previously ran the task comes first, then its previous standbys, and then the least loaded
+        processes.
+        """
         unassigned: list[tuple[Task, int]] = []
         for task in sorted(self._tasks(stateful_only=True), key=_partition_sort_key, reverse=True):
             assigned_copies = 0

@@ -28,7 +28,7 @@ _NO_TASKS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Tasks(NamedTuple):
-    """Tasks that a member should have, or reports."""
+    """Tasks that a member reports, or that its target assignment contains."""
 
     active: TaskSets = _NO_TASKS
     standby: TaskSets = _NO_TASKS
@@ -36,7 +36,7 @@ class Tasks(NamedTuple):
 
 
 class HeldTasks(NamedTuple):
-    """Tasks that a member has. Active tasks have their assignment epochs, which fence late commits."""
+    """The tasks that a member has. Active tasks have assignment epochs, by which late commits are fenced."""
 
     active: TaskEpochs = _NO_TASKS
     standby: TaskSets = _NO_TASKS
@@ -48,7 +48,7 @@ class HeldTasks(NamedTuple):
 
     @property
     def copies(self) -> TaskSets:
-        """The standby and warm-up tasks, whose state is copied."""
+        """The standby and warm-up tasks, which are copies of active tasks' states."""
         return _unite(self.standby, self.warmup)
 
     def merged(self, other: "HeldTasks") -> "HeldTasks":
@@ -60,7 +60,7 @@ class HeldTasks(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """The processes that own each task.
+    """The processes that own a task.
 
     Attributes:
         active: The process that runs the task.
@@ -73,10 +73,10 @@ class Owners(NamedTuple):
 
 
 class ReportedOffsets(NamedTuple):
-    """The offsets up to which a member has the state of tasks, including tasks of earlier assignments on its disk.
+    """The offsets that a member reports for its copies of tasks' states, including copies left by earlier assignments.
 
     Attributes:
-        reached: The sum of a task's changelog offsets.
+        reached: The sum of the changelog offsets that the copy of a task has reached.
         ends: The sum of the end offsets of these changelogs.
     """
 
@@ -104,7 +104,7 @@ NOTHING_REPORTED: Final = ReportedOffsets()
 
 
 def task_sets(elements: Iterable[Any]) -> TaskSets:
-    """Return the tasks in elements of a message or record with a `subtopology_id` and `partitions`."""
+    """Return the tasks listed in a message or record whose elements have a `subtopology_id` and `partitions`."""
     return {task_ids.subtopology_id: frozenset(task_ids.partitions) for task_ids in elements if task_ids.partitions}
 
 

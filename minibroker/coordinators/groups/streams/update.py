@@ -57,7 +57,10 @@ class GroupUpdate:
         self._taken_over = known.member_id, member.member_id
 
     def target_of(self, member_id: str) -> Tasks:
-        """Return the target before the update of a member, or of the member that it replaces."""
+        """Return the tasks of a member in the target before the update.
+
+        A member that replaces another one has the tasks of the replaced member.
+        """
         if self._taken_over is not None and member_id == self._taken_over[1]:
             member_id = self._taken_over[0]
         return self.group.target_of(member_id)
@@ -74,7 +77,7 @@ class GroupUpdate:
         return members, target
 
     def find_missing_tags(self, member: StreamsMember) -> list[str]:
-        """Return the tags for rack-aware standby assignment that a member lacks."""
+        """Return the rack-awareness tags that the configuration requires and the member lacks."""
         tags = self.configs.get(RACK_TAGS, "")
         return [tag for tag in tags.split(",") if tag not in member.tags] if tags else []
 

@@ -1,9 +1,9 @@
-"""One module per compression codec, loaded with the first batch of this codec.
+"""One module per compression codec. A module is imported when the first batch with its codec is read or written.
 
-Each has `compress_in_chunks(data, level)` and `decompress_in_chunks(data, max_size)`, which return iterators of bytes.
-A chunk corresponds to about `CHUNK_SIZE` bytes of plain data, and can be empty, to let a caller serve other clients
-between two chunks. Data that Kafka's decoder rejects raises `DecompressionError`. `check_header(data)` raises it for
-errors in the first bytes, in constant time.
+Each module has `compress_in_chunks(data, level)` and `decompress_in_chunks(data, max_size)`, which return iterators of
+bytes. A chunk corresponds to about `CHUNK_SIZE` bytes of plain data, so that a caller can serve other clients between
+two chunks. It can be empty. `DecompressionError` is raised for data that Kafka's decoder rejects. `check_header(data)`
+raises the same error if the first bytes are invalid, and takes constant time.
 
 The libraries are imported by name and typed `Any`, because two of the three have no type information.
 """

@@ -1,4 +1,4 @@
-"""gzip (RFC 1952), with zlib from the standard library.
+"""The gzip format (RFC 1952), with zlib from the standard library.
 
 Like Java's `GZIPInputStream`, the reader accepts several consecutive members and ignores bytes after the last one.
 """

@@ -1,14 +1,14 @@
 """The LZ4 frame format, with the correct header checksum required by message formats v1 and v2 (KIP-57).
 
-Frames are written like Kafka's `Lz4BlockOutputStream`: independent blocks of 64 KB, no content size, no checksums. They
-are read like Kafka's `Lz4BlockInputStream`. It reads one frame, ignores bytes after it, and rejects linked blocks and
-dictionaries. It verifies the checksums of header and blocks, but skips the content size and content checksum. The
-library therefore gets a header without these two.
+Frames are written as by Kafka's `Lz4BlockOutputStream`: with independent blocks of 64 KB, no content size and no
+checksums. Frames are read as by Kafka's `Lz4BlockInputStream`, which reads one frame, ignores the bytes after it, and
+rejects linked blocks and dictionaries. Kafka verifies the checksums of the header and the blocks, but skips the content
+size and the content checksum. The header that is passed to the library therefore omits these two.
 
 Message format v0 has frames with a wrong header checksum. The checksum is the second byte of an xxHash-32 over the
-frame descriptor, and Kafka's first implementation also hashed the magic number. KIP-57 corrected this for formats v1
-and later, but kept it in v0 for old clients. Data in v0 is therefore written with the wrong checksum, and read with
-any.
+frame descriptor, but Kafka's first implementation also hashed the magic number. KIP-57 corrected this for formats v1
+and later, and kept it in v0 for old clients. Data in v0 is therefore written with the wrong checksum, and read with any
+checksum.
 """
 
 from collections.abc import Iterator
@@ -126,7 +126,7 @@ def decompress_in_chunks(
 def _read_header(view: memoryview, *, verifies_checksum: bool) -> tuple[bytes, int]:
     """Return a header that makes the library read the blocks as Kafka does, and the position of the first block.
 
-    It performs the checks of Kafka's `Lz4BlockInputStream.readHeader` in the same order.
+    The checks are those of Kafka's `Lz4BlockInputStream.readHeader`, in the same order.
     """
     if len(view) < MIN_HEADER_SIZE - 1:
         raise truncated_error("lz4", len(view))
@@ -156,7 +156,7 @@ def header_checksum_at(frame: bytes | memoryview) -> int:
 
 
 def header_checksum(covered: bytes) -> bytes:
-    """Return the checksum byte of the covered header bytes."""
+    """Return the checksum byte for the header bytes that the checksum covers."""
     return bytes((short_xxh32(covered) >> 8 & 0xFF,))
 
 

@@ -1,8 +1,9 @@
-"""Snappy: written in xerial's framing like the Java client (`SnappyOutputStream` of snappy-java), read framed or raw.
+"""The Snappy format, written with xerial's framing and read with or without it.
 
-The framing is a header (eight magic bytes, int32 version, int32 compatible version), followed by raw Snappy blocks,
-each preceded by its int32 size. Streams can be concatenated, so a header can also be in the place of a block.
-librdkafka and the Go clients send one raw block without framing.
+The Java client also writes this framing (`SnappyOutputStream` of snappy-java). It is a header (eight magic bytes, int32
+version, int32 compatible version), followed by raw Snappy blocks that are each preceded by their int32 size. Streams
+can be concatenated, so another header can follow a block. librdkafka and the Go clients send one raw block without
+framing.
 """
 
 from collections.abc import Iterator
@@ -71,7 +72,7 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
     """Check the size at the start of raw data.
 
     Raises:
-        DecompressionError: the first bytes are not a size.
+        DecompressionError: the first bytes are not a valid size.
     """
     if bytes(data[: len(_MAGIC)]) != _MAGIC:
         _read_promised_size(memoryview(data))

@@ -1,4 +1,6 @@
-"""Zstandard (RFC 8878; KIP-110), written as one frame, and read as any number of frames with or without a content size.
+"""The Zstandard format (RFC 8878; KIP-110).
+
+Data is written as one frame, and read as any number of frames with or without a content size.
 
 The library's stream reader bounds its memory, but returns less output instead of an error for truncated data. The
 frames are therefore scanned first, using the sizes in their block headers.
@@ -39,7 +41,10 @@ _BLOCKS_PER_FRAME: Final = 10
 
 
 class _Contexts(threading.local):
-    """The library's contexts, one set per thread. Creating one takes longer than compressing a typical batch."""
+    """The library's contexts, with one set per thread.
+
+    Creating a context takes longer than compressing a typical batch.
+    """
 
     def __init__(self) -> None:
         self.decompressor: Any = _zstandard.ZstdDecompressor()
@@ -47,7 +52,10 @@ class _Contexts(threading.local):
         self._compressor: Any = None
 
     def compressor(self, level: int) -> Any:
-        """Return the compressor for `level`. Only the last one is cached, because some levels take many megabytes."""
+        """Return the compressor for `level`.
+
+        Only the last compressor is cached, because some levels take many megabytes of memory.
+        """
         if level != self._level:
             self._compressor, self._level = _zstandard.ZstdCompressor(level), level
         return self._compressor
@@ -83,7 +91,7 @@ def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) ->
 
 
 def _read(data: bytes | bytearray | memoryview, remaining: int) -> Iterator[bytes]:
-    """Yield at most `left` bytes of the frames' data in chunks."""
+    """Yield the decompressed data of the frames in chunks, at most `left` bytes in total."""
     if remaining <= CHUNK_SIZE:
         with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
             data_read: bytes = reader.read(remaining)
@@ -118,7 +126,7 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
 
 
 def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
-    """Return whether the data has so many nearly empty blocks that scanning them takes long.
+    """Return whether the data has so many nearly empty blocks that scanning them takes a long time.
 
     No real writer produces such frames.
     """
