@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (3fcacfcf7808a1ad): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (26a156e49dd3df4a): change that. DO NOT EDIT.
 
 package control
 
@@ -39,7 +39,7 @@ type Group struct {
 	Members    []Member `json:"members"`
 }
 
-// GroupIDs: The ids of some consumer groups.
+// GroupIDs: A page of consumer group ids.
 type GroupIDs struct {
 	Groups    []string `json:"groups"`
 	NextAfter *string  `json:"next_after"`
@@ -55,16 +55,16 @@ type Header struct {
 // InFlight: Consecutive offsets that were delivered to a share group and have the same state.
 type InFlight struct {
 	FirstOffset int64 `json:"first_offset"`
-	// Included.
+	// The last offset, included.
 	LastOffset int64 `json:"last_offset"`
 	// Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
 	State string `json:"state"`
-	// How often each of them was delivered.
+	// How often each record was delivered.
 	DeliveryCount int     `json:"delivery_count"`
 	MemberID      *string `json:"member_id"`
 }
 
-// InstalledFault: An installed fault. Only the response that installs it can have warnings.
+// InstalledFault: An installed fault. Warnings appear only in the response to the request that installs the fault.
 type InstalledFault struct {
 	ID string `json:"id"`
 	// The number of requests that the fault has hit.
@@ -248,7 +248,7 @@ type Topic struct {
 	IsInternal bool              `json:"is_internal"`
 }
 
-// TopicList: Some topics, sorted by name.
+// TopicList: A page of topics, sorted by name.
 type TopicList struct {
 	Topics    []Topic `json:"topics"`
 	NextAfter *string `json:"next_after"`

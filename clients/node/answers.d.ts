@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (859bdbc16dc1ebd9): change that.
+// Made by `make clients`, from the OpenAPI document (9d4b01db3958c078): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */
@@ -38,7 +38,7 @@ export interface Group {
   members: Member[];
 }
 
-/** The ids of some consumer groups. */
+/** A page of consumer group ids. */
 export interface GroupIds {
   groups: string[];
   next_after: string | null;
@@ -54,16 +54,16 @@ export interface Header {
 /** Consecutive offsets that were delivered to a share group and have the same state. */
 export interface InFlight {
   first_offset: number;
-  /** Included. */
+  /** The last offset, included. */
   last_offset: number;
   /** Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`. */
   state: string;
-  /** How often each of them was delivered. */
+  /** How often each record was delivered. */
   delivery_count: number;
   member_id: string | null;
 }
 
-/** An installed fault. Only the response that installs it can have warnings. */
+/** An installed fault. Warnings appear only in the response to the request that installs the fault. */
 export interface InstalledFault {
   id: string;
   /** The number of requests that the fault has hit. */
@@ -226,7 +226,7 @@ export interface Topic {
   is_internal: boolean;
 }
 
-/** Some topics, sorted by name. */
+/** A page of topics, sorted by name. */
 export interface TopicList {
   topics: Topic[];
   next_after: string | null;

@@ -1,6 +1,6 @@
 """One partition's log as clients see it: appends at its end and reads anywhere (Kafka's `UnifiedLog`).
 
-This file has more than 500 lines because reads, appends, retention and truncation share a few offsets.
+This is one file of more than 500 lines because reads, appends, retention and truncation share a few offsets.
 """
 
 import contextlib

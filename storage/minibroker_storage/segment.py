@@ -1,6 +1,6 @@
 """One segment of a log. The order of its writes makes an index entry a proof that its batch is complete.
 
-This file has more than 500 lines because writes, rollback and recovery all depend on that order.
+This is one file of more than 500 lines because writes, rollback and recovery all depend on that order.
 """
 
 import contextlib

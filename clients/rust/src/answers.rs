@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (bb42d3ab58007a31): change that.
+// Made by `make clients`, from the OpenAPI document (b6fb3bb243534c39): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -59,7 +59,7 @@ pub struct Group {
     pub members: Vec<Member>,
 }
 
-/// The ids of some consumer groups.
+/// A page of consumer group ids.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct GroupIds {
     pub groups: Vec<String>,
@@ -78,16 +78,16 @@ pub struct Header {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct InFlight {
     pub first_offset: i64,
-    /// Included.
+    /// The last offset, included.
     pub last_offset: i64,
     /// Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
     pub state: String,
-    /// How often each of them was delivered.
+    /// How often each record was delivered.
     pub delivery_count: i32,
     pub member_id: Option<String>,
 }
 
-/// An installed fault. Only the response that installs it can have warnings.
+/// An installed fault. Warnings appear only in the response to the request that installs the fault.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct InstalledFault {
     pub id: String,
@@ -295,7 +295,7 @@ pub struct Topic {
     pub is_internal: bool,
 }
 
-/// Some topics, sorted by name.
+/// A page of topics, sorted by name.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TopicList {
     pub topics: Vec<Topic>,

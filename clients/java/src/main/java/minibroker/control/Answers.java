@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (931602ff93e2170e): change that.
+// Made by `make clients`, from the OpenAPI document (5994f5b155d85c74): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -84,7 +84,7 @@ public final class Answers {
         List<Member> members) {}
 
     /**
-     * The ids of some consumer groups.
+     * A page of consumer group ids.
      */
     public record GroupIds(
         List<String> groups,
@@ -100,9 +100,9 @@ public final class Answers {
 
     /**
      * Consecutive offsets that were delivered to a share group and have the same state.
-     * @param lastOffset Included.
+     * @param lastOffset The last offset, included.
      * @param state Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
-     * @param deliveryCount How often each of them was delivered.
+     * @param deliveryCount How often each record was delivered.
      */
     public record InFlight(
         long firstOffset,
@@ -112,7 +112,7 @@ public final class Answers {
         String memberId) {}
 
     /**
-     * An installed fault. Only the response that installs it can have warnings.
+     * An installed fault. Warnings appear only in the response to the request that installs the fault.
      * @param fired The number of requests that the fault has hit.
      * @param fault The fields of the fault.
      */
@@ -309,7 +309,7 @@ public final class Answers {
         boolean isInternal) {}
 
     /**
-     * Some topics, sorted by name.
+     * A page of topics, sorted by name.
      */
     public record TopicList(
         List<Topic> topics,
