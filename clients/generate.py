@@ -29,7 +29,7 @@ BY_HAND: Final = frozenset({"Fault", "Fields", "Payload", "Quota"})
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The settings for a client's types."""
+    """The generator settings for the client library of one language."""
 
     generator: str
     """OpenAPI Generator's name for the language."""
@@ -53,7 +53,7 @@ class Language:
 
 
 def _with_older_constructor(record: re.Match[str]) -> str:
-    """Add to a record the constructor that the record had before its last component was introduced."""
+    """Add the constructor that a Java record had before its last component was introduced."""
     begin, name, components, end = record.groups()
     names = re.findall(r"(\w+)(?:,$|\Z)", components, re.MULTILINE)
     parameters = " ".join(components.split())

@@ -123,7 +123,7 @@ class KafkaFactory(Protocol):
     """The fixture `kafka_factory`."""
 
     def __call__(self, **options: Unpack[BrokerOptions]) -> Broker:
-        """Start a broker with these options, which runs until the test ends."""
+        """Start a broker with these options. It runs until the test ends."""
         ...
 
 

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (26a156e49dd3df4a): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (dff2420894ec4d37): change that. DO NOT EDIT.
 
 package control
 

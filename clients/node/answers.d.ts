@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (9d4b01db3958c078): change that.
+// Made by `make clients`, from the OpenAPI document (d146916e03bdce1e): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */

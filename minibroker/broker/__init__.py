@@ -69,7 +69,10 @@ class Broker(BlockingOperations):
         return self._asynchronous.bootstrap_servers
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """Return the addresses of one of the listeners after the first.
+        """Return HOST:PORT of each broker on an additional listener, separated by commas.
+
+        Args:
+            listener: The name of the listener, from the `listeners` option.
 
         Raises:
             ValueError: there is no such listener.

@@ -74,7 +74,10 @@ class AsyncBroker(AsyncOperations):
         return ",".join(map(format_reachable, self._running.addresses))
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """Return the addresses of one of the listeners after the first.
+        """Return HOST:PORT of each broker on an additional listener, separated by commas.
+
+        Args:
+            listener: The name of the listener, from the `listeners` option.
 
         Raises:
             ValueError: there is no such listener.

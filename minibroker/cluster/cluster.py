@@ -107,8 +107,8 @@ class Cluster:
         # Kafka starts at a random node. Here the nodes take turns, so that tests get the same leaders every time.
         start, self._start = self._start, self._start + 1
         nodes = up if factor <= len(up) else tuple(self.nodes)
-        # Without racks, KRaft's placement differs from the older one only after the first round, where it is random in
-        # Kafka.
+        # Without racks, KRaft's placement matches the older placement in the first round, and is random in later
+        # rounds. The older placement therefore serves both.
         if self.racks and self._is_kraft:
             return stripe_replicas(nodes, partitions, factor, start=start, racks=self.racks)
         return assign_replicas(nodes, partitions, factor, start=start, racks=self.racks)

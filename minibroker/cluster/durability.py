@@ -96,7 +96,7 @@ class Durability:
         return error is None
 
     def _log_disk_state(self, error: OSError | None) -> None:
-        """Log once whenever the disk starts to fail, and once whenever it works again."""
+        """Log an error when the disk starts to fail, and a warning when it works again."""
         if error is not None and not self._has_failed:
             _logger.error(
                 "%s cannot be forced to disk: [Errno %s] %s; requests that change metadata are answered "

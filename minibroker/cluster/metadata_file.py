@@ -181,7 +181,7 @@ class MetadataFile:
             self._unsynced = None
 
     def replaced(self) -> None:
-        """Reset the state after the file was replaced from outside by a file that is on disk and has no backup."""
+        """Reset the state after another writer replaced the file. The new file counts as synced and has no backup."""
         self._written += 1
         self._synced = self._written
         self._unsynced = None

@@ -122,7 +122,7 @@ class Topic:
 
     @property
     def append_policy(self) -> AppendPolicy:
-        """The rules for appended records that follow from the configuration, created at their first use."""
+        """The append rules derived from the configuration, created on first use."""
         if self._append_policy is None:
             self._append_policy = append_policy(self.config)
         return self._append_policy

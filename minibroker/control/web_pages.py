@@ -1,8 +1,8 @@
 """Protection from foreign web pages that make a browser on this machine send requests.
 
-A page can use a host name of its own that resolves to 127.0.0.1 (DNS rebinding). In that case the Host header has that
-name. A page can also use the address itself. In that case the Origin header has the page's origin. For a GET request
-without an Origin header, such as the request for an image, the Sec-Fetch-Site header has the relation of the sites.
+A page can use its own host name that resolves to 127.0.0.1 (DNS rebinding). The Host header then contains that name.
+A page can also use the address itself. The Origin header then contains the page's origin. For a GET request without
+an Origin header, such as an image request, the Sec-Fetch-Site header tells how the two sites are related.
 """
 
 from collections.abc import Callable

@@ -55,7 +55,8 @@ def _warn_of_retention(services: Services, line: tuple[str, int] | None, partiti
     )
     is_first = services.core.advice.advise(MOVED_CLOCK, topic, text)
     if is_first and line is not None:
-        # If warnings are errors, this exception would silently end a background task of the broker's thread.
+        # A warning filter may turn the warning into an exception, which would silently end a background task of
+        # the broker.
         with contextlib.suppress(MinibrokerWarning):
             warnings.warn_explicit(text, MinibrokerWarning, *line)
 

@@ -159,7 +159,7 @@ class Acceptor:
     def _admit(self, accepted: socket.socket) -> None:
         try:
             address = str(accepted.getpeername()[0])
-        except OSError:  # The client has disconnected before its connection was accepted.
+        except OSError:  # The client disconnected before its connection was accepted.
             accepted.close()
             return
         permit = self._quotas.enter(self._listener, address)

@@ -422,7 +422,7 @@ class Connection(asyncio.BufferedProtocol):
         return advice is not None
 
     def end(self) -> None:
-        """Serve no more requests, and close the connection after sending all responses."""
+        """Stop serving requests, and close the connection once all responses are sent."""
         self._reader.close()
         self._state = State.CLOSING
         # `_on_drained` closes the connection after everything is sent. If the client does not read, the idle timeout

@@ -262,7 +262,7 @@ class Outbox:
 
     def _wait(self, direct: socket.socket) -> None:
         if not self._waiting:
-            # Watch the duplicate, because the loop refuses a writer for the transport's own descriptor.
+            # Watch the duplicated socket, because the event loop refuses a writer for the transport's own descriptor.
             self._waiting = True
             self._loop.add_writer(direct.fileno(), self._on_writable)
 

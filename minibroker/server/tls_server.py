@@ -159,7 +159,7 @@ class _Handshake:
         return begun
 
     def _send_alert(self, outgoing: ssl.MemoryBIO) -> None:
-        """Send the alert. A client that does not accept it immediately does not get it."""
+        """Send the TLS alert without waiting. The alert is lost if the socket cannot take it immediately."""
         if outgoing.pending:
             with contextlib.suppress(OSError):
                 self._line.send(outgoing.read())

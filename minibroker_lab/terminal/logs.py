@@ -88,7 +88,7 @@ class LogView(View):
         yield table("batches", _BATCHES)
 
     def on_mount(self) -> None:
-        """Start with the batches."""
+        """Hide the offset input and focus the table of batches."""
         self.query_one("#offset").display = False
         self.table("DataTable").focus()
         super().on_mount()

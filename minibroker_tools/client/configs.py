@@ -41,10 +41,10 @@ def describe_configs(
 
 
 def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
-    """Set configuration keys of resources. A value of None deletes its key.
+    """Set configuration keys of resources. A key whose value is None is deleted.
 
     Raises:
-        ApiError: The change of a resource was refused. Only the first error is raised.
+        ApiError: The broker refused to change a resource. Only the first error is raised.
     """
     for node, group in _group_by_node(list(changes)):
         request = api.IncrementalAlterConfigsRequest(

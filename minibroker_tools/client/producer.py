@@ -164,7 +164,7 @@ def find_topic_leaders(cluster: Cluster, topic: str) -> dict[int, int]:
     (metadata,) = cluster.metadata([topic], create=True).topics
     code = error_code(metadata.error_code)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        code = ErrorCode.LEADER_NOT_AVAILABLE  # The broker is creating the topic, or can do so soon.
+        code = ErrorCode.LEADER_NOT_AVAILABLE  # The broker is creating the topic, or may be able to create it soon.
     if code:
         raise ApiError(code, None if code is ErrorCode.LEADER_NOT_AVAILABLE else f"Invalid topics: [{topic}]")
     if not metadata.partitions or any(partition.leader_id < 0 for partition in metadata.partitions):

@@ -220,7 +220,7 @@ def _ivy_jar() -> str:
 def main() -> int:
     """Print the paths of the jars, separated by commas as `spark-submit --jars` expects.
 
-    The arguments are `packages`.
+    The command-line arguments are the package names to pass to `find()`, by default "kafka".
     """
     try:
         sys.stdout.write(",".join(find(sys.argv[1:] or ("kafka",))) + "\n")

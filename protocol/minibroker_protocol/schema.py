@@ -264,7 +264,7 @@ def _compile_constructor(cls: type[Any]) -> Callable[..., None]:
 
 
 def _set_docstring(cls: type[Any]) -> None:
-    """Set a docstring. Otherwise `dataclasses` generates one from the signature, which takes a third of its time."""
+    """Set a docstring if there is none. Without one, `dataclasses` spends a third of its time generating one."""
     if cls.__doc__ is None:
         cls.__doc__ = f"{cls.__name__}: see Kafka's definition."
 

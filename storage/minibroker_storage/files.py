@@ -67,7 +67,7 @@ class FileHandle:
             LogClosedError: the handle was closed or deleted.
         """
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        if self._closed:  # After the handle was closed, the path may lead to another file.
+        if self._closed:  # Once the handle is closed, the path may refer to another file.
             os.close(fd)
             raise LogClosedError(f"{self.path}: closed")
         return fd
@@ -111,7 +111,7 @@ class FileHandle:
     def close(self) -> None:
         """Close the handle permanently. Later calls of `fd()` raise `LogClosedError`."""
         self._closed = True
-        # While readers have the descriptor pinned, for example for `sendfile`, the last of them closes it.
+        # If readers have pinned the descriptor, for example for `sendfile`, the last reader to unpin it closes it.
         if not self._pins:
             self._close_now()
 

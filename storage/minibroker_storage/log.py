@@ -473,8 +473,8 @@ class Log(LocalLog):
     def _roll(self, now_ms: int) -> None:
         active = self._active
         if not active.size and active.base_offset == self.log_end_offset:
-            # An empty segment is full only if its indexes cannot hold one entry, and the indexes of a new segment would
-            # be no larger.
+            # Rolling an empty segment would not help: it is full only if its indexes cannot hold a single entry, and
+            # the indexes of a new segment would be no larger.
             return
         # As in Kafka's `UnifiedLog.roll`, there is a snapshot at the base of each segment, so a start replays at most
         # one segment.

@@ -378,7 +378,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             OSError: a file cannot be read.
             StorageError: the log contains bytes that are not batches.
         """
-        # A consumer that reads sequentially requests the batch after its last response, which needs no search.
+        # A consumer that reads sequentially requests the batch after the last one it was sent. Find it without
+        # a search.
         position, first, last = self._resume
         if first <= offset <= last and position < self.size:
             entry = read_batch_containing(self.log.fd(), position, offset)

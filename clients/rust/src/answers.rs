@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (b6fb3bb243534c39): change that.
+// Made by `make clients`, from the OpenAPI document (c9c0d68abeb0af90): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

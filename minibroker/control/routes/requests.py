@@ -86,7 +86,7 @@ def entry_json(entry: Entry) -> dict[str, Any]:
 
 @router.get("/journal", openapi_extra=calls("requests"))
 async def read_journal(on_broker: OnBroker) -> JournalInfo:
-    """Return whether a journal is kept."""
+    """Return whether a journal is kept, and how many requests have arrived since it was started."""
     return await on_broker.get(_info)
 
 

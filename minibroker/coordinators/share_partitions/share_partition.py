@@ -170,7 +170,7 @@ class SharePartition:
         max_acquired = min(max_records, self._limits().locks - self.in_flight)
         if max_acquired > 0:
             return max_acquired, last
-        # At the limit of locks no new record can be acquired, but released records can be delivered again.
+        # At the lock limit, no new records can be acquired, but released records can be delivered again.
         if fetch_offset > self.end_offset:
             return 0, last
         return min(max_records, self.end_offset - fetch_offset + 1), min(last, self.end_offset)

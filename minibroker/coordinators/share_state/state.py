@@ -148,7 +148,10 @@ class ShareState(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of a state; see `ShareState`. A start offset of KEEP_START means no change of it."""
+    """A change to a `ShareState`.
+
+    A start offset of KEEP_START or a leader epoch of UNKNOWN leaves that field unchanged.
+    """
 
     leader_epoch: int
     start_offset: int

@@ -98,8 +98,7 @@ class TransactionCoordinator:
         if self._timer is not None:
             self._timer.cancel()
 
-    # The following methods handle requests of producers. If the given `node` is not the coordinator, they return
-    # NOT_COORDINATOR.
+    # These methods handle requests from producers. They return NOT_COORDINATOR if `node` is not the coordinator.
 
     def init_producer_id(
         self,

@@ -70,7 +70,7 @@ FindAccount = Callable[[str, bool], ScramAccount | None]
 def derive_credential(
     mechanism: str, password: str, *, iterations: int = MIN_ITERATIONS, salt: bytes | None = None
 ) -> ScramCredential:
-    """Derive the credential of a password, with a random salt by default."""
+    """Derive a SCRAM credential from a password, with a random salt by default."""
     salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
     salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
     return derive_salted_credential(mechanism, salted, salt, iterations)

@@ -88,12 +88,12 @@ class Exchange:
 
     @property
     def time_ms(self) -> int:
-        """When the request was complete, in ms since the epoch."""
+        """The time at which the request was complete, in milliseconds since the epoch."""
         return self.began[0]
 
     @property
     def began_ms(self) -> float:
-        """When the request was complete, on the monotonic clock."""
+        """The monotonic time at which the request was complete, in milliseconds."""
         return self.began[1]
 
     @property

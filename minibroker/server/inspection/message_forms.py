@@ -70,7 +70,7 @@ class _Spliced(NamedTuple):
 
 
 def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[Any, int]:
-    """Return the form of a request that was decoded from `frame`, and the memory of the form in bytes."""
+    """Return the form in which to keep a request decoded from `frame`, and its memory size in bytes."""
     if request is None:
         return None, 0
     cls: Any = endpoint.request
@@ -192,7 +192,7 @@ def decode_request(endpoint: Endpoint, form: Any) -> Any:
 
 
 def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
-    """Decode a response from any form."""
+    """Return the decoded response, whichever form it was recorded in. File ranges are replaced by summaries."""
     # Replace file ranges by their summaries, because the file may be deleted before the next access.
     if isinstance(form, _Undetached):
         holders, name = _holders(form.message)

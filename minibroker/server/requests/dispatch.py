@@ -387,8 +387,8 @@ def in_slices(work: Any, services: Services) -> Outcome:
 def must_send_earlier_first(frame: memoryview) -> bool:
     """Return whether earlier responses must be sent before the request in `frame` is served.
 
-    The request may delete files that an earlier fetch response will be read from. Or its response takes longer to
-    encode than to build, and encoding counts towards the time limit for the requests of one connection.
+    There are two kinds of such requests. Some delete files that an earlier Fetch response has yet to read. Others have
+    responses that take longer to encode than to build, and the encoding counts towards the connection's time limit.
     """
     # The second byte of the key suffices, because all API keys are less than 256.
     return len(frame) > 1 and frame[1] in _SENT_AFTER_EARLIER

@@ -42,7 +42,7 @@ def _meter(quotas: Quotas, take: FrameHandler, frame: memoryview, session: Sessi
     header = read_request_header(frame)
     begin = perf_counter_ns()
     outcome = take(frame, session)
-    # Throttling requests of brokers or authentication would delay all other clients.
+    # Requests from other brokers and SASL requests are not charged, because throttling them would delay other clients.
     if header.api_key in _NEVER_THROTTLED:
         return outcome
     # Like Kafka's `request.sizeInBytes`, the size includes the whole frame.

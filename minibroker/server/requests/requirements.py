@@ -181,9 +181,9 @@ _OF_GROUPS_SINCE_4_0: Final = frozenset({Operation.DESCRIBE_CONFIGS, Operation.A
 
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str) -> int:
-    """Return the client's authorized operations on a resource as a bit field. Without an authorizer all are set.
+    """Return the client's authorized operations on a resource as a bit field.
 
-    The bit of an operation is at the position of its number.
+    Each operation's code is its bit position. Without an authorizer, all supported operations are set.
     """
     operations = SUPPORTED_OPERATIONS[resource_type]
     if resource_type is ResourceType.GROUP and call.services.is_before("4.0"):

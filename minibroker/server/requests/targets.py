@@ -68,7 +68,7 @@ def targets_of(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
 
 
 def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
-    """Return the targets of a request that implies targets without naming them, or () for any other request."""
+    """Return the named and implied targets of a request, or () if the request implies none."""
     implied = () if names.implied is None else names.implied(request, call)
     if not implied:
         return ()

@@ -1,6 +1,6 @@
-"""OTLP metrics in protobuf, as far as clients of Kafka send them: names, labels and numbers of sums and gauges.
+"""Decoder of the OTLP metrics that Kafka clients send: the names, labels and values of sums and gauges.
 
-The field numbers are those of `opentelemetry/proto/metrics/v1/metrics.proto`. Histograms and the like are passed over.
+The field numbers are those of `opentelemetry/proto/metrics/v1/metrics.proto`. Histograms and other types are skipped.
 """
 
 import struct

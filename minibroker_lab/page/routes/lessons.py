@@ -58,9 +58,9 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
 
 @router.get("/{number}/reached")
 async def reached(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
-    """Check which goals of a lesson the broker's state fulfills.
+    """Check the goals of a lesson against the broker's state.
 
-    Each goal has a sentence: the evidence that it is reached, or the state so far.
+    Return the evidence for each goal that is reached, and the current state for each other goal.
     """
     lesson = _lesson(number)
     progress = await _progress(request, on_broker)

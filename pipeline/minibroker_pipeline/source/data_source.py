@@ -136,7 +136,7 @@ JsonOffsets = dict[str, dict[str, int]]
 
 
 def to_json(offsets: Offsets) -> JsonOffsets:
-    """Convert offsets to the form that they have in a checkpoint."""
+    """Convert offsets to their checkpoint format."""
     by_topic: JsonOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         by_topic.setdefault(topic, {})[str(partition)] = offset
@@ -144,7 +144,7 @@ def to_json(offsets: Offsets) -> JsonOffsets:
 
 
 def from_json(offsets: JsonOffsets) -> Offsets:
-    """Convert offsets from the form that they have in a checkpoint."""
+    """Convert offsets from their checkpoint format."""
     return {
         (topic, int(partition)): offset
         for topic, partitions in offsets.items()

@@ -1,4 +1,4 @@
-"""The files to dump: how the kind of each file follows from its name, and how directories are expanded."""
+"""Selection of the files to dump: derives each file's kind from its name, and expands directories."""
 
 import contextlib
 import os

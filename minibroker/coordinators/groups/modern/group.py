@@ -36,7 +36,7 @@ class GroupRefusedError(Exception):
 
 
 class MemberState(IntEnum):
-    """The reconciliation state of a member of a consumer or share group, numbered as in records."""
+    """The reconciliation state of a consumer or share group member. The values are those stored in its records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

@@ -166,7 +166,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
             raise GroupRefusedError(code)
 
     def _find_missing(self, group: ShareGroup, topics: Mapping[str, TopicMetadata]) -> Topics:
-        """Return the partitions of topics that need a state."""
+        """Return the partitions of these topics whose share state must be initialized now."""
         partitions = group.partitions
         is_known = group.complete is not None and group.complete[0] is topics and group.complete[1] is partitions
         if is_known and not partitions.initializing:

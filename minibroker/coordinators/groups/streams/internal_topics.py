@@ -223,7 +223,11 @@ def _refuse_missing_sources(topology: Topology, topics: Mapping[str, TopicMetada
 def _find_missing_topics(
     subtopologies: Mapping[str, ConfiguredSubtopology], topology: Topology, topics: Mapping[str, TopicMetadata]
 ) -> Mapping[str, InternalTopic]:
-    """Return the missing internal topics in Java's order."""
+    """Return the missing internal topics in the iteration order of Java's `HashMap`.
+
+    Raises:
+        _NotReadyError: An existing internal topic has the wrong number of partitions.
+    """
     needed = {info.name: info for sub in subtopologies.values() for info in (*sub.repartition, *sub.changelogs)}
     size = table_size(len(needed))
     for name in hash_order(topology.required_topics, string_hash):

@@ -73,11 +73,13 @@ class Owners(NamedTuple):
 
 
 class ReportedOffsets(NamedTuple):
-    """The offsets that a member reports for its copies of tasks' states, including copies left by earlier assignments.
+    """The changelog offsets that a member reports for its local task state.
+
+    They include state left by earlier assignments.
 
     Attributes:
-        reached: The sum of the changelog offsets that the copy of a task has reached.
-        ends: The sum of the end offsets of these changelogs.
+        reached: The offset reached in the changelogs of each task, summed over its changelog partitions.
+        ends: The end offset of the changelogs of each task, summed in the same way.
     """
 
     reached: TaskOffsets = _NO_TASKS

@@ -124,7 +124,9 @@ def _check_operation(operation: int) -> None:
 def _plan_change(
     resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool
 ) -> tuple[ConfigResource, Texts] | None:
-    """Return the new configuration of a resource if it changes. Loggers are altered here.
+    """Return a resource and its new configuration, or None if there is nothing to store.
+
+    Changes to log levels are not planned but applied immediately, unless `validate_only` is set.
 
     Raises:
         ResourceError: The change is invalid or not allowed.

@@ -63,7 +63,7 @@ def takes_long_to_validate(records: memoryview, max_message_bytes: int) -> bool:
         if len(records) > max_message_bytes:  # The batch will be rejected without reading its records.
             return False
         count = int.from_bytes(records[_RECORD_COUNT], "big")
-        # A few compressed kilobytes can expand to 100 MiB, so compressed records have a lower limit.
+        # A few compressed kilobytes can expand to 100 MiB, so the size limit for compressed records is smaller.
         is_compressed = records[_ATTRIBUTES_AT] & CODEC_MASK
         return count > _MAX_RECORDS or len(records) > (_MAX_COMPRESSED_BYTES if is_compressed else _MAX_BYTES)
     # The number of messages inside a compressed message is unknown.

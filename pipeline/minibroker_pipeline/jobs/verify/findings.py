@@ -8,7 +8,7 @@ _MAX_PER_KIND: Final = 20
 
 
 class Kind(StrEnum):
-    """The kind of a finding. Tables and JSON contain the values."""
+    """The kind of a finding. The values are the names used in tables and JSON."""
 
     CHECKSUM = "checksum"
     ENTRY = "entry"

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (5994f5b155d85c74): change that.
+// Made by `make clients`, from the OpenAPI document (2c31097c5816a5a1): change that.
 package minibroker.control;
 
 import java.util.List;
