@@ -16,8 +16,8 @@ from minibroker.server.inspection.journal import Journal
 from tests.documented import ROOT, blocks
 
 PAGE: Final = "docs/python.md"
-INTERNAL: Final = {"services", "asynchronous", "wait", "add", "begins", "count", "find", "cleared_after"}
-"""Internal members; `add`, `begins`, `count`, `find` and `cleared_after` belong to `Journal`."""
+INTERNAL: Final = {"services", "asynchronous", "wait", "add", "find_first_number", "count", "find", "cleared_after"}
+"""Internal members; `add`, `find_first_number`, `count`, `find` and `cleared_after` belong to `Journal`."""
 DOCUMENTED_IN_WORDS: Final = {"security", "share_partitions"}
 
 

@@ -164,8 +164,7 @@ def _explain_foreign(entry: os.DirEntry[str], number: str) -> str | None:
 def is_unfinished(directory: str) -> bool:
     """Return whether a partition directory contains only partition files and has never held a record.
 
-    The topic id in the directory proves nothing: a crash of the machine may have lost it, or the topic with that
-    id.
+    The topic id in the directory is not considered, because a machine crash may have lost the id or its topic.
     """
     try:
         with os.scandir(directory) as entries:

@@ -128,7 +128,7 @@ def by_partition(values: Mapping[TopicPartition, T], fields: Callable[[T], dict[
 
 
 class WithWarnings(ResponseBody):
-    """The body of a response that can have warnings. The field is omitted if there are none."""
+    """A response body with optional warnings. The field `warnings` is omitted if there are no warnings."""
 
     warnings: list[str] | None = Field(default=None, description="One sentence per probable mistake.")
 

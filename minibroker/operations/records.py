@@ -222,7 +222,7 @@ async def record_slices(
     """Yield the records from offset `start` up to `end` in slices; see `read_records`."""
     topic = partition.topic
     slices = _slice_records(partition, start, end, committed=committed)
-    # The event loop serves other tasks between two slices.
+    # The event loop runs other tasks between slices.
     for slice_ in slices:
         yield slice_
         await asyncio.sleep(0)

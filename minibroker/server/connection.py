@@ -486,7 +486,7 @@ class Connection(asyncio.BufferedProtocol):
         self._state, self._parked = State.MUTED, Waiting(muted, NO_ANSWER)
 
     def release(self) -> None:
-        """Serve the requests that have arrived while requests had to wait, or continue reading."""
+        """Stop waiting: serve the requests that have arrived in the meantime, or continue reading if there are none."""
         if self._state is not State.CLOSING:
             self._state, self._parked = _READY, None
             if self._reader.pending:

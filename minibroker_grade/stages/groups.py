@@ -39,7 +39,7 @@ def a_new_member_gets_its_id_first(b: Subject) -> None:
     look="Complete the join when all members have joined, and make the first one the leader.",
 )
 def a_member_alone_leads(b: Subject) -> None:
-    """The only member becomes the leader, gets the list of all members, and the generation is 1."""
+    """The only member becomes the leader of generation 1 and gets the list of all members."""
     member = Member(b, new_group(b))
     answer = member.join()
     b.same(answer, "leader", member.member_id)

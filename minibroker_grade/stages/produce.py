@@ -265,7 +265,7 @@ def zstd_is_accepted(b: Subject) -> None:
 
 @STAGE.check("KIP-82, DefaultRecord", look="Store keys, values and headers unchanged, including nulls.")
 def keys_nulls_and_headers_come_back(b: Subject) -> None:
-    """A record has a key, a value and headers. Each can be null or empty, and all are returned unchanged."""
+    """Keys, values and header values can be null or empty. All are returned unchanged."""
     topic = b.topic()
     sent = [
         NewRecord(b"key", b"value", TIME, (("h", b"1"), ("h", None), ("", b""))),

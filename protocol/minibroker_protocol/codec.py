@@ -38,8 +38,8 @@ NO_LIMIT: Final = 1 << 62
 """More elements than any buffer can contain."""
 
 
-# A broker decodes requests and encodes responses. Each direction is compiled separately, so the first request of an API
-# waits for two functions instead of four.
+# A broker decodes requests and encodes responses. Each direction is compiled separately, so the first request of an
+# API waits for two compilations instead of four.
 _DECODERS: dict[_Version, Decoder] = {}
 _ENCODERS: dict[_Version, Encoder] = {}
 _RESPONSE_ENCODERS: dict[_Version, ResponseEncoder] = {}

@@ -280,5 +280,5 @@ class FrameReader:
         return _LENGTH.size + (length if 0 <= length <= self.max_size else 0)
 
     def peek(self, size: int) -> bytes:
-        """Return at most `size` of the next bytes, without taking them."""
+        """Return up to `size` of the next bytes without consuming them."""
         return bytes(self._view[self._start : min(self._end, self._start + size)])

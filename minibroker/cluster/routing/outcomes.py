@@ -49,7 +49,7 @@ class ChangedResponse(DelayedResponse):
         self._inner.hasten()
 
     def waits_for(self) -> str:
-        """Return what the response waits for."""
+        """Return a description of the event that the response waits for."""
         return self._inner.waits_for()
 
 

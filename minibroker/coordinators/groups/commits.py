@@ -139,7 +139,7 @@ def check_member(
 
 
 def merge_outcomes(outcomes: Outcomes) -> Outcomes:
-    """Return outcomes in the form of Kafka before 4.0: each topic and each existing partition is listed only once."""
+    """Merge outcomes as Kafka before 4.0 does: list each topic and each existing partition only once."""
     reported: set[TopicPartition] = set()
     topics: dict[str, list[tuple[int, ErrorCode]]] = {}
     for name, results in outcomes:

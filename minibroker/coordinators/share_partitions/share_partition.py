@@ -188,7 +188,7 @@ class SharePartition:
         deadline_ms = self._deadline()
         for new in acquired:
             self._batches.add(RecordRange(new.first, new.last, RecordState.ACQUIRED, 1, request.member, deadline_ms))
-        if acquired[-1].last < last:  # The remainder of a batch of the log stays available.
+        if acquired[-1].last < last:  # The rest of the log batch stays available.
             batch = self._batches[self._batches.index_of(first)]
             batch.ranges.append(RecordRange(acquired[-1].last + 1, last, RecordState.AVAILABLE))
             batch.last, batch.is_split = last, True

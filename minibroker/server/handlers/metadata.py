@@ -180,8 +180,8 @@ def _check_creation(name: str, request: MetadataRequest, call: Call, *, creates:
 def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]:
     """Create as many of the topics as possible together, and return each topic or its error."""
     core = call.core
-    # With auto-creation, a client that polls until a topic is deleted creates the topic again by its request. The
-    # response must not contain the new topic, because Kafka never returns a topic that the same request has created.
+    # With auto-creation, a client that polls for the end of a deletion recreates the topic. As in Kafka, the response
+    # must not contain a topic that the request itself has created.
     deleted = {name for name in names if core.topics.was_deleted(name)}
     others = [topic.name for topic in core.topics if not topic.is_internal] if len(names) <= _MAX_COMPARED_NAMES else []
     results: dict[str, Topic | ErrorCode] = {}

@@ -98,7 +98,7 @@ def names_of(names: Names, request: Any, core: Core, version: int) -> list[str |
 
 
 def groups_of(names: Names, request: Any) -> list[str]:
-    """Return the groups that a request names, or none unless its API `is_about_groups`."""
+    """Return the ids of the groups that a request names. The endpoint of the request must be `is_about_groups`."""
     if names.keys is not None:
         return _keys(names.keys, request)
     holders = [request]

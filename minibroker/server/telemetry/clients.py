@@ -1,6 +1,6 @@
-"""Metrics that clients push to the broker (KIP-714), by the rules of Kafka's `ClientMetricsManager`.
+"""Metrics that clients push to the broker (KIP-714), following Kafka's `ClientMetricsManager`.
 
-Where Kafka hands the metrics to a plugin, the last ones of each client are kept here.
+Kafka passes the metrics to a plugin. This broker keeps the newest pushes of each client instead.
 """
 
 from collections import deque
@@ -16,27 +16,27 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.header import crc32c
 from minibroker_protocol.uuids import uuid_text
 
-KEPT: Final = 10
-"""Pushes of each client that are kept."""
-_MOST_CLIENTS: Final = 16_384
-_LONGEST: Final = 500
-"""Characters of what a client says of itself that are kept."""
-_MOST_BYTES: Final = 64 << 20
-"""Of all pushes that are kept, but for the newest one; any client that may connect can send them."""
-_SHORTEST_LIFE_MS: Final = 60_000
-_LIFE_IN_INTERVALS: Final = 3
+PUSHES_PER_CLIENT: Final = 10
+"""The number of pushes to keep for each client."""
+_MAX_CLIENTS: Final = 16_384
+_MAX_TEXT_LENGTH: Final = 500
+"""The maximum length of a text that a client sends about itself, in characters."""
+_MAX_KEPT_BYTES: Final = 64 << 20
+"""The maximum size of all kept pushes, not counting the newest. It is limited because every client can send them."""
+_MIN_LIFETIME_MS: Final = 60_000
+_LIFETIME_INTERVALS: Final = 3
 _NEVER: Final = -(10**12)
 
 
 @dataclass(frozen=True, slots=True)
 class TelemetryPush:
-    """The metrics that a client has sent at once.
+    """The metrics that a client sent in one request.
 
     Attributes:
-        client_instance_id: as Kafka writes uuids.
-        timestamp: milliseconds since the epoch, when it came.
-        is_last: whether the client has said that it is going.
-        data: OTLP MetricsData v1 in protobuf, not compressed.
+        client_instance_id: The id of the client instance, in Kafka's format for UUIDs.
+        timestamp: The time of arrival, in milliseconds since the epoch.
+        is_last: Whether the client announced that it is terminating.
+        data: Uncompressed OTLP MetricsData v1 in protobuf.
     """
 
     client_instance_id: str
@@ -47,17 +47,21 @@ class TelemetryPush:
     data: bytes
 
     def metrics(self) -> list[ClientMetric]:
-        """The sums and gauges in it. ValueError when `data` is no OTLP."""
+        """Return the sums and gauges of the push.
+
+        Raises:
+            ValueError: `data` is not valid OTLP.
+        """
         return read_metrics(self.data)
 
 
 class ClientInstance:
-    """One client, as `ClientMetricsInstance`: what it is asked for, and when it was last heard.
+    """One client instance (Kafka's `ClientMetricsInstance`), with its subscription and the times of its requests.
 
     Attributes:
-        subscription_id: names what it is asked for.
-        is_gone: it has sent its last metrics.
-        last_error: of its last request.
+        subscription_id: The id of the subscription.
+        is_gone: Whether the client has sent its last metrics.
+        last_error: The error code of the client's last request.
     """
 
     def __init__(self, metrics: list[str], interval_ms: int, subscription_id: int) -> None:
@@ -71,14 +75,20 @@ class ClientInstance:
         self._pushed_ms: float = _NEVER
 
     def may_ask(self, now_ms: float) -> bool:
-        """Whether it may ask what to send, an interval after its last request."""
+        """Return whether the client may request its subscription now. If so, record the time of the request.
+
+        The request must come at least an interval after the client's last request or push.
+        """
         if now_ms - max(self._asked_ms, self._pushed_ms) < self.interval_ms:
             return False
         self._asked_ms = now_ms
         return True
 
     def may_push(self, now_ms: float) -> bool:
-        """Whether it may send metrics: at any time once it has asked, then an interval after the last ones."""
+        """Return whether the client may push metrics now. If so, record the time of the push.
+
+        The first push after a request for the subscription is always allowed. Later pushes must be an interval apart.
+        """
         if self._asked_ms <= self._pushed_ms and now_ms - self._pushed_ms < self.interval_ms:
             return False
         self._pushed_ms = now_ms
@@ -86,7 +96,7 @@ class ClientInstance:
 
 
 class Telemetry:
-    """The clients and subscriptions of a broker."""
+    """The client instances and the metrics subscriptions of a broker."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -98,45 +108,52 @@ class Telemetry:
         self.resubscribe()
 
     def resubscribe(self) -> None:
-        """The subscriptions have changed; what clients are asked for is worked out again with their next request."""
+        """Reload the subscriptions after a change. Each client gets its new subscription with its next request."""
         altered = self._core.configs.all_of(ConfigResourceType.CLIENT_METRICS)
         self._subscriptions = [ClientMetricsConfig(texts) for texts in altered.values()]
         self._clients.clear()
 
     def forget(self) -> None:
-        """Nothing was ever sent."""
+        """Remove all client instances and their pushes."""
         self._clients.clear()
         self._pushes.clear()
         self._kept_bytes = 0
 
     def client(self, instance_id: bytes, identity: Mapping[str, str]) -> ClientInstance:
-        """The client with this id, which may be new; `identity` has the values of `MATCHED`."""
+        """Return the client instance with this id, creating it if necessary.
+
+        Args:
+            instance_id: The id of the client instance.
+            identity: The properties of the client that subscriptions can match, by the names in `MATCHED`.
+        """
         now_ms = self._core.clock.monotonic_ms()
-        known = self._clients.pop(instance_id, None)
-        if known is None or now_ms - known.seen_ms > max(_SHORTEST_LIFE_MS, _LIFE_IN_INTERVALS * known.interval_ms):
-            known = self._subscribed(instance_id, identity)
-        known.seen_ms = now_ms
-        self._clients[instance_id] = known
-        if len(self._clients) > _MOST_CLIENTS:
+        instance = self._clients.pop(instance_id, None)
+        if instance is None or now_ms - instance.seen_ms > max(
+            _MIN_LIFETIME_MS, _LIFETIME_INTERVALS * instance.interval_ms
+        ):
+            instance = self._subscribed(instance_id, identity)
+        instance.seen_ms = now_ms
+        self._clients[instance_id] = instance
+        if len(self._clients) > _MAX_CLIENTS:
             del self._clients[next(iter(self._clients))]
-        return known
+        return instance
 
     def keep(self, instance_id: bytes, push: TelemetryPush) -> None:
-        """Remember what a client has sent."""
+        """Keep a client's push, and drop the oldest pushes beyond the limits."""
         pushes = self._pushes.pop(instance_id, None) or deque()
         pushes.append(push)
         self._kept_bytes += _size(push)
-        if len(pushes) > KEPT:
+        if len(pushes) > PUSHES_PER_CLIENT:
             self._kept_bytes -= _size(pushes.popleft())
         self._pushes[instance_id] = pushes
-        while len(self._pushes) > 1 and (len(self._pushes) > _MOST_CLIENTS or self._kept_bytes > _MOST_BYTES):
-            silent = self._pushes.pop(next(iter(self._pushes)))
-            self._kept_bytes -= sum(map(_size, silent))
-        while len(pushes) > 1 and self._kept_bytes > _MOST_BYTES:
+        while len(self._pushes) > 1 and (len(self._pushes) > _MAX_CLIENTS or self._kept_bytes > _MAX_KEPT_BYTES):
+            dropped = self._pushes.pop(next(iter(self._pushes)))
+            self._kept_bytes -= sum(map(_size, dropped))
+        while len(pushes) > 1 and self._kept_bytes > _MAX_KEPT_BYTES:
             self._kept_bytes -= _size(pushes.popleft())
 
     def pushes(self) -> list[TelemetryPush]:
-        """All that is remembered, in the order in which it came."""
+        """Return all kept pushes in the order of their timestamps."""
         return sorted((push for pushes in self._pushes.values() for push in pushes), key=lambda push: push.timestamp)
 
     def _subscribed(self, instance_id: bytes, identity: Mapping[str, str]) -> ClientInstance:
@@ -155,16 +172,16 @@ def _size(push: TelemetryPush) -> int:
 def identity_of(
     instance_id: bytes, client_id: str | None, software: tuple[str, str], address: tuple[str, int]
 ) -> dict[str, str]:
-    """A client as subscriptions match it; clients name themselves, so names have a bound."""
+    """Return the properties of a client that subscriptions can match. Long texts are truncated."""
     host, port = address
     values = uuid_text(instance_id), client_id or "", *software, host.removeprefix("/"), str(port)
-    return dict(zip(MATCHED, (value[:_LONGEST] for value in values), strict=True))
+    return dict(zip(MATCHED, (value[:_MAX_TEXT_LENGTH] for value in values), strict=True))
 
 
 def _subscription_id(metrics: list[str], interval_ms: int, instance_id: bytes) -> int:
-    """A checksum of what is asked for, as a signed number of 32 bits, with the client's id mixed in."""
+    """Return the subscription id, a signed 32-bit checksum of the subscription combined with the client instance id."""
     text = f"[{', '.join(metrics)}]{interval_ms}"
-    words = (int.from_bytes(instance_id[place : place + 4], "big") for place in range(0, 16, 4))
+    words = (int.from_bytes(instance_id[start : start + 4], "big") for start in range(0, 16, 4))
     mixed = crc32c(text.encode())
     for word in words:
         mixed ^= word

@@ -28,7 +28,7 @@ Value = int | bytes
 
 @dataclass(frozen=True, slots=True)
 class ClientMetric:
-    """One number that a client has sent; counters are sent as what they have grown by."""
+    """One number of a metric. For a counter it is the increase since the last push."""
 
     name: str
     value: float
@@ -36,7 +36,11 @@ class ClientMetric:
 
 
 def read_metrics(data: bytes) -> list[ClientMetric]:
-    """The metrics in a MetricsData message. ValueError for what is none."""
+    """Return the metrics in a MetricsData message.
+
+    Raises:
+        ValueError: The data is not a valid message.
+    """
     try:
         return [
             ClientMetric(name, number, labels)
@@ -81,7 +85,7 @@ def _iterate_values(message: bytes, field: int) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
-    """Every field's number, with an integer for a varint and bytes for all else."""
+    """Yield the number and value of each field. A varint is an integer, and any other value is bytes."""
     position = 0
     while position < len(message):
         tag, position = _decode_varint(message, position)

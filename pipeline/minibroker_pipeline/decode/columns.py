@@ -99,7 +99,7 @@ class ColumnBuilder:
         return batch_columns.column(name) if make is None else make(self, table)
 
     def headers(self, table: RecordTable) -> pa.Array:
-        """Return the column `headers`."""
+        """Return the `headers` column."""
         rows = table.rows
         if not table.header_count[:rows].any():
             return pa.nulls(rows, HEADERS_TYPE)

@@ -138,7 +138,7 @@ class _Decoding:
         """Return the positions of the next entries, about a chunk of them, and the position after the last."""
         until = position + self._chunk_bytes
         positions, end_position = find_positions(self._data, position, until, self._engine.chase)
-        # Leave the last entry to the next chunk, because the engines store positions in int32.
+        # Leave the last entry for the next chunk, because the engines store positions within a chunk as int32.
         if end_position - position > INT32_MAX and len(positions) > 1:
             end_position = int(positions[-1])
             positions = positions[:-1]

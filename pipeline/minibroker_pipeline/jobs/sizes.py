@@ -53,7 +53,7 @@ class Counts(Sums):
     records: int = 0
     #: The size of all entries in the log file in bytes, including transaction markers.
     stored_bytes: int = 0
-    #: The size that the entries would have in bytes if none were compressed.
+    # The size of the entries without compression, in bytes.
     plain_bytes: int = 0
     key_bytes: int = 0
     value_bytes: int = 0

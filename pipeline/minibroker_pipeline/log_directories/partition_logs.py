@@ -417,7 +417,7 @@ def time_entries(data: bytes, base_offset: int) -> TimeEntries:
 
 
 def _count_ascending(values: NDArray[np.signedinteger]) -> int:
-    """Return the number of values at the beginning of the array that ascend."""
+    """Return the length of the strictly ascending run at the start of the array."""
     stops = np.flatnonzero(values[1:] <= values[:-1])
     return int(stops[0]) + 1 if len(stops) else len(values)
 

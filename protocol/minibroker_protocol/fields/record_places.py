@@ -159,7 +159,10 @@ def _to_bytes(node: Node) -> bytes | None:
 
 
 def _list_messages(entry: memoryview) -> list[tuple[int, int, Node]]:
-    """Return (start, end, node) of a v0 or v1 message, or of all messages in a wrapper, for which `start` is -1."""
+    """Return (start, end, node) of each message in a v0 or v1 entry.
+
+    For messages in a wrapper, `start` is -1 and `end` is the end of the wrapper.
+    """
     root = Node("messages", STRUCT, 0, len(entry))
     size = LOG_OVERHEAD + int.from_bytes(entry[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
     if not LOG_OVERHEAD + MIN_MESSAGE_LENGTH <= size <= len(entry):

@@ -157,7 +157,7 @@ def test_version_5_has_to_name_the_protocol(protocol: tuple[str | None, str | No
 
 def test_a_member_joins_again_while_the_coordinator_loads(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
     member = members.alone()
-    monkeypatch.setattr(GroupStore, "readiness", lambda *_: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    monkeypatch.setattr(GroupStore, "check_readiness", lambda *_: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert members.sync(member, 1).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert members.heartbeat(member, 1) == ErrorCode.NONE
     assert members.join(member).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -5,7 +5,7 @@ import pytest
 from minibroker.cluster.routing.outcomes import Answer
 from minibroker.server.requests.dispatch import accept
 from minibroker.server.telemetry import clients as telemetry
-from minibroker.server.telemetry.clients import KEPT, TelemetryPush
+from minibroker.server.telemetry.clients import PUSHES_PER_CLIENT, TelemetryPush
 from minibroker.server.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
@@ -136,11 +136,11 @@ def test_every_codec_is_taken(harness: Harness, codec: CompressionCodec) -> None
 
 def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
     subscription_id = ask(harness).subscription_id
-    for number in range(KEPT + 3):
+    for number in range(PUSHES_PER_CLIENT + 3):
         assert push(harness, subscription_id, gauge("a", number)) == 0
         harness.clock.advance(MINUTES_5)
     values = [metric.value for saved in harness.services.telemetry.pushes() for metric in saved.metrics()]
-    assert values == list(range(3, KEPT + 3))
+    assert values == list(range(3, PUSHES_PER_CLIENT + 3))
     harness.services.telemetry.forget()
     assert harness.services.telemetry.pushes() == []
 
@@ -148,7 +148,7 @@ def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
 def test_what_clients_send_costs_bounded_memory_whoever_they_say_they_are(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telemetry, "_MOST_BYTES", 2500)
+    monkeypatch.setattr(telemetry, "_MAX_KEPT_BYTES", 2500)
 
     def send(client: bytes) -> None:
         data = gauge("a", 1.0, filler="x" * 900)

@@ -201,7 +201,7 @@ def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 
 class _Join:
-    """The processing of one JoinGroup request, until `reply` is answered or stored in the group."""
+    """The processing of one JoinGroup request, until `reply` has been sent or stored in the group."""
 
     __slots__ = ("_client", "_groups", "_is_late", "_protocols", "_rebalance_ms", "_rebalances", "_request", "reply")
 
