@@ -31,7 +31,7 @@ from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 
-STAGE: Final = Stage("produce", "5 Produce", "Batches get offsets. Corrupt and oversized batches are rejected.")
+STAGE: Final = Stage("produce", "5 Produce", "Batches get offsets. Corrupt and too large batches are rejected.")
 _CRC_POSITION: Final = 17
 _BASE: Final = f"{PRODUCED}.base_offset"
 

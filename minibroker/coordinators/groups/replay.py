@@ -179,7 +179,10 @@ class GroupReplay(Replay):
 
     def finish(self) -> ForEach[None]:
         """Decode the loaded records, and create the groups in `created`."""
-        return ForEach((super().finish(),), lambda work: work, lambda _: ForEach(self.groups.items(), self._make))
+        return ForEach((super().finish(),), lambda work: work, self._make_all)
+
+    def _make_all(self, _: object) -> ForEach[None]:
+        return ForEach(self.groups.items(), self._make)
 
     def _make(self, group: tuple[str, tuple[GroupMetadataValue | None, GroupOffsets]]) -> None:
         group_id, (value, offsets) = group

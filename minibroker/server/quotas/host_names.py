@@ -130,5 +130,9 @@ class _Search:
         for host, note in self._pending.items():
             self._names.forget(host, note)
         self._pending.clear()
-        done, self._done = self._done, lambda _: None
+        done, self._done = self._done, _ignore_results
         done(self._results)
+
+
+def _ignore_results(_results: "dict[str, Addresses]") -> None:
+    pass

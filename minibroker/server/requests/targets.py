@@ -221,6 +221,6 @@ def _keep_topics(shape: TopicList, holder: Any, request: Any, keep: Keep, core: 
         if not shape.partitions and is_kept[0]:
             selected.append(topic)
         elif shape.partitions and any(is_kept):
-            partitions = list(compress(getattr(topic, shape.partitions), is_kept))
+            partitions: list[Any] = list(compress(getattr(topic, shape.partitions), is_kept))
             selected.append(dataclasses.replace(topic, **{shape.partitions: partitions}))
     return selected

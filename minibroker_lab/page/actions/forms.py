@@ -70,7 +70,7 @@ def forms(document: Mapping[str, Any]) -> dict[str, Form]:
 
 def _form(action: Action, document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Form:
     content = operation.get("requestBody", {}).get("content", {})
-    body = _resolve(document, content["application/json"]["schema"]) if content else {}
+    body: Mapping[str, Any] = _resolve(document, content["application/json"]["schema"]) if content else {}
     fields = (*_parameters(action, operation), *_body_fields(action, document, body))
     meaning = " ".join(operation["description"].split())
     return Form(

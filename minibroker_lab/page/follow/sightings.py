@@ -360,7 +360,7 @@ def _commit(frames: _Frames, target: Target) -> Iterator[Sighting]:
         if committed <= target.offset:
             continue
         response_node = next(_parts(frames.response, target, _OFFSETS), None)
-        facts = {
+        facts: dict[str, Any] = {
             "group": body.find("group_id").value,
             "committed": committed,
             "is_transactional": frames.exchange.api_key == ApiKey.TXN_OFFSET_COMMIT,
@@ -386,7 +386,7 @@ def _end(frames: _Frames, target: Target) -> Iterator[Sighting]:
     if target.batch is None or producer != (target.batch[2], target.batch[3]):
         return
     error = _error(frames.response, "body", "error_code")
-    facts = {"committed": bool(body.find("committed").value), "id": body.find("transactional_id").value}
+    facts: dict[str, Any] = {"committed": bool(body.find("committed").value), "id": body.find("transactional_id").value}
     yield frames.sighting("ended", "request", body.find("committed"), error=error, **facts)
 
 

@@ -6,7 +6,7 @@ Spark finds the source by name through the package `pyspark_minibroker`. Alterna
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -394,7 +394,7 @@ class PushedFilters:
         if column not in self._bounds:
             return False
         low, high = self._bounds[column]
-        self._bounds[column] = max(low, value + increment), high
+        self._bounds[column] = max(low, cast("int", value) + increment), high
         return True
 
     def _push_upper_bound(self, column: str, value: Any, increment: int) -> bool:

@@ -26,4 +26,4 @@ def find_assignors(requested: Iterable[str], *, since_4_0: bool = True) -> dict[
     return {name: assignors[name] for name in names or assignors}
 
 
-__all__ = ["Assignor", "GroupSpec", "assign_ranges", "assign_uniform", "named"]
+__all__ = ["Assignor", "GroupSpec", "assign_ranges", "assign_uniform", "find_assignors"]

@@ -44,8 +44,9 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def _missing_(cls, _value: object) -> "MemberState":
+    def _missing_(cls, value: object) -> "MemberState":
         """Return UNKNOWN for a state of a later Kafka release."""
+        del value
         return cls.UNKNOWN
 
 

@@ -80,8 +80,9 @@ class TaskState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def _missing_(cls, _value: object) -> "TaskState":
+    def _missing_(cls, value: object) -> "TaskState":
         """Return UNKNOWN for a state of a later Kafka release."""
+        del value
         return cls.UNKNOWN
 
 
