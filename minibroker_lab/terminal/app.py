@@ -39,7 +39,7 @@ class LabApp(App[None]):
         self._client = client
 
     def on_mount(self) -> None:
-        """Start with the requests."""
+        """Show the list of requests when the app starts."""
         self.action_view("requests")
 
     def action_view(self, name: str) -> None:

@@ -49,7 +49,7 @@ class RequestList(View):
         yield Static("", classes="facts", id="status", markup=False)
 
     def on_mount(self) -> None:
-        """Start with the rows."""
+        """Hide the filter input and focus the rows."""
         self.query_one("#find").display = False
         self.table("DataTable").focus()
         super().on_mount()

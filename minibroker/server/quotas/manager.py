@@ -83,7 +83,7 @@ class Quotas:
         if quota is None:
             return response
         size = _encoded_size(response, version)
-        wait_ms = self._record(FETCH, session, client_id or "", size)
+        wait_ms = self._charge(FETCH, quota, size)
         if not wait_ms:
             return response
         # A response that is not sent does not count (`unrecordQuotaSensor`). Otherwise the client could stay above its
@@ -99,9 +99,9 @@ class Quotas:
         self, response: ShareFetchResponse, session: Client, client_id: str | None, version: int
     ) -> None:
         """Record a share fetch. Its records are already acquired, so it is sent. The connection is muted afterwards."""
-        if self._find_quota(FETCH, session, client_id or "") is not None:
-            size = _encoded_size(response, version)
-            response.throttle_time_ms = self._record(FETCH, session, client_id or "", size)
+        quota = self._find_quota(FETCH, session, client_id or "")
+        if quota is not None:
+            response.throttle_time_ms = self._charge(FETCH, quota, _encoded_size(response, version))
             session.muted_ms = max(session.muted_ms, response.throttle_time_ms)
 
     def fetch_bytes(self, session: Client, client_id: str | None) -> int | None:
@@ -149,8 +149,10 @@ class Quotas:
 
     def _record(self, key: str, session: Client, client_id: str, amount: float) -> int:
         quota = self._find_quota(key, session, client_id)
-        if quota is None:
-            return 0
+        return 0 if quota is None else self._charge(key, quota, amount)
+
+    def _charge(self, key: str, quota: tuple[Sharer, float], amount: float) -> int:
+        """Record usage of a quota, and return the throttle time in milliseconds."""
         client, limit = quota
         now_ms = self._core.clock.monotonic_ms()
         rate = self._rate(key, client, now_ms)

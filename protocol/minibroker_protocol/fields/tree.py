@@ -255,7 +255,7 @@ class Cursor:
         return self.remaining_leaf("(error)", ERROR, str(error))
 
     def unopened_leaf(self, reason: str) -> Node:
-        """Return a leaf of all remaining bytes, which are not read."""
+        """Return a leaf for all remaining bytes, without reading them."""
         return self.remaining_leaf("(not opened)", NOT_OPENED, reason)
 
 
