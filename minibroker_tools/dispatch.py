@@ -13,87 +13,61 @@ from minibroker_tools.output import write_error_line, write_line
 
 PROGRAM: Final = "minibroker-tools"
 
+_NEWER: Final = "org.apache.kafka.tools"
+"""The package of the tools' Java classes since Kafka 3.x. The older classes are in `kafka.admin` and `kafka.tools`."""
 TOOLS: Final[Mapping[str, Sequence[str]]] = {
-    "kafka-topics": ("topics", "kafka.admin.TopicCommand", "org.apache.kafka.tools.TopicCommand"),
-    "kafka-broker-api-versions": ("broker_api_versions", "kafka.admin.BrokerApiVersionsCommand"),
-    "kafka-cluster": ("cluster", "kafka.tools.ClusterTool", "org.apache.kafka.tools.ClusterTool"),
-    "kafka-get-offsets": ("get_offsets", "kafka.tools.GetOffsetShell", "org.apache.kafka.tools.GetOffsetShell"),
-    "kafka-console-producer": (
-        "console_producer",
-        "kafka.tools.ConsoleProducer",
-        "org.apache.kafka.tools.ConsoleProducer",
-    ),
-    "kafka-console-consumer": (
-        "console_consumer",
-        "kafka.tools.ConsoleConsumer",
-        "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    ),
-    "kafka-configs": ("configs", "kafka.admin.ConfigCommand"),
-    "kafka-storage": ("storage", "kafka.tools.StorageTool"),
-    "kafka-consumer-groups": (
-        "consumer_groups",
-        "kafka.admin.ConsumerGroupCommand",
-        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    ),
-    "kafka-delete-records": (
-        "delete_records",
-        "kafka.admin.DeleteRecordsCommand",
-        "org.apache.kafka.tools.DeleteRecordsCommand",
-    ),
-    "kafka-acls": ("acls", "kafka.admin.AclCommand", "org.apache.kafka.tools.AclCommand"),
-    "kafka-log-dirs": ("log_dirs", "kafka.admin.LogDirsCommand", "org.apache.kafka.tools.LogDirsCommand"),
-    "kafka-leader-election": (
-        "leader_election",
-        "kafka.admin.LeaderElectionCommand",
-        "org.apache.kafka.tools.LeaderElectionCommand",
-    ),
-    "kafka-features": ("features", "kafka.admin.FeatureCommand", "org.apache.kafka.tools.FeatureCommand"),
-    "kafka-dump-log": ("dump_log", "kafka.tools.DumpLogSegments", "org.apache.kafka.tools.DumpLogSegments"),
-    "kafka-verifiable-producer": ("verifiable", "org.apache.kafka.tools.VerifiableProducer"),
-    "kafka-verifiable-consumer": ("verifiable", "org.apache.kafka.tools.VerifiableConsumer"),
+    "kafka-topics": ("kafka.admin.TopicCommand", f"{_NEWER}.TopicCommand"),
+    "kafka-broker-api-versions": ("kafka.admin.BrokerApiVersionsCommand",),
+    "kafka-cluster": ("kafka.tools.ClusterTool", f"{_NEWER}.ClusterTool"),
+    "kafka-get-offsets": ("kafka.tools.GetOffsetShell", f"{_NEWER}.GetOffsetShell"),
+    "kafka-console-producer": ("kafka.tools.ConsoleProducer", f"{_NEWER}.ConsoleProducer"),
+    "kafka-console-consumer": ("kafka.tools.ConsoleConsumer", f"{_NEWER}.consumer.ConsoleConsumer"),
+    "kafka-configs": ("kafka.admin.ConfigCommand",),
+    "kafka-storage": ("kafka.tools.StorageTool",),
+    "kafka-consumer-groups": ("kafka.admin.ConsumerGroupCommand", f"{_NEWER}.consumer.group.ConsumerGroupCommand"),
+    "kafka-delete-records": ("kafka.admin.DeleteRecordsCommand", f"{_NEWER}.DeleteRecordsCommand"),
+    "kafka-acls": ("kafka.admin.AclCommand", f"{_NEWER}.AclCommand"),
+    "kafka-log-dirs": ("kafka.admin.LogDirsCommand", f"{_NEWER}.LogDirsCommand"),
+    "kafka-leader-election": ("kafka.admin.LeaderElectionCommand", f"{_NEWER}.LeaderElectionCommand"),
+    "kafka-features": ("kafka.admin.FeatureCommand", f"{_NEWER}.FeatureCommand"),
+    "kafka-dump-log": ("kafka.tools.DumpLogSegments", f"{_NEWER}.DumpLogSegments"),
+    "kafka-verifiable-producer": (f"{_NEWER}.VerifiableProducer",),
+    "kafka-verifiable-consumer": (f"{_NEWER}.VerifiableConsumer",),
     "kafka-reassign-partitions": (
-        "reassign_partitions",
         "kafka.admin.ReassignPartitionsCommand",
-        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        f"{_NEWER}.reassign.ReassignPartitionsCommand",
     ),
-    "kafka-transactions": (
-        "transactions",
-        "kafka.tools.TransactionsCommand",
-        "org.apache.kafka.tools.TransactionsCommand",
-    ),
-    "kafka-groups": ("groups", "org.apache.kafka.tools.GroupsCommand"),
-    "kafka-metadata-quorum": ("metadata_quorum", "org.apache.kafka.tools.MetadataQuorumCommand"),
-    "kafka-client-metrics": ("client_metrics", "org.apache.kafka.tools.ClientMetricsCommand"),
-    "kafka-producer-perf-test": (
-        "producer_performance",
-        "kafka.tools.ProducerPerformance",
-        "org.apache.kafka.tools.ProducerPerformance",
-    ),
-    "kafka-consumer-perf-test": (
-        "consumer_performance",
-        "kafka.tools.ConsumerPerformance",
-        "org.apache.kafka.tools.ConsumerPerformance",
-    ),
-    "cub": ("confluent",),
-    "ub": ("confluent",),
-    "dub": ("confluent",),
-    "kcat": ("kcat",),
-    "kafkacat": ("kcat",),
-    "rpk": ("rpk",),
-    "kafka-server-start": ("server", "kafka.Kafka"),
-    "kafka-server-stop": ("server",),
-    "zookeeper-server-start": ("zookeeper", "org.apache.zookeeper.server.quorum.QuorumPeerMain"),
-    "zookeeper-shell": ("zookeeper", "org.apache.zookeeper.ZooKeeperMain"),
+    "kafka-transactions": ("kafka.tools.TransactionsCommand", f"{_NEWER}.TransactionsCommand"),
+    "kafka-groups": (f"{_NEWER}.GroupsCommand",),
+    "kafka-metadata-quorum": (f"{_NEWER}.MetadataQuorumCommand",),
+    "kafka-client-metrics": (f"{_NEWER}.ClientMetricsCommand",),
+    "kafka-producer-perf-test": ("kafka.tools.ProducerPerformance", f"{_NEWER}.ProducerPerformance"),
+    "kafka-consumer-perf-test": ("kafka.tools.ConsumerPerformance", f"{_NEWER}.ConsumerPerformance"),
+    **dict.fromkeys(("cub", "ub", "dub", "kcat", "kafkacat", "rpk", "kafka-server-stop"), ()),
+    "kafka-server-start": ("kafka.Kafka",),
+    "zookeeper-server-start": ("org.apache.zookeeper.server.quorum.QuorumPeerMain",),
+    "zookeeper-shell": ("org.apache.zookeeper.ZooKeeperMain",),
 }
-"""The module of each tool in `minibroker_tools.commands`, and its Java classes for `kafka-run-class`."""
-_TOOLS_BY_CLASS: Final = {name: tool for tool, (_, *classes) in TOOLS.items() for name in classes}
+"""The Java classes of each tool, for `kafka-run-class`."""
+_MODULES: Final = {
+    "kafka-verifiable-producer": "verifiable",
+    "kafka-verifiable-consumer": "verifiable",
+    "kafka-producer-perf-test": "producer_performance",
+    "kafka-consumer-perf-test": "consumer_performance",
+    "kafkacat": "kcat",
+    **dict.fromkeys(("cub", "ub", "dub"), "confluent"),
+    **dict.fromkeys(("kafka-server-start", "kafka-server-stop"), "server"),
+    **dict.fromkeys(("zookeeper-server-start", "zookeeper-shell"), "zookeeper"),
+}
+"""The modules in `minibroker_tools.commands` that are not named after their tools."""
+_TOOLS_BY_CLASS: Final = {name: tool for tool, classes in TOOLS.items() for name in classes}
 _INTERRUPTED_STATUS: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a tool and return its exit status. The program's own name, or else the first argument, names the tool."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    own_name = _plain_name(os.path.basename(sys.argv[0])) if arguments is None else PROGRAM
+    own_name = _plain_name(sys.argv[0]) if arguments is None else PROGRAM
     if own_name in TOOLS or own_name == "kafka-run-class":
         words.insert(0, own_name)
     try:
@@ -122,17 +96,16 @@ def _run(words: list[str]) -> int:
 
 def run_tool(tool: str, arguments: Sequence[str]) -> int:
     """Run a tool of `TOOLS` and return its exit status. A failure is reported on standard error."""
-    module = import_module(f"minibroker_tools.commands.{TOOLS[tool][0]}")
+    name = _MODULES.get(tool) or tool.removeprefix("kafka-").replace("-", "_")
+    module = import_module(f"minibroker_tools.commands.{name}")
     options: Options = module.declare_options(tool)
     try:
         status: int = module.run(options, arguments)
-    except UsageError as failure:
-        write_error_line(failure.message)
-        options.print_usage()
-        return failure.status
     except ToolError as failure:
         if failure.message:
             write_error_line(failure.message)
+        if isinstance(failure, UsageError):
+            options.print_usage()
         return failure.status
     except BrokenPipeError:
         raise

@@ -99,7 +99,9 @@ class ApiError(ToolError):
     @property
     def class_name(self) -> str:
         """The name of the exception class that Kafka's clients throw for the code."""
-        return "org.apache.kafka.common.errors." + exception_of(self.code)
+        camel = "".join(word.capitalize() for word in self.code.name.split("_"))
+        name = _EXCEPTION_CLASSES.get(self.code) or camel.removesuffix("Exception") + "Exception"
+        return f"org.apache.kafka.common.errors.{name}"
 
     @property
     def described(self) -> str:
@@ -113,14 +115,6 @@ def error_code(code: int) -> ErrorCode:
         return ErrorCode(code)
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def exception_of(code: ErrorCode) -> str:
-    """Return the name of the exception class in Kafka's clients, without its package."""
-    if code in _EXCEPTION_CLASSES:
-        return _EXCEPTION_CLASSES[code]
-    camel = "".join(word.capitalize() for word in code.name.split("_"))
-    return camel if camel.endswith("Exception") else f"{camel}Exception"
 
 
 def check(code: int, message: str | None = None) -> None:
@@ -144,8 +138,7 @@ def raise_if_failed(answer: Answer) -> Answer:
     Raises:
         ApiError: The response or the element has an error.
     """
-    error = find_error(answer)
-    if error is not None:
+    if error := find_error(answer):
         raise error
     return answer
 

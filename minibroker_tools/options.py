@@ -107,9 +107,7 @@ class Options:
             description: The text that `--help` prints before the usage.
             without_arguments: The text printed instead of `description` for an empty command line.
         """
-        self._parser = _Parser(
-            prog=tool, description=description, add_help=False, allow_abbrev=True, exit_on_error=False
-        )
+        self._parser = _Parser(prog=tool, description=description, add_help=False, exit_on_error=False)
         self._description = description
         # The name of the tool.
         self.tool = tool
@@ -172,10 +170,7 @@ class Options:
         for word in remaining:
             name = self._full_name(word)
             value = next(remaining, None) if name in self._valued else None
-            if value is None:
-                joined.append(word)
-            else:
-                joined.append(f"--{name}={value}")
+            joined.append(word if value is None else f"--{name}={value}")
         return joined
 
     def _full_name(self, word: str) -> str | None:

@@ -1,5 +1,6 @@
 """Writes to a tool's standard output and standard error."""
 
+import json
 import sys
 import time
 from collections.abc import Iterable, Sequence, Sized
@@ -21,16 +22,12 @@ def write_error_line(line: str) -> None:
 
 
 def log(level: str, message: str, logger: str) -> None:
-    """Write a log line to standard error in the format of Kafka's tools: time, level, message, logger."""
-    write_error_line(_log_line(level, message, logger))
+    """Write a log line to standard error."""
+    write_error_line(log_line(level, message, logger))
 
 
-def write_log_line(message: str, logger: str) -> None:
-    """Write a log line at level INFO to standard output in the format of Kafka's servers."""
-    write_line(_log_line("INFO", message, logger))
-
-
-def _log_line(level: str, message: str, logger: str) -> str:
+def log_line(level: str, message: str, logger: str) -> str:
+    """Return a log line in Kafka's format: time, level, message, logger."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     return f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {message} ({logger})"
@@ -56,9 +53,19 @@ def format_row(cells: Sequence[object], widths: Sequence[int]) -> str:
     return " ".join(str(cell).ljust(width) for cell, width in zip(cells, widths, strict=True))
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table. Each column is as wide as its longest cell, and a tab follows each cell."""
-    cells = [tuple(headers), *(tuple(map(str, row)) for row in rows)]
+def compact_json(content: object, *, ensure_ascii: bool = True) -> str:
+    """Return a value as one line of JSON without spaces, as Kafka's tools print it."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=ensure_ascii)
+
+
+def print_table(headers: str, rows: Iterable[Sequence[object]]) -> None:
+    """Print a table. Each column is as wide as its longest cell, and a tab follows each cell.
+
+    Args:
+        headers: The column headers, separated by spaces.
+        rows: The cells of each row.
+    """
+    cells = [headers.split(), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         write_line("".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths, strict=True)))

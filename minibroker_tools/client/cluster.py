@@ -3,7 +3,6 @@
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from minibroker_protocol.api_keys import ApiKey
@@ -64,13 +63,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all connections."""
+    def __exit__(self, *_: object) -> None:
         for connection in self._list_connections():
             connection.close()
 
@@ -116,10 +109,9 @@ class Cluster:
     def _broker(self, node_id: int) -> MetadataResponseBroker:
         if node_id not in self._brokers:
             self.refresh()
-        broker = self._brokers.get(node_id)
-        if broker is None:
+        if node_id not in self._brokers:
             raise ToolError(f"Timed out waiting for a node assignment: no broker has the id {node_id}")
-        return broker
+        return self._brokers[node_id]
 
     def brokers(self) -> list[MetadataResponseBroker]:
         """Return the brokers, sorted by id."""
@@ -228,11 +220,11 @@ class Cluster:
             for address in self.settings.addresses:
                 try:
                     return Connection(address, self.settings, self._deadline)
-                except socket.gaierror as error:
-                    unknown += 1
-                    failures.append(f"{address[0]}:{address[1]}: {error.strerror}")
-                except (OSError, UnreachableError) as error:
-                    failures.append(_failure_text(address, error))
+                except UnreachableError as error:
+                    failures.append(error.message)
+                except OSError as error:
+                    unknown += isinstance(error, socket.gaierror)
+                    failures.append(f"{address[0]}:{address[1]}: {error.strerror or error}")
             tried = "; ".join(failures)
             if unknown == len(self.settings.addresses):
                 raise UnreachableError(f"No resolvable bootstrap urls given in bootstrap.servers: {tried}")
@@ -242,10 +234,3 @@ class Cluster:
                 log("WARN", f"{tried}. Broker may not be available; trying again", "minibroker_tools")
                 warned = True
             time.sleep(_BACKOFF_S)
-
-
-def _failure_text(address: tuple[str, int], error: Exception) -> str:
-    if isinstance(error, UnreachableError):
-        return error.message
-    strerror = error.strerror if isinstance(error, OSError) else None
-    return f"{address[0]}:{address[1]}: {strerror or error or 'no answer in time'}"

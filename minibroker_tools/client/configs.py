@@ -1,10 +1,11 @@
 """DescribeConfigs and IncrementalAlterConfigs, sent to the broker responsible for each resource."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from minibroker_protocol.messages import configs as api
 from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.offsets import group_values
 from minibroker_tools.failures import check_all, raise_if_failed
 
 Resource: TypeAlias = tuple[int, str]
@@ -26,7 +27,7 @@ def describe_configs(
         ApiError: A resource cannot be described. Only the first error is raised.
     """
     configs: dict[Resource, list[ConfigEntry]] = {}
-    for node, group in _group_by_node(resources):
+    for node, group in _group_by_node(resources).items():
         request = api.DescribeConfigsRequest(
             resources=[
                 api.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
@@ -46,7 +47,7 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
     Raises:
         ApiError: The broker refused to change a resource. Only the first error is raised.
     """
-    for node, group in _group_by_node(list(changes)):
+    for node, group in _group_by_node(changes).items():
         request = api.IncrementalAlterConfigsRequest(
             resources=[
                 api.IncrementallyAlteredResource(
@@ -85,14 +86,8 @@ def is_default(entry: ConfigEntry) -> bool:
     return entry.is_default or entry.config_source == DEFAULT_SOURCE
 
 
-def node_of(resource: Resource) -> int | None:
-    """Return the id of the broker that must handle a broker or logger resource, or None if any broker can."""
-    kind, name = resource
-    return int(name) if kind in {BROKER, LOGGER} and name.isdecimal() else None
-
-
-def _group_by_node(resources: Sequence[Resource]) -> list[tuple[int | None, list[Resource]]]:
-    groups: dict[int | None, list[Resource]] = {}
-    for resource in resources:
-        groups.setdefault(node_of(resource), []).append(resource)
-    return list(groups.items())
+def _group_by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
+    """Group resources by the id of the broker that must handle them. The id is None if any broker can."""
+    return group_values(
+        (int(name) if kind in {BROKER, LOGGER} and name.isdecimal() else None, (kind, name)) for kind, name in resources
+    )

@@ -65,11 +65,11 @@ class Connection:
 
     def _open(self) -> None:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._settings.uses_tls:
+        if self._settings.protocol.endswith("SSL"):
             self._socket = security.encrypt(self._socket, self.address[0], self._settings)
         self.api_versions = self._ask_api_versions()
         self.versions = {api.api_key: api for api in self.api_versions.api_keys}
-        if self._settings.uses_sasl:
+        if self._settings.protocol.startswith("SASL"):
             security.log_in(self, self._settings)
 
     def close(self) -> None:
@@ -137,10 +137,8 @@ class Connection:
         position = 4
         if version in schema_of(type(request)).flexible and not isinstance(request, ApiVersionsRequest):
             position = skip_tagged_fields(data, position)
-        cls = type(request)
-        response_class = messages_of(key_of(cls)).response
         try:
-            return decode(response_class, data, version, position)[0]
+            return decode(messages_of(key_of(type(request))).response, data, version, position)[0]
         except ProtocolError as error:
             raise UnreachableError(f"{self}: the response makes no sense: {error}") from None
 
@@ -148,9 +146,9 @@ class Connection:
         request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
         self.send(request, _API_VERSIONS_VERSION)
         data = self._receive_frame()
-        is_older = bytes(data[4:6]) == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
         response: ApiVersionsResponse
-        if is_older:  # Kafka before 2.4 answers in version 0 (KIP-511).
+        # Kafka before 2.4 answers in version 0 (KIP-511).
+        if bytes(data[4:6]) == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
             response = self.ask(ApiVersionsRequest(), version=0)
         else:
             try:
@@ -186,7 +184,7 @@ class Connection:
 
     def _connection_error(self, error: OSError) -> UnreachableError:
         kind = TimedOutError if isinstance(error, TimeoutError) else UnreachableError
-        return kind(f"{self}: {error or 'no answer in time'}")
+        return kind(f"{self}: {error}")
 
     def _remaining_s(self) -> float:
         return max(self._deadline - time.monotonic(), 0.001)

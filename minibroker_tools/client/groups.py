@@ -18,7 +18,7 @@ from minibroker_protocol.messages.offsets import (
 )
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic
-from minibroker_tools.failures import ApiError, ToolError, error_code, find_error, raise_if_failed
+from minibroker_tools.failures import ApiError, ToolError, check_all, error_code, find_error, raise_if_failed
 
 T = TypeVar("T")
 
@@ -148,14 +148,15 @@ def _describe_classic_group(cluster: Cluster, group: str, coordinator: MetadataR
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            _decode_partitions(bytes(member.member_assignment)),
+            decode_assignment(bytes(member.member_assignment)),
         )
         for member in description.members
     ]
     return Description(group, description.group_state, description.protocol_data, coordinator, members)
 
 
-def _decode_partitions(assignment: bytes) -> list[TopicPartition]:
+def decode_assignment(assignment: bytes) -> list[TopicPartition]:
+    """Return the partitions of a classic group member. Empty bytes give none."""
     if not assignment:
         return []
     assignment_record = decode_versioned(ConsumerProtocolAssignment, assignment)
@@ -168,14 +169,9 @@ def delete_group(cluster: Cluster, group: str) -> None:
     Raises:
         ApiError: The coordinator returned an error.
     """
-
-    def ask() -> None:
-        request = api.DeleteGroupsRequest(groups_names=[group])
-        (result,) = cluster.coordinator(group).ask(request).results
-        raise_if_failed(result)
-
+    request = api.DeleteGroupsRequest(groups_names=[group])
     cluster.restart_timeout()
-    cluster.retry(ask)
+    cluster.retry(lambda: check_all(cluster.coordinator(group).ask(request).results))
 
 
 def delete_offsets(

@@ -16,6 +16,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import is_true, trim
 from minibroker_protocol.messages import groups as api
 from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.groups import decode_assignment
 from minibroker_tools.client.offsets import (
     EARLIEST,
     LATEST,
@@ -23,6 +24,7 @@ from minibroker_tools.client.offsets import (
     by_partition,
     commit_offsets,
     fetch_committed_offsets,
+    group_values,
 )
 from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.failures import ApiError, check, error_code
@@ -91,14 +93,7 @@ class Membership:
                 self._reset_member_id(synced.error_code)
                 continue
             check(synced.error_code)
-            assignment = (
-                decode_versioned(ConsumerProtocolAssignment, bytes(synced.assignment)) if synced.assignment else None
-            )
-            self.partitions = [
-                (topic.topic, index)
-                for topic in (assignment.assigned_partitions if assignment is not None else [])
-                for index in topic.partitions
-            ]
+            self.partitions = decode_assignment(bytes(synced.assignment))
             self._next_heartbeat = time.monotonic() + _HEARTBEAT_INTERVAL_S
             return
 
@@ -165,20 +160,18 @@ class Membership:
 
     def _assign_partitions(self, joined: api.JoinGroupResponse) -> list[api.SyncGroupRequestAssignment]:
         """Return each member's assignment, computed like Kafka's RangeAssignor: a range of partitions of each topic."""
-        subscribed: dict[str, list[str]] = {}
-        for member in sorted(
-            joined.members, key=lambda member: member_sort_key(member.member_id, member.group_instance_id)
-        ):
-            subscription = decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata))
-            for topic in subscription.topics:
-                subscribed.setdefault(topic, []).append(member.member_id)
+        members = sorted(joined.members, key=lambda member: member_sort_key(member.member_id, member.group_instance_id))
+        subscribed = group_values(
+            (topic, member.member_id)
+            for member in members
+            for topic in decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata)).topics
+        )
         assignments: dict[str, list[Partitions]] = {member.member_id: [] for member in joined.members}
         counts = self._count_partitions(sorted(subscribed))
-        for topic, members in subscribed.items():
-            ranges = RangeSplitter(counts.get(topic, 0), len(members))
-            for member_id in members:
-                indexes = list(ranges.next_range())
-                if indexes:
+        for topic, member_ids in subscribed.items():
+            ranges = RangeSplitter(counts.get(topic, 0), len(member_ids))
+            for member_id in member_ids:
+                if indexes := list(ranges.next_range()):
                     assignments[member_id].append(Partitions(topic=topic, partitions=indexes))
         return [
             api.SyncGroupRequestAssignment(
@@ -254,9 +247,9 @@ class Consumer:
             self._refresh_topics()
         if self._member is not None:
             if self._auto_commit and now >= self._next_commit:
-                self._commit(self._member)
+                self.commit()
             if self._member.must_rejoin():
-                self._commit(self._member)
+                self.commit()
                 self._rejoin(self._member)
         return self.reader.poll(seconds)
 
@@ -266,19 +259,15 @@ class Consumer:
         Raises:
             ApiError: The coordinator rejected the commit.
         """
-        if self._member is not None:
-            self._commit(self._member)
+        self._next_commit = time.monotonic() + _COMMIT_INTERVAL_S
+        if self._member is not None and self._auto_commit:
+            self._member.commit(self.next_offsets)
 
     def close(self) -> None:
         """Commit the offsets of the consumed records, and leave the group."""
+        self.commit()
         if self._member is not None:
-            self._commit(self._member)
             self._member.leave()
-
-    def _commit(self, member: Membership) -> None:
-        self._next_commit = time.monotonic() + _COMMIT_INTERVAL_S
-        if self._auto_commit:
-            member.commit(self.next_offsets)
 
     def _refresh_topics(self) -> None:
         """Look up the topics and their partitions, at the start and periodically afterwards."""

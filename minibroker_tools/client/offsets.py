@@ -4,13 +4,16 @@ ListOffsets requests go to the leaders of the partitions, and the other requests
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import log_offsets as api
 from minibroker_protocol.messages import offsets as commits
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import ApiError, check_all, find_error, raise_if_failed
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 TopicPartition: TypeAlias = tuple[str, int]
 LATEST: Final = -1
@@ -28,12 +31,17 @@ class OffsetResult(NamedTuple):
     error: ApiError | None = None
 
 
+def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Group the values of pairs by key, in order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Group sorted partition indexes by topic."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        topics.setdefault(topic, []).append(index)
-    return topics
+    return group_values(sorted(partitions))
 
 
 def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:

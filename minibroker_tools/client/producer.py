@@ -83,7 +83,7 @@ class Producer:
             ApiError: The topic does not exist.
         """
         if not self._leaders:
-            self._leaders = self._find_leaders()
+            self._leaders = self._cluster.retry(self._find_leaders)
         partitions = sorted(self._leaders)
         unkeyed = random.choice(partitions)  # noqa: S311 - it spreads load, and guards nothing
         by_partition: dict[int, list[list[Outgoing]]] = {}
@@ -133,17 +133,17 @@ class Producer:
                 self._on_refused(records, error)
                 return
             time.sleep(_BACKOFF_S)
-            self._leaders = self._find_leaders()
+            self._leaders = self._cluster.retry(self._find_leaders)
 
     def _ask(self, partition: int, request: api.ProduceRequest) -> tuple[int, str | None, int]:
         leader = self._leaders.get(partition)
         if leader is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, -1
         connection = self._cluster.node(leader)
-        if self._acks == 0:
-            connection.send(request, connection.version_for(request))
-            return 0, None, -1
         version = connection.version_for(request)
+        if self._acks == 0:
+            connection.send(request, version)
+            return 0, None, -1
         if self._transactions is not None:
             version = min(version, self._transactions.last_produce_version)
         response: api.ProduceResponse = connection.ask(request, version=version)
@@ -151,22 +151,18 @@ class Producer:
         return answer.error_code, answer.error_message, answer.base_offset
 
     def _find_leaders(self) -> dict[int, int]:
-        """Return the leader of each partition of the topic. If the broker must create the topic first, wait for it."""
-        return self._cluster.retry(lambda: find_topic_leaders(self._cluster, self._topic))
+        """Return the leader of each partition of the topic. The broker can create a missing topic.
 
-
-def find_topic_leaders(cluster: Cluster, topic: str) -> dict[int, int]:
-    """Return the leader of each partition of a topic. The broker can create a missing topic.
-
-    Raises:
-        ApiError: The topic name is refused, or a partition has no leader.
-    """
-    (metadata,) = cluster.metadata([topic], create=True).topics
-    code = error_code(metadata.error_code)
-    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        code = ErrorCode.LEADER_NOT_AVAILABLE  # The broker is creating the topic, or may be able to create it soon.
-    if code:
-        raise ApiError(code, None if code is ErrorCode.LEADER_NOT_AVAILABLE else f"Invalid topics: [{topic}]")
-    if not metadata.partitions or any(partition.leader_id < 0 for partition in metadata.partitions):
-        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-    return {partition.partition_index: partition.leader_id for partition in metadata.partitions}
+        Raises:
+            ApiError: The topic name is refused, or a partition has no leader.
+        """
+        (topic,) = self._cluster.metadata([self._topic], create=True).topics
+        code = error_code(topic.error_code)
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            code = ErrorCode.LEADER_NOT_AVAILABLE  # The broker is creating the topic, or may be able to create it soon.
+        if code:
+            message = None if code is ErrorCode.LEADER_NOT_AVAILABLE else f"Invalid topics: [{self._topic}]"
+            raise ApiError(code, message)
+        if not topic.partitions or any(partition.leader_id < 0 for partition in topic.partitions):
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+        return {partition.partition_index: partition.leader_id for partition in topic.partitions}

@@ -11,7 +11,14 @@ from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.record import Record
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.connection import Connection
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, find_leaders, list_offsets_at
+from minibroker_tools.client.offsets import (
+    EARLIEST,
+    LATEST,
+    TopicPartition,
+    find_leaders,
+    group_values,
+    list_offsets_at,
+)
 from minibroker_tools.failures import ApiError, ToolError, error_code, raise_if_failed
 
 _MAX_PARTITION_BYTES: Final = 1 << 20
@@ -74,7 +81,9 @@ class Reader:
             return []
         self._cluster.restart_timeout()
         pending: list[tuple[Connection, api.FetchRequest, int]] = []
-        for leader, partitions in self._group_by_leader().items():
+        partitions_by_leader = group_values((self._leaders.get(key, -1), key) for key in self.positions)
+        partitions_by_leader.pop(-1, None)  # Partitions without a leader cannot be fetched now.
+        for leader, partitions in partitions_by_leader.items():
             connection = self._cluster.node(leader)
             request = self._fetch_request(partitions, int(seconds * 1000))
             version = connection.version_for(request)
@@ -90,14 +99,6 @@ class Reader:
                 for data in topic.partitions:
                     received += self._read_partition((topic.topic, data.partition_index), data)
         return received
-
-    def _group_by_leader(self) -> dict[int, list[TopicPartition]]:
-        groups: dict[int, list[TopicPartition]] = {}
-        for partition in self.positions:
-            leader = self._leaders.get(partition, -1)
-            if leader >= 0:
-                groups.setdefault(leader, []).append(partition)
-        return groups
 
     def _fetch_request(self, partitions: list[TopicPartition], wait_ms: int) -> api.FetchRequest:
         topics: dict[str, list[api.FetchPartition]] = {}

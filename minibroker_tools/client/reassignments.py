@@ -7,7 +7,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import log_dirs
 from minibroker_protocol.messages import reassignments as api
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic
+from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic, group_values
 from minibroker_tools.failures import ApiError, find_error, raise_if_failed
 
 _KEEP_FACTOR_VERSION: Final = 1
@@ -122,9 +122,7 @@ def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[R
     """Start moving replicas to other log directories on the same brokers. Return the error of each replica."""
     results: dict[Replica, ApiError | None] = {}
     for node, group in _group_by_node(targets).items():
-        paths: dict[str, list[TopicPartition]] = {}
-        for replica in group:
-            paths.setdefault(targets[replica], []).append((replica.topic, replica.partition))
+        paths = group_values((targets[replica], (replica.topic, replica.partition)) for replica in group)
         request = log_dirs.AlterReplicaLogDirsRequest(
             dirs=[
                 log_dirs.AlterReplicaLogDir(
@@ -145,7 +143,4 @@ def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[R
 
 
 def _group_by_node(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
-    groups: dict[int, list[Replica]] = {}
-    for replica in sorted(replicas):
-        groups.setdefault(replica.node, []).append(replica)
-    return groups
+    return group_values((replica.node, replica) for replica in sorted(replicas))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from minibroker.security.sasl.jaas import JaasError, JaasLogin, login_config_of, parse_jaas, section_of
 from minibroker.security.sasl.scram import HASHES
 from minibroker.security.tls.contexts import client_context
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from minibroker_tools.client.settings import Settings
 from minibroker_tools.failures import ApiError, LoginError, ToolError
@@ -66,10 +65,7 @@ def log_in(connection: "Connection", settings: Settings) -> None:
     def send(token: bytes) -> bytes:
         response = connection.ask(SaslAuthenticateRequest(auth_bytes=token))
         if response.error_code:
-            message = response.error_message
-            failure = ApiError(response.error_code, message)
-            reason = message or ErrorCode.SASL_AUTHENTICATION_FAILED.meaning
-            raise LoginError(reason if response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED else failure.message)
+            raise LoginError(ApiError(response.error_code, response.error_message).message)
         return bytes(response.auth_bytes)
 
     if mechanism == "PLAIN":

@@ -40,7 +40,6 @@ class Settings:
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str] | None = None) -> None:
         self.properties = {key: _expand_variable(value) for key, value in (properties or {}).items()}
-        self.bootstrap = bootstrap
         self.addresses = parse_addresses(bootstrap)
         self.protocol = self.get("security.protocol", "PLAINTEXT").upper()
         if self.protocol not in _SECURITY_PROTOCOLS:
@@ -63,16 +62,6 @@ class Settings:
             return to_long(trim(value)) / 1000
         except ValueError:
             raise ToolError(f"Invalid value {value} for configuration {key}: Not a number of type INT") from None
-
-    @property
-    def uses_tls(self) -> bool:
-        """Whether the security protocol uses TLS."""
-        return self.protocol.endswith("SSL")
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether the security protocol requires a SASL login."""
-        return self.protocol.startswith("SASL")
 
 
 def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:

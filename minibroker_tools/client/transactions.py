@@ -96,10 +96,8 @@ def list_transactions(
             partial(cluster.node, broker.node_id), request
         )
         listings += [
-            Listing(
-                transaction.transactional_id, broker.node_id, transaction.producer_id, transaction.transaction_state
-            )
-            for transaction in response.transaction_states
+            Listing(info.transactional_id, broker.node_id, info.producer_id, info.transaction_state)
+            for info in response.transaction_states
         ]
     return listings
 
@@ -155,9 +153,7 @@ def describe_producers(
         ApiError: A partition cannot be described.
     """
     targets = sorted(set(partitions))
-    groups, errors = (
-        group_by_leader(cluster, targets) if node is None else ({node: targets}, dict[TopicPartition, ApiError]())
-    )
+    groups, errors = group_by_leader(cluster, targets) if node is None else ({node: targets}, {})
     for error in errors.values():
         raise error
     producers_by_partition: dict[TopicPartition, list[ProducerState]] = {}

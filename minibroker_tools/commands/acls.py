@@ -66,6 +66,8 @@ class _AclEntry(NamedTuple):
 
 
 _Rules: TypeAlias = dict[_ResourcePattern, set[_AclEntry]]
+_ANY_ENTRY: Final = ((None, None, Operation.ANY, PermissionType.ANY),)
+"""The fields of a filter that matches all entries of a resource."""
 _CLUSTER: Final = _ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 
 
@@ -232,14 +234,13 @@ def _pascal_case(operation: Operation) -> str:
     return "".join(word.capitalize() for word in operation.name.split("_"))
 
 
-def _parse_entries(values: Values, operations: Iterable[Operation]) -> set[_AclEntry]:
-    chosen = list(operations)
+def _parse_entries(values: Values, operations: Sequence[Operation]) -> set[_AclEntry]:
     return {
         _AclEntry(principal, host.strip(), operation, permission)
         for verb, permission in (("allow", PermissionType.ALLOW), ("deny", PermissionType.DENY))
         for principal in _parse_principals(values, f"{verb}-principal")
         for host in values.all(f"{verb}-host") or [WILDCARD]
-        for operation in chosen
+        for operation in operations
     }
 
 
@@ -298,12 +299,12 @@ def _remove(values: Values) -> None:
                         resource_type_filter=resource.kind,
                         resource_name_filter=resource.name,
                         pattern_type_filter=resource.pattern,
-                        principal_filter=None if entry is None else entry.principal,
-                        host_filter=None if entry is None else entry.host,
-                        operation=Operation.ANY if entry is None else entry.operation,
-                        permission_type=PermissionType.ANY if entry is None else entry.permission,
+                        principal_filter=principal,
+                        host_filter=host,
+                        operation=operation,
+                        permission_type=permission,
                     )
-                    for entry in (sorted(entries) if entries else (None,))
+                    for principal, host, operation, permission in sorted(entries) or _ANY_ENTRY
                 ]
             )
             check_all(cluster.ask_controller(request).filter_results)
@@ -312,13 +313,8 @@ def _remove(values: Values) -> None:
 def _confirm_removal(values: Values, resource: _ResourcePattern, entries: set[_AclEntry]) -> bool:
     if values.has("force"):
         return True
-    if entries:
-        write_line(
-            f"Are you sure you want to remove ACLs: \n {_format_entries(entries)} \n from resource filter "
-            f"`ResourcePattern({resource}`? (y/n)"
-        )
-    else:
-        write_line(f"Are you sure you want to delete all ACLs for resource filter `ResourcePattern({resource}`? (y/n)")
+    removal = f"remove ACLs: \n {_format_entries(entries)} \n from" if entries else "delete all ACLs for"
+    write_line(f"Are you sure you want to {removal} resource filter `ResourcePattern({resource}`? (y/n)")
     flush()
     return sys.stdin.readline().strip().lower() == "y"
 
@@ -350,14 +346,10 @@ def _describe_acls(cluster: Cluster, resources: Iterable[_ResourcePattern]) -> _
             permission_type=PermissionType.ANY,
         )
         response: DescribeAclsResponse = raise_if_failed(cluster.ask(request))
-        for resource_response in response.resources:
-            pattern = _ResourcePattern(
-                ResourceType(resource_response.resource_type),
-                resource_response.resource_name,
-                PatternType(resource_response.pattern_type),
+        for info in response.resources:
+            kind, pattern_type = ResourceType(info.resource_type), PatternType(info.pattern_type)
+            rules.setdefault(_ResourcePattern(kind, info.resource_name, pattern_type), set()).update(
+                _AclEntry(acl.principal, acl.host, Operation(acl.operation), PermissionType(acl.permission_type))
+                for acl in info.acls
             )
-            entries = rules.setdefault(pattern, set())
-            for acl in resource_response.acls:
-                kind, permission = Operation(acl.operation), PermissionType(acl.permission_type)
-                entries.add(_AclEntry(acl.principal, acl.host, kind, permission))
     return rules

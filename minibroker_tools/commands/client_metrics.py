@@ -66,14 +66,10 @@ def _check(values: Values) -> None:
         if values.has("name") == values.has("generate-name"):
             raise ToolError("One of --name or --generate-name must be specified with --alter.")
         interval = values.text("interval")
-        if interval and not _is_integer(interval):
+        if interval and parse_integer(interval, INT_BITS) is None:
             raise ToolError("Invalid interval value. Enter an integer, or leave empty to reset.")
     if values.has("delete") and not values.has("name"):
         raise ToolError("A client metrics resource name must be specified with --delete.")
-
-
-def _is_integer(text: str) -> bool:
-    return parse_integer(text, INT_BITS) is not None
 
 
 def _alter(cluster: Cluster, values: Values) -> None:

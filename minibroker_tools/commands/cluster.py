@@ -20,8 +20,6 @@ from minibroker_tools.output import format_row, write_line
 _COMMANDS: Final = ("cluster-id", "unregister", "unregister-controller", "list-endpoints", "api-versions")
 _FENCED_OPTION: Final = "include-fenced-brokers"
 _WIDTH, _LAST_WIDTH = 10, 15
-_STATE_COLUMN: Final = 4
-"""The index of the STATE column, which is not shown for controllers."""
 _FENCED_VERSION: Final = 2
 """The version of DescribeCluster that reports fenced brokers (KIP-1073)."""
 
@@ -41,27 +39,26 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the command given on the command line."""
     values = options.parse(arguments)
     servers = values.text("bootstrap-server") or values.text("bootstrap-controller")
-    if values.words[:1] == [] or values.words[0] not in _COMMANDS:
+    command = next(iter(values.words), None)
+    if command not in _COMMANDS:
         raise UsageError(f"one of the commands {', '.join(_COMMANDS)} is required")
     if servers is None:
         raise UsageError("one of the arguments --bootstrap-server/-b --bootstrap-controller/-C is required")
     with Cluster(Settings(servers, load_properties(values.text("config")))) as cluster:
-        if values.words[0] in {"unregister", "unregister-controller"}:
+        if command in {"unregister", "unregister-controller"}:
             values.require("id")
-            forget = _unregister if values.words[0] == "unregister" else _unregister_controller
+            forget = _unregister if command == "unregister" else _unregister_controller
             forget(cluster, values.number("id", 0))
-            return 0
-        if values.words[0] == "api-versions":
+        elif command == "api-versions":
             print_apis(cluster)
-            return 0
-        if values.words[0] == "list-endpoints":
+        elif command == "list-endpoints":
             _list_endpoints(cluster, controllers=values.has("bootstrap-controller"), fenced=values.has(_FENCED_OPTION))
-            return 0
-        cluster.refresh()
-        if cluster.cluster_id is None:
-            write_line("No cluster ID found. The Kafka version is probably too old.")
         else:
-            write_line(f"Cluster ID: {cluster.cluster_id}")
+            cluster.refresh()
+            if cluster.cluster_id is None:
+                write_line("No cluster ID found. The Kafka version is probably too old.")
+            else:
+                write_line(f"Cluster ID: {cluster.cluster_id}")
     return 0
 
 
@@ -105,21 +102,14 @@ def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> Non
         return
     response: DescribeClusterResponse = raise_if_failed(cluster.ask(request))
     nodes = sorted(response.brokers, key=lambda node: node.broker_id)
-    widths = [
-        _WIDTH,
-        max((len(node.host) for node in nodes), default=0),
-        _WIDTH,
-        max((len(node.rack) for node in nodes if node.rack), default=_WIDTH),
-        _WIDTH,
-        _LAST_WIDTH,
-    ]
+    host_width = max((len(node.host) for node in nodes), default=0)
+    rack_width = max((len(node.rack) for node in nodes if node.rack), default=_WIDTH)
+    shows_state = not controllers
+    widths = [_WIDTH, host_width, _WIDTH, rack_width, *[_WIDTH] * shows_state, _LAST_WIDTH]
     kind = "controller" if controllers else "broker"
-    table: list[list[object]] = [["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"]]
+    table: list[list[object]] = [["ID", "HOST", "PORT", "RACK", *["STATE"] * shows_state, "ENDPOINT_TYPE"]]
     for node in nodes:
-        state = "fenced" if node.is_fenced else "unfenced"
-        table.append([node.broker_id, node.host, node.port, node.rack or "null", state, kind])
-    shown_columns = [column for column in range(len(widths)) if column != _STATE_COLUMN or not controllers]
+        state = ["fenced" if node.is_fenced else "unfenced"] * shows_state
+        table.append([node.broker_id, node.host, node.port, node.rack or "null", *state, kind])
     for cells in table:
-        write_line(
-            format_row([cells[column] for column in shown_columns], [widths[column] for column in shown_columns])
-        )
+        write_line(format_row(cells, widths))

@@ -7,9 +7,10 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping
 from types import FrameType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
@@ -17,6 +18,8 @@ from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import write_error_line
+
+NameT = TypeVar("NameT", int, str)
 
 LOCAL_BROKER: Final = "MINIBROKER_TOOLS_BOOTSTRAP"
 """The environment variable with the address of the broker that replaces `--zookeeper`."""
@@ -43,18 +46,11 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
         values: The options on the command line.
         timeout: A timeout in seconds that replaces `default.api.timeout.ms`.
     """
-    servers = next(
-        (
-            values.text(name)
-            for name in ("bootstrap-server", "bootstrap-controller", "zookeeper")
-            if values.accepts(name) and values.has(name)
-        ),
-        None,
-    )
-    properties = load_properties(values.text("command-config"))
-    if values.accepts("zookeeper") and values.has("zookeeper") and not values.has("bootstrap-server"):
-        return Cluster(local_broker(servers or "", properties), timeout=timeout)
-    return Cluster(Settings(servers or "", properties), timeout=timeout)
+    names = ("bootstrap-server", "bootstrap-controller", "zookeeper")
+    name = next((name for name in names if values.accepts(name) and values.has(name)), "bootstrap-server")
+    servers, properties = values.text(name) or "", load_properties(values.text("command-config"))
+    settings = local_broker(servers, properties) if name == "zookeeper" else Settings(servers, properties)
+    return Cluster(settings, timeout=timeout)
 
 
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
@@ -97,13 +93,11 @@ def _is_open(address: str) -> bool:
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:
-    """Return a predicate for topic names.
+    """Return a predicate for topic names, which accepts all names if the pattern is None.
 
     The pattern is Kafka's `IncludeList`: regular expressions separated by commas.
     """
-    if pattern is None:
-        return lambda _: True
-    text = pattern.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    text = ".*" if pattern is None else pattern.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
         compiled = re.compile(text)
     except re.error as error:
@@ -158,9 +152,9 @@ def members_of_object(content: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
-def find_duplicates(partitions: list[TopicPartition]) -> list[str]:
-    """Return the duplicate partitions, in Kafka's notation."""
-    return sorted({partition_name(partition) for partition in partitions if partitions.count(partition) > 1})
+def find_duplicates(values: Iterable[NameT]) -> list[NameT]:
+    """Return the values that occur more than once, sorted."""
+    return sorted(value for value, count in Counter(values).items() if count > 1)
 
 
 def partition_name(partition: TopicPartition) -> str:

@@ -94,7 +94,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             if values.has("alter"):
                 _alter(cluster, values, entities)
             else:
-                describe(cluster, entities, RESOURCES, everything=values.has("all"))
+                _describe(cluster, entities, everything=values.has("all"))
     except ApiError as error:
         words = " ".join(arguments)
         raise ToolError(f"Error while executing config command with args '{words}'\n{error.described}") from None
@@ -169,11 +169,12 @@ def _check_names(values: Values, entities: Sequence[Entity]) -> None:
 
 
 def _alter(cluster: Cluster, values: Values, entities: Sequence[Entity]) -> None:
-    added, deleted = _parse_added(values), _parse_deleted(values)
+    added = _parse_added(values)
+    deleted = [name.strip() for text in values.all("delete-config") for name in text.split(",")]
     kind, name = entities[0].kind, entities[0].name or ""
     if kind in RESOURCES:
         _alter_resource(cluster, (RESOURCES[kind], name), added, deleted)
-    elif kind == "users" and len(entities) == 1 and _is_scram(added, deleted):
+    elif kind == "users" and len(entities) == 1 and SCRAM_MECHANISMS.keys() & {*added, *deleted}:
         alter_scram(cluster, name, added, deleted)
     else:
         alter_quotas(cluster, [(entity.kind, entity.name or "") for entity in entities], added, deleted)
@@ -181,10 +182,6 @@ def _alter(cluster: Cluster, values: Values, entities: Sequence[Entity]) -> None
         write_line(f"Completed updating config for {kind[:-1]} {name}.")
     else:
         write_line(f"Completed updating default config for {kind} in the cluster.")
-
-
-def _is_scram(added: Mapping[str, str], deleted: Sequence[str]) -> bool:
-    return any(name in SCRAM_MECHANISMS for name in (*added, *deleted))
 
 
 def _alter_resource(
@@ -214,43 +211,37 @@ def _parse_added(values: Values) -> dict[str, str]:
     return configs
 
 
-def _parse_deleted(values: Values) -> list[str]:
-    return [name.strip() for text in values.all("delete-config") for name in text.split(",")]
-
-
-def describe(cluster: Cluster, entities: Sequence["Entity"], resources: Mapping[str, int], *, everything: bool) -> None:
+def _describe(cluster: Cluster, entities: Sequence[Entity], *, everything: bool) -> None:
     """Print the configurations of entities. If `everything` is set, include default values."""
     kind, name = entities[0]
-    if kind not in resources:
+    if kind not in RESOURCES:
         describe_quotas(cluster, entities)
         if all(entity.kind == "users" and entity.name != "" for entity in entities):
             describe_scram(cluster, name)
         return
-    for entity_name in _entity_names(cluster, kind, name, resources):
-        _describe(cluster, kind, resources[kind], entity_name, everything=everything)
+    for entity_name in _list_names(cluster, kind) if name is None else [name]:
+        _describe_resource(cluster, kind, entity_name, everything=everything)
 
 
-def _entity_names(cluster: Cluster, kind: str, name: str | None, resources: Mapping[str, int]) -> list[str]:
-    """Return the names of the entities to describe."""
-    if name is not None:
-        return [name]
+def _list_names(cluster: Cluster, kind: str) -> list[str]:
+    """Return the names of all entities of a type, with "" for the default of all brokers."""
     if kind == "topics":
         names = sorted(topic.name for topic in cluster.metadata().topics if topic.name)
     elif kind in {"brokers", "broker-loggers"}:
         names = [str(broker.node_id) for broker in cluster.brokers()]
     else:
-        names = list_resources(cluster, resources[kind])
+        names = list_resources(cluster, RESOURCES[kind])
     return [*names, ""] if kind == "brokers" else names
 
 
-def _describe(cluster: Cluster, kind: str, number: int, name: str, *, everything: bool) -> None:
+def _describe_resource(cluster: Cluster, kind: str, name: str, *, everything: bool) -> None:
     if kind == "brokers" and not name:
         write_line("Default configs for brokers in the cluster are:")
     else:
         write_line(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {name} are:")
     dynamic = _DYNAMIC_DEFAULT if kind == "brokers" and not name else _DYNAMIC.get(kind)
-    entries = describe_configs(cluster, [(number, name)], synonyms=True)[number, name]
-    for entry in sorted(entries, key=lambda config: config.name):
+    resource = (RESOURCES[kind], name)
+    for entry in sorted(describe_configs(cluster, [resource], synonyms=True)[resource], key=lambda entry: entry.name):
         if everything or dynamic is None or entry.config_source == dynamic:
             _print_entry(entry)
 

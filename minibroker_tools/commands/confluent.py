@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib import error as urllib_error
 from urllib import request
 
 from minibroker_tools.client.cluster import Cluster
@@ -60,12 +59,9 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     if command in {"wait", "sr-ready", "kr-ready", "connect-ready", "ksql-server-ready", "control-center-ready"}:
         _require_arguments(command, words, 3)
         address, timeout = f"{words[0]}:{words[1]}", _parse_seconds(words[2])
-        scheme = "https" if values.has("secure") else "http"
-        return (
-            _wait_for_port(command, address, timeout)
-            if command == "wait"
-            else _wait_for_http(f"{scheme}://{address}/", timeout)
-        )
+        if command == "wait":
+            return _wait_for_port(command, address, timeout)
+        return _wait_for_http(f"{'https' if values.has('secure') else 'http'}://{address}/", timeout)
     return _check_locally(command, words)
 
 
@@ -105,16 +101,15 @@ def _wait_for_brokers(values: Values, words: Sequence[str]) -> int:
     properties = load_properties(values.text("config"))
     if values.has("security-protocol"):
         properties["security.protocol"] = values.text("security-protocol") or ""
-    settings = Settings(servers, properties)
     try:
-        with Cluster(settings, timeout=timeout) as cluster:
+        with Cluster(Settings(servers, properties), timeout=timeout) as cluster:
 
-            def problem_of_brokers(_left: float) -> str | None:
+            def count_brokers(_left: float) -> str | None:
                 count = len(cluster.metadata([]).brokers)
                 shortage = f"expected {expected} brokers but found only {count} at {servers} within {timeout:g} s"
                 return None if count >= expected else f"kafka-ready: {shortage}"
 
-            return _wait_until_ready(timeout, problem_of_brokers)
+            return _wait_until_ready(timeout, count_brokers)
     except ToolError as failure:
         write_error_line(f"kafka-ready: {failure.message}")
         return 1
@@ -167,7 +162,7 @@ def _wait_for_http(url: str, timeout: float) -> int:
                 if answer.status in _HTTP_OK:
                     return None
                 reason = f"status {answer.status}"
-        except (urllib_error.URLError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             reason = str(error)
         return f"{url} was not ready within {timeout:g} s: {reason}"
 

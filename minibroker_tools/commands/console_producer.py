@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker_protocol.java_text import is_true, trim
@@ -60,8 +61,8 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     servers = values.text("bootstrap-server") or values.text("broker-list")
     if servers is None:
         raise UsageError("Missing required option(s) [bootstrap-server]")
-    properties = {**load_properties(values.text("producer.config")), **key_values(values.all("producer-property"))}
-    properties.setdefault("client.id", "console-producer")
+    properties = {"client.id": "console-producer", **load_properties(values.text("producer.config"))}
+    properties |= key_values(values.all("producer-property"))
     if values.has("max-block-ms"):
         properties["max.block.ms"] = str(values.number("max-block-ms", 0))
     reader = LineReader.from_properties(
@@ -115,16 +116,12 @@ class LineReader(NamedTuple):
             "headers.separator": self.headers_separator,
             "headers.key.separator": self.headers_key_separator,
         }
-        pairs = [
-            (a, b) for a in separators for b in separators if list(separators).index(a) < list(separators).index(b)
-        ]
-        for first, second in pairs:
+        for first, second in combinations(separators, 2):
             if separators[first] == separators[second]:
                 raise _kafka_error(f"{first} and {second} may not be equal")
-        if self.null_marker is not None:
-            for name, value in {"key.separator": self.key_separator, **separators}.items():
-                if value == self.null_marker:
-                    raise _kafka_error(f"null.marker and {name} may not be equal")
+        for name, value in {"key.separator": self.key_separator, **separators}.items():
+            if value == self.null_marker:
+                raise _kafka_error(f"null.marker and {name} may not be equal")
 
     def record(self, line: str, number: int) -> Outgoing:
         """Parse a line into a record.
@@ -224,14 +221,9 @@ def _refusal_handler(topic: str, *, stops: bool) -> OnRefused:
         if stops:
             raise error
         for record in records:
-            key = "null" if record.key is None else f"{len(record.key)} bytes"
-            value = "null" if record.value is None else f"{len(record.value)} bytes"
-            log(
-                "ERROR",
-                f"Error when sending message to topic {topic} with key: {key}, value: {value} with error: "
-                f"{error.described}",
-                _LOGGER,
-            )
+            key, value = ("null" if data is None else f"{len(data)} bytes" for data in (record.key, record.value))
+            sent = f"message to topic {topic} with key: {key}, value: {value}"
+            log("ERROR", f"Error when sending {sent} with error: {error.described}", _LOGGER)
 
     return on_refused
 

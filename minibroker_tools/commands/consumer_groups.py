@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.lazy_imports import lazy
@@ -11,7 +11,6 @@ from minibroker_tools.client.groups import (
     DEAD,
     Description,
     Listing,
-    Member,
     attempt,
     delete_group,
     delete_offsets,
@@ -24,27 +23,20 @@ from minibroker_tools.client.offsets import (
     TopicPartition,
     by_partition,
     fetch_committed_offsets,
+    group_values,
     list_offsets_at,
 )
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error
-from minibroker_tools.commands.group_resets import EXECUTION_PREFIX, SCENARIOS, reset, split_topics
-from minibroker_tools.failures import ApiError, ToolError, UsageError, reword_failures
+from minibroker_tools.commands.group_resets import EXECUTION_PREFIX, SCENARIOS, prefix_api_errors, reset, split_topics
+from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import format_row, write, write_error_line, write_line
+from minibroker_tools.output import format_row, write_error_line, write_line
 
 with lazy:
     from minibroker.config.names.regular_expressions import expression
 
 _ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
-_STATES: Final = (
-    "PreparingRebalance",
-    "CompletingRebalance",
-    "Stable",
-    "Dead",
-    "Empty",
-    "Assigning",
-    "Reconciling",
-)
+_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 _TYPES: Final = ("Consumer", "Classic", "Share")
 _NO_ACTION: Final = (
     "WARN: No action will be performed as the --execute option is missing."
@@ -59,17 +51,7 @@ _PARTITION_ERRORS: Final = (
 )
 _GROUP_WIDTH: Final = 15
 _NO_VALUE: Final = "-"
-_COLUMNS: Final = (
-    "GROUP",
-    "TOPIC",
-    "PARTITION",
-    "CURRENT-OFFSET",
-    "LOG-END-OFFSET",
-    "LAG",
-    "CONSUMER-ID",
-    "HOST",
-    "CLIENT-ID",
-)
+_COLUMNS: Final = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 _WIDTH: Final = 15
 _INSTANCE_WIDTH: Final = 17
@@ -215,16 +197,14 @@ def _parse_types(values: Values) -> list[str]:
 
 def _parse_choices(text: str, choices: Sequence[str], refusal: str) -> list[str]:
     by_name = {name.lower(): name for name in choices}
-    names = [by_name.get(part.strip().lower()) for part in text.split(",")]
-    if None in names:
-        raise UsageError(refusal + ", ".join(choices))
-    return [name for name in names if name is not None]
+    try:
+        return [by_name[part.strip().lower()] for part in text.split(",")]
+    except KeyError:
+        raise UsageError(refusal + ", ".join(choices)) from None
 
 
 def _all_groups(cluster: Cluster) -> list[str]:
-    with reword_failures(
-        lambda error: EXECUTION_PREFIX + error.described, ApiError
-    ):  # Add the prefix that Kafka's tool prints, because it wraps the error twice.
+    with prefix_api_errors():
         return sorted(listing.group for listing in list_groups(cluster) if is_consumer_group(listing))
 
 
@@ -321,15 +301,6 @@ def _print_refusal(group: str, error: ApiError) -> None:
     _print_error(messages.get(error.code, f"Encounter some unknown error: {error.code.name}"))
 
 
-class _OffsetRow(NamedTuple):
-    """The columns of a partition. `offset` is None without a committed offset."""
-
-    partition: TopicPartition
-    offset: int | None
-    end: int
-    member: Member | None
-
-
 def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
     """Print each partition's committed offset, end offset and lag, and the member that reads it.
 
@@ -337,46 +308,31 @@ def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
         ToolError: A broker returned an error, or the state of a group is unknown.
     """
     for description in _describe_groups(cluster, groups):
-        offset_rows = _offset_rows(cluster, description)
-        if _print_state(description, len(offset_rows)):
-            _print_rows(description.group, offset_rows)
+        rows = _offset_rows(cluster, description)
+        if not _print_state(description, len(rows)):
+            continue
+        cells = [_COLUMNS.split(), *rows]
+        widths = [_width(cells, 0), _width(cells, 1), 10, 15, 15, 15, _width(cells, 6), _width(cells, 7), 0]
+        write_line()
+        for line in cells:
+            write_line(format_row(line, widths))
 
 
-def _offset_rows(cluster: Cluster, description: Description) -> list[_OffsetRow]:
+def _offset_rows(cluster: Cluster, description: Description) -> list[Sequence[object]]:
+    """Return the cells of each partition: first those of the members with the most partitions."""
     committed = fetch_committed_offsets(cluster, description.group)
-    read = {*committed, *(topic_partition for member in description.members for topic_partition in member.partitions)}
-    with reword_failures(
-        lambda error: EXECUTION_PREFIX + error.described, ApiError
-    ):  # Add the prefix that Kafka's tool prints, because it wraps the error twice.
-        ends = list_offsets_at(cluster, read, LATEST)
     busy = sorted(description.members, key=lambda member: -len(member.partitions))
-    rows = [
-        _OffsetRow(partition, committed.get(partition), ends[partition], member)
-        for member in busy
-        for partition in sorted(member.partitions)
-    ]
-    assigned = {row.partition for row in rows}
-    rows += [
-        _OffsetRow(topic_partition, committed[topic_partition], ends[topic_partition], None)
-        for topic_partition in sorted(committed)
-        if topic_partition not in assigned
-    ]
-    return rows
-
-
-def _print_rows(group: str, rows: Sequence[_OffsetRow]) -> None:
-    cells: list[tuple[object, ...]] = [_COLUMNS]
-    for row in rows:
-        member = row.member
-        lag = _NO_VALUE if row.offset is None else row.end - row.offset
+    readers = [(partition, member) for member in busy for partition in sorted(member.partitions)]
+    unassigned = sorted(committed.keys() - {partition for partition, _ in readers})
+    with prefix_api_errors():
+        ends = list_offsets_at(cluster, {*committed, *(partition for partition, _ in readers)}, LATEST)
+    rows: list[Sequence[object]] = []
+    for partition, member in (*readers, *((partition, None) for partition in unassigned)):
+        offset, end = committed.get(partition, _NO_VALUE), ends[partition]
+        lag = end - offset if isinstance(offset, int) else _NO_VALUE
         reader = (_NO_VALUE,) * 3 if member is None else (member.member_id, member.host, member.client_id)
-        current_offset = _NO_VALUE if row.offset is None else row.offset
-        cells.append((group, *row.partition, current_offset, row.end, lag, *reader))
-    widths = [_width(cells, 0), _width(cells, 1), 10, 15, 15, 15, _width(cells, 6), _width(cells, 7), 0]
-    for line in cells:
-        write("\n" + format_row(line, widths))
-    # Kafka's tool ends the last line with the next group's header.
-    write_line()
+        rows.append((description.group, *partition, offset, end, lag, *reader))
+    return rows
 
 
 def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> None:
@@ -387,19 +343,16 @@ def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> 
         static = any(member.instance_id for member in members)
         header = ["GROUP", "CONSUMER-ID", *["GROUP-INSTANCE-ID"] * static, "HOST", "CLIENT-ID", "#PARTITIONS"]
         cells: list[Sequence[object]] = [header]
-        for joined in members:
-            instance = [joined.instance_id or ""] * static
-            cells.append(
-                [description.group, joined.member_id, *instance, joined.host, joined.client_id, len(joined.partitions)]
-            )
+        for member in members:
+            instance = [member.instance_id or ""] * static
+            count = len(member.partitions)
+            cells.append([description.group, member.member_id, *instance, member.host, member.client_id, count])
         widths = [_width(cells, index) for index in range(len(header) - 1)]
         if static:
             widths[2] = _width(cells, 2, _INSTANCE_WIDTH)
-        assignments = (
-            ["ASSIGNMENT", *(_format_assignment(joined.partitions) for joined in members)]
-            if verbose
-            else [""] * len(cells)
-        )
+        assignments = [""] * len(cells)
+        if verbose:
+            assignments = ["ASSIGNMENT", *(_format_assignment(member.partitions) for member in members)]
         write_line()
         for line, assignment in zip(cells, assignments, strict=True):
             write_line(format_row(line, [*widths, _WIDTH]) + " " + assignment)
@@ -408,10 +361,8 @@ def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> 
 def _format_assignment(partitions: Sequence[TopicPartition]) -> str:
     if not partitions:
         return _NO_VALUE
-    topics: dict[str, list[str]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(str(index))
-    return ", ".join(sorted(f"({','.join(sorted(numbers))})" for numbers in topics.values()))
+    indexes_by_topic = group_values((topic, str(index)) for topic, index in partitions)
+    return ", ".join(sorted(f"({','.join(sorted(indexes))})" for indexes in indexes_by_topic.values()))
 
 
 def print_states(cluster: Cluster, groups: Sequence[str]) -> None:
@@ -423,10 +374,10 @@ def print_states(cluster: Cluster, groups: Sequence[str]) -> None:
         coordinator = f"{broker.host}:{broker.port}  ({broker.node_id})"
         first = max(_COORDINATOR_WIDTH, len(coordinator))
         widths = [first, _COORDINATOR_WIDTH, 20, _WIDTH, 0]
-        write("\n" + format_row(("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"), widths))
+        write_line("\n" + format_row(("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"), widths))
         count = len(description.members)
         cells = (description.group, coordinator, description.strategy, description.state, count)
-        write_line("\n" + format_row(cells, widths))
+        write_line(format_row(cells, widths))
 
 
 def _describe_groups(cluster: Cluster, groups: Sequence[str]) -> list[Description]:

@@ -63,12 +63,14 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     if not values.has("hide-header"):
         first = "time, threadId" if detailed else "start.time, end.time"
         write_line(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec{_MORE_COLUMNS}")
-    pairs = key_values(values.all("command-property"))
-    properties = {**load_properties(values.text("consumer.config")), **pairs}
-    properties.setdefault("client.id", "perf-consumer-client")
-    group = values.text("group") or f"perf-consumer-{random.randrange(_MAX_GROUP_NUMBER)}"  # noqa: S311 - it guards nothing
-    properties["group.id"] = group
-    properties["auto.offset.reset"] = "latest" if values.has("from-latest") else "earliest"
+    random_group = f"perf-consumer-{random.randrange(_MAX_GROUP_NUMBER)}"  # noqa: S311 - it guards nothing
+    properties = {
+        "client.id": "perf-consumer-client",
+        **load_properties(values.text("consumer.config")),
+        **key_values(values.all("command-property")),
+        "group.id": values.text("group") or random_group,
+        "auto.offset.reset": "latest" if values.has("from-latest") else "earliest",
+    }
     request_timeout = max(values.number("timeout", _RECORD_TIMEOUT_MS), _MIN_REQUEST_TIMEOUT_MS) / 1000
     with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=request_timeout) as cluster:
         statistics = _read_records(Consumer(cluster, topic, matches, properties), values)
@@ -83,10 +85,8 @@ def _topic_predicate(pattern: str | None) -> Callable[[str], bool]:
     Raises:
         ToolError: The regular expression is invalid.
     """
-    if pattern is None:
-        return lambda _: True
     try:
-        compiled = re.compile(pattern)
+        compiled = re.compile(".*" if pattern is None else pattern)
     except re.error as error:
         raise ToolError(f"{pattern} is an invalid regular expression: {error}") from None
     return lambda name: compiled.fullmatch(name) is not None

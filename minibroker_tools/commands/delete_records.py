@@ -54,8 +54,7 @@ def _parse_start_offsets(path: str) -> dict[TopicPartition, int]:
     for partition, entry in entries:
         if not isinstance(entry.get("offset"), int):
             raise ToolError(f"{path}: {partition_name(partition)} has no offset")
-    duplicates = find_duplicates([partition for partition, _ in entries])
-    if duplicates:
+    if duplicates := find_duplicates(partition_name(partition) for partition, _ in entries):
         raise ToolError(f"Offset json file contains duplicate topic partitions: {','.join(duplicates)}")
     return {partition: entry["offset"] for partition, entry in entries}
 

@@ -57,15 +57,15 @@ def declare_options(tool: str) -> Options:
 def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the command given on the command line."""
     values = options.parse(arguments)
-    if values.words[:1] == [] or values.words[0] not in _COMMANDS:
-        problem = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
+    command = next(iter(values.words), "")
+    if command not in _COMMANDS:
+        problem = f"invalid choice: '{command}'" if values.words else "too few arguments"
         raise ToolError(f"Command line error: {problem} (choose from {', '.join(_COMMANDS)}). Type --help for help.")
     if not values.has("bootstrap-server") and not values.has("bootstrap-controller"):
         raise ToolError(
             "Command line error: one of the arguments --bootstrap-server --bootstrap-controller is required. "
             "Type --help for help."
         )
-    command = values.words[0]
     if values.has("release-version") and command not in _RELEASE_COMMANDS:
         raise ToolError("Command line error: unrecognized arguments: '--release-version'. Type --help for help.")
     if command == "version-mapping":

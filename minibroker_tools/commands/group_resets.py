@@ -3,7 +3,8 @@
 import csv
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Final
 
@@ -18,13 +19,14 @@ from minibroker_tools.client.offsets import (
     fetch_committed_offsets,
     list_offsets_at,
 )
-from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.failures import ApiError, ToolError, UsageError, reword_failures
 from minibroker_tools.options import Values
 from minibroker_tools.output import format_row, log, write_line
 
 _LOGGER: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 EXECUTION_PREFIX: Final = "java.util.concurrent.ExecutionException: "
 _WIDTHS: Final = (30, 30, 10, 15)
+SCENARIOS: Final = ("to-offset", "shift-by", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current")
 _NO_SCENARIO: Final = (
     "Option '[reset-offsets]' requires one of the following scenarios: [[to-offset], [shift-by], [to-datetime], "
     "[by-duration], [to-earliest], [to-latest], [to-current], [from-file]]"
@@ -59,12 +61,11 @@ def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
             )
             new_offsets[group] = {}
             continue
-        try:
+        with prefix_api_errors():
             new_offsets[group] = _new_offsets(cluster, values, group, plan)
-            if values.has("execute"):
-                _commit(cluster, group, new_offsets[group])
-        except ApiError as error:
-            raise ToolError(EXECUTION_PREFIX + error.described) from None
+            if values.has("execute") and new_offsets[group]:
+                for error in filter(None, commit_offsets(cluster, group, new_offsets[group]).values()):
+                    raise error
     if values.has("export"):
         for group, offsets in new_offsets.items():
             for (topic, index), offset in sorted(offsets.items()):
@@ -78,11 +79,9 @@ def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
             write_line(format_row((group, topic, index, offset), _WIDTHS))
 
 
-def _commit(cluster: Cluster, group: str, offsets: Offsets) -> None:
-    if offsets:
-        for error in commit_offsets(cluster, group, offsets).values():
-            if error is not None:
-                raise error
+def prefix_api_errors() -> AbstractContextManager[None]:
+    """Return a context manager that adds the prefix with which Kafka's tool prints an error that it wraps twice."""
+    return reword_failures(lambda error: EXECUTION_PREFIX + error.described, ApiError)
 
 
 def _new_offsets(cluster: Cluster, values: Values, group: str, plan: Mapping[str, Offsets] | None) -> Offsets:
@@ -96,47 +95,32 @@ def _new_offsets(cluster: Cluster, values: Values, group: str, plan: Mapping[str
         partitions = find_partitions(cluster, values.all("topic"))
     else:
         raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
-    scenario = next((name for name in SCENARIOS if values.has(name)), None)
-    if scenario is None:
-        raise UsageError(_NO_SCENARIO)
-    return SCENARIOS[scenario](cluster, values, group, partitions)
+    return _scenario_offsets(cluster, values, group, partitions)
 
 
-def _to_offset(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    return _clamp_offsets(cluster, dict.fromkeys(partitions, values.number("to-offset", 0)))
-
-
-def _shift_group_offsets(cluster: Cluster, values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    moved = _shift(partitions, fetch_committed_offsets(cluster, group), values.number("shift-by", 0))
-    return _clamp_offsets(cluster, moved)
-
-
-def _to_datetime(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    return _offsets_from_time(cluster, partitions, parse_datetime_ms(values.text("to-datetime") or ""))
-
-
-def _find_offsets_by_duration(
-    cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]
-) -> Offsets:
-    ago = parse_duration_ms(values.text("by-duration") or "")
-    return _offsets_from_time(cluster, partitions, time.time_ns() // 1_000_000 - ago)
-
-
-def _to_current(cluster: Cluster, _values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    committed = fetch_committed_offsets(cluster, group)
-    ends = list_offsets_at(cluster, [partition for partition in partitions if partition not in committed], LATEST)
-    return {partition: committed[partition] if partition in committed else ends[partition] for partition in partitions}
-
-
-SCENARIOS: Final[dict[str, Callable[[Cluster, Values, str, Sequence[TopicPartition]], Offsets]]] = {
-    "to-offset": _to_offset,
-    "shift-by": _shift_group_offsets,
-    "to-datetime": _to_datetime,
-    "by-duration": _find_offsets_by_duration,
-    "to-earliest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, EARLIEST),
-    "to-latest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, LATEST),
-    "to-current": _to_current,
-}
+def _scenario_offsets(cluster: Cluster, values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    match next((name for name in SCENARIOS if values.has(name)), None):
+        case "to-offset":
+            offsets = _clamp_offsets(cluster, dict.fromkeys(partitions, values.number("to-offset", 0)))
+        case "shift-by":
+            moved = _shift(partitions, fetch_committed_offsets(cluster, group), values.number("shift-by", 0))
+            offsets = _clamp_offsets(cluster, moved)
+        case "to-datetime":
+            offsets = _offsets_from_time(cluster, partitions, parse_datetime_ms(values.text("to-datetime") or ""))
+        case "by-duration":
+            ago = parse_duration_ms(values.text("by-duration") or "")
+            offsets = _offsets_from_time(cluster, partitions, time.time_ns() // 1_000_000 - ago)
+        case "to-earliest":
+            offsets = list_offsets_at(cluster, partitions, EARLIEST)
+        case "to-latest":
+            offsets = list_offsets_at(cluster, partitions, LATEST)
+        case "to-current":
+            committed = fetch_committed_offsets(cluster, group)
+            known = committed | list_offsets_at(cluster, set(partitions) - committed.keys(), LATEST)
+            offsets = {partition: known[partition] for partition in partitions}
+        case _:
+            raise UsageError(_NO_SCENARIO)
+    return offsets
 
 
 def _shift(partitions: Sequence[TopicPartition], committed: Offsets, by: int) -> Offsets:

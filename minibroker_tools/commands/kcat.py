@@ -4,7 +4,7 @@ import getopt
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from minibroker_protocol.lazy_imports import lazy
@@ -14,7 +14,7 @@ from minibroker_tools.client.offsets import list_offsets
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, UsageError
 from minibroker_tools.options import Options
-from minibroker_tools.output import write, write_line
+from minibroker_tools.output import compact_json, join_commas, write, write_line
 
 with lazy:
     from minibroker_tools.commands import kcat_consumer, kcat_producer
@@ -105,11 +105,6 @@ class KcatOptions:
         value = self.text(name)
         return default if value is None else unescape(value)
 
-    @property
-    def is_quiet(self) -> bool:
-        """Whether to suppress informational messages."""
-        return self.has("q")
-
 
 def declare_options(tool: str) -> Options:
     """Declare the options of kcat for its help text."""
@@ -138,37 +133,33 @@ def run(_known: Options, arguments: Sequence[str]) -> int:
     for name in _UNSUPPORTED:
         if options.has(name):
             raise ToolError(f"% ERROR: -{name} {options.text(name)}: this kcat lacks support for that")
-    if options.has("d") and not options.is_quiet:
+    if options.has("d") and not options.has("q"):
         sys.stderr.write(f"% -d {options.text('d')}: this kcat has no debug output\n")
     properties = kafka_properties(options.text("F") or os.environ.get("KCAT_CONFIG"), options.all("X"))
-    servers = options.text("b") or bootstrap_servers(properties)
+    servers = options.text("b") or properties.get("bootstrap.servers") or properties.get("metadata.broker.list")
     if servers is None:
         raise UsageError("% ERROR: -b <broker,..> missing")
-    mode = _select_mode(options)
+    run_mode = _mode_function(options)
     timeout = options.number("m", 5)
     settings = Settings(_add_ports(servers), {"client.id": "rdkafka", **properties})
     try:
         with Cluster(settings, timeout=timeout) as cluster:
-            return _mode_function(mode)(cluster, options)
+            return run_mode(cluster, options)
     except UnreachableError as error:
         raise ToolError(f"{_NO_METADATA_ERROR}\n% {error.message}") from None
 
 
-def _select_mode(options: KcatOptions) -> str:
+def _mode_function(options: KcatOptions) -> Callable[[Cluster, KcatOptions], int]:
     mode = next((name for name in _MODES if options.has(name)), None)
     if mode is None:
         mode = "C" if sys.stdin.isatty() else "P"
-        if not options.is_quiet:
+        if not options.has("q"):
             name = "Consumer" if mode == "C" else "Producer"
             sys.stderr.write(f"% Auto-selecting {name} mode (use -P or -C to override)\n")
     if mode in {"P", "C"} and options.text("t") is None:
         raise UsageError("% ERROR: -t <topic> missing")
     if mode == "G" and not options.words:
         raise UsageError("% ERROR: -G takes the topics to subscribe to")
-    return mode
-
-
-def _mode_function(mode: str) -> Callable[[Cluster, KcatOptions], int]:
     if mode == "P":
         return kcat_producer.produce
     if mode in {"C", "G"}:
@@ -213,18 +204,16 @@ def _list_metadata(cluster: Cluster, options: KcatOptions) -> int:
         failed = f" {topic_error(info.name or '', ApiError(info.error_code)).message[2:]}" if info.error_code else ""
         write_line(f'  topic "{info.name}" with {len(info.partitions)} partitions:{failed}')
         for partition in sorted(info.partitions, key=lambda partition: partition.partition_index):
-            replicas = ",".join(map(str, partition.replica_nodes))
-            isrs = ",".join(map(str, partition.isr_nodes))
             write_line(
-                f"    partition {partition.partition_index}, leader {partition.leader_id}, replicas: {replicas}, "
-                f"isrs: {isrs}"
+                f"    partition {partition.partition_index}, leader {partition.leader_id}, "
+                f"replicas: {join_commas(partition.replica_nodes)}, isrs: {join_commas(partition.isr_nodes)}"
             )
     return 0
 
 
 def _metadata_json(metadata: MetadataResponse, node: int, origin: str, topic: str | None) -> str:
     """Return the brokers, topics and partitions as one line of JSON."""
-    return kcat_consumer.json_line(
+    return compact_json(
         {
             "originating_broker": {"id": node, "name": origin},
             "query": {"topic": topic or "*"},
@@ -245,7 +234,8 @@ def _metadata_json(metadata: MetadataResponse, node: int, origin: str, topic: st
                 }
                 for info in metadata.topics
             ],
-        }
+        },
+        ensure_ascii=False,
     )
 
 
@@ -276,7 +266,7 @@ _KAFKA_NAMES: Final = {
     "compression.codec": "compression.type",
 }
 """The property of Kafka's clients for each librdkafka property with another name."""
-_LOGIN_MODULES: Final = {"PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule"}
+_PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LIBRDKAFKA_PROPERTIES: Final = frozenset(
     """
@@ -339,16 +329,11 @@ def kafka_properties(path: str | None, pairs: Sequence[str]) -> dict[str, str]:
     return properties
 
 
-def bootstrap_servers(properties: Mapping[str, str]) -> str | None:
-    """Return the bootstrap servers in the properties, or None."""
-    return properties.get("bootstrap.servers") or properties.get("metadata.broker.list")
-
-
 def _add_login(properties: dict[str, str]) -> None:
     user, password = properties.get("sasl.username"), properties.get("sasl.password")
     if user is None:
         return
-    module = _LOGIN_MODULES.get(properties.get("sasl.mechanism", "").upper(), _SCRAM_MODULE)
+    module = _PLAIN_MODULE if properties.get("sasl.mechanism", "").upper() == "PLAIN" else _SCRAM_MODULE
     properties["sasl.jaas.config"] = f"{module} required username={_quote(user)} password={_quote(password or '')};"
 
 

@@ -1,6 +1,5 @@
 """kcat -C and -G: prints records on standard output."""
 
-import json
 import re
 import struct
 import sys
@@ -21,11 +20,13 @@ from minibroker_tools.client.offsets import (
 )
 from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.commands.common import raise_interrupt_on_sigterm
-from minibroker_tools.commands.kcat import KcatOptions, topic_error, unescape
+from minibroker_tools.commands.kcat import KcatOptions, topic_error
 from minibroker_tools.failures import ApiError, ToolError
+from minibroker_tools.output import compact_json
 
 _POLL_S: Final = 0.5
-_TOKEN: Final = re.compile(r"%(.)")
+_TOKEN: Final = re.compile(r"%(.)", re.DOTALL)
+_TIMESTAMP_KINDS: Final = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
 _NAMED_OFFSETS: Final = {"beginning": EARLIEST, "earliest": EARLIEST, "end": LATEST, "latest": LATEST}
 
 Format = Callable[[Received], bytes]
@@ -118,7 +119,7 @@ def _report_ends(
     for partition, end in sorted(ends.items()):
         if end.error is None and reader.positions[partition] >= min(end.offset, stops.get(partition, end.offset)):
             reached.add(partition)
-            if not options.is_quiet:
+            if not options.has("q"):
                 last = ": exiting" if len(reached) == len(reader.positions) and options.has("e") else ""
                 topic, index = partition
                 position = reader.positions[partition]
@@ -156,10 +157,7 @@ def _find_offsets(
             raise ToolError(f"% ERROR: Failed to start consuming topic {topic} [{partition}]: {reason}")
         elif (number := _leading_number(text)) < 0:
             first, end = (_offsets(cluster, partitions, special_offset) for special_offset in (EARLIEST, LATEST))
-            starts = {
-                topic_partition: max(first[topic_partition], end[topic_partition] + number)
-                for topic_partition in partitions
-            }
+            starts = {key: max(first[key], end[key] + number) for key in partitions}
         else:
             starts = dict.fromkeys(partitions, number)
     return starts, stops
@@ -202,19 +200,18 @@ def _make_formatter(options: KcatOptions, leaders: dict[TopicPartition, int]) ->
         return lambda received: (
             record_json(received, leaders.get((received.topic, received.partition), -1)) + "\n"
         ).encode()
-    text = options.text("f")
+    text = options.delimiter("f", None)
     if text is None:
         key, end = options.delimiter("K", None), options.delimiter("D", "\n") or ""
         text = f"%k{key.replace('%', '%%')}%s" if key is not None else "%s"
         text += end.replace("%", "%%")
-    else:
-        text = unescape(text)
     null = b"NULL" if options.has("Z") else b""
-    unknown = next((match[1] for match in _TOKEN.finditer(text) if match[1] not in "sSRkKtpoTh%"), None)
+    first, *tokens = _TOKEN.split(text)
+    letters = tokens[::2]
+    parts = [part.encode("utf-8", "surrogateescape") for part in (first, *tokens[1::2])]
+    unknown = next((letter for letter in letters if letter not in "sSRkKtpoTh%"), None)
     if unknown is not None:
         raise ToolError(f"% ERROR: Unsupported formatter: %{unknown}")
-    parts = [part.encode("utf-8", "surrogateescape") for part in re.split(r"%.", text, flags=re.DOTALL)]
-    letters = [match[1] for match in _TOKEN.finditer(text)]
 
     def make(received: Received) -> bytes:
         output = [parts[0]]
@@ -247,11 +244,10 @@ def _format_token(letter: str, received: Received, null: bytes) -> bytes:
 def record_json(received: Received, broker: int) -> str:
     """Return a record, with its position, as one line of JSON. Bytes that are not UTF-8 are replaced."""
     record = received.record
-    kinds = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
-    kind = kinds.get(record.timestamp_type)
+    kind = _TIMESTAMP_KINDS.get(record.timestamp_type)
     stamped: dict[str, Any] = {} if kind is None else {"tstype": kind, "ts": record.timestamp}
     headers = [part for key, value in record.headers for part in (key, _text_of(value))]
-    return json_line(
+    return compact_json(
         {
             "topic": received.topic,
             "partition": received.partition,
@@ -261,14 +257,10 @@ def record_json(received: Received, broker: int) -> str:
             **({"headers": headers} if headers else {}),
             "key": _text_of(record.key),
             "payload": _text_of(record.value),
-        }
+        },
+        ensure_ascii=False,
     )
 
 
 def _text_of(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "replace")
-
-
-def json_line(content: Any) -> str:
-    """Return a value as JSON in kcat's format."""
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)

@@ -43,15 +43,15 @@ def produce(cluster: Cluster, options: KcatOptions) -> int:
 
 def _read_chunks(options: KcatOptions) -> Iterator[list[bytes]]:
     """Yield the contents of the records in chunks, as they arrive."""
-    if options.words and not options.has("l"):
-        for path in options.words:
-            with _open_file(path) as file:
-                yield [file.read()]
-    elif options.words:
+    if not options.words:
+        yield from _split_records(sys.stdin.buffer, options)
+    elif options.has("l"):
         with _open_file(options.words[0]) as file:
             yield from _split_records(file, options)
     else:
-        yield from _split_records(sys.stdin.buffer, options)
+        for path in options.words:
+            with _open_file(path) as file:
+                yield [file.read()]
 
 
 def _open_file(path: str) -> BinaryIO:

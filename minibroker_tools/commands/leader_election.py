@@ -6,7 +6,7 @@ from typing import Final
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import reassignments as api
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.offsets import TopicPartition, group_values
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.common import find_duplicates, partition_entries, partition_name, read_json
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, find_error
@@ -82,8 +82,7 @@ def _parse_partitions(values: Values) -> list[TopicPartition] | None:
         return [(values.text("topic") or "", values.number("partition", 0))] if values.has("topic") else None
     missing = 'Replica election data is missing "partitions" field'
     partitions = [partition for partition, _ in partition_entries(path, read_json(path), missing)]
-    duplicates = find_duplicates(partitions)
-    if duplicates:
+    if duplicates := find_duplicates(map(partition_name, partitions)):
         raise ToolError(f"Replica election data contains duplicate partitions: [{', '.join(duplicates)}]")
     return partitions
 
@@ -93,10 +92,8 @@ def _elect_leaders(
 ) -> dict[TopicPartition, ApiError | None]:
     topics = None
     if partitions is not None:
-        by_name: dict[str, list[int]] = {}
-        for topic, index in partitions:
-            by_name.setdefault(topic, []).append(index)
-        topics = [api.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_name.items()]
+        indexes_by_topic = group_values(partitions).items()
+        topics = [api.TopicPartitions(topic=name, partitions=indexes) for name, indexes in indexes_by_topic]
     request = api.ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=int(_TIMEOUT_S * 1000))
     response: api.ElectLeadersResponse = cluster.ask_with_retries(cluster.controller, request)
     return {
@@ -107,21 +104,16 @@ def _elect_leaders(
 
 
 def _report_results(kind: str, results: dict[TopicPartition, ApiError | None]) -> int:
-    elected = [partition_name(partition) for partition, error in results.items() if error is None]
-    failed = {partition: error for partition, error in results.items() if error is not None}
-    unneeded = [
-        partition_name(partition) for partition, error in failed.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED
-    ]
+    errors = {partition_name(partition): error for partition, error in results.items()}
+    elected = [name for name, error in errors.items() if error is None]
+    unneeded = [name for name, error in errors.items() if error and error.code is ErrorCode.ELECTION_NOT_NEEDED]
+    failed = {name: error for name, error in errors.items() if error and name not in unneeded}
     if elected:
         write_line(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
     if unneeded:
         write_line(f"Valid replica already elected for partitions {', '.join(unneeded)}")
-    count = 0
-    for partition, error in failed.items():
-        if error.code is not ErrorCode.ELECTION_NOT_NEEDED:
-            count += 1
-            name = partition_name(partition)
-            write_line(f"Error completing leader election ({kind}) for partition: {name}: {error.described}")
-    if count:
-        raise ToolError(f"{count} replica(s) could not be elected")
+    for name, error in failed.items():
+        write_line(f"Error completing leader election ({kind}) for partition: {name}: {error.described}")
+    if failed:
+        raise ToolError(f"{len(failed)} replica(s) could not be elected")
     return 0

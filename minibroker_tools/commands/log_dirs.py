@@ -1,6 +1,5 @@
 """kafka-log-dirs: shows the replica sizes in brokers' log directories (`org.apache.kafka.tools.LogDirsCommand`)."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ApiError, ToolError, raise_if_failed
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import join_commas, write_line
+from minibroker_tools.output import compact_json, join_commas, write_line
 
 
 def declare_options(tool: str) -> Options:
@@ -44,7 +43,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         write_line("Querying brokers for log directories information")
         brokers = [{"broker": node_id, "logDirs": _describe_directories(cluster, node_id, topics)} for node_id in ids]
     write_line(f"Received log directory information from brokers {join_commas(sorted(ids))}")
-    write_line(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":")))
+    write_line(compact_json({"brokers": brokers, "version": 1}))
     return 0
 
 

@@ -10,12 +10,6 @@ from typing import Final
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import to_long, trim
 from minibroker_protocol.messages import cluster as api
-from minibroker_protocol.messages.cluster import (
-    AddRaftVoterRequest,
-    RemoveRaftVoterRequest,
-    UnregisterControllerRequest,
-    VoterListener,
-)
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
@@ -26,9 +20,7 @@ from minibroker_tools.output import print_table, write_line
 
 _TOPIC: Final = "__cluster_metadata"
 _NO_DIRECTORY: Final = bytes(16)
-_HEADER: Final = (
-    "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"
-)  # fmt: skip
+_COLUMNS: Final = "NodeId DirectoryId LogEndOffset Lag LastFetchTimestamp LastCaughtUpTimestamp Status"
 _COMMANDS: Final = ("describe", "add-controller", "remove-controller")
 _UUID_BYTES: Final = 16
 _UUID_LETTERS: Final = 24
@@ -80,14 +72,15 @@ def _check(values: Values) -> None:
         raise ToolError(
             "kafka-metadata-quorum: error: one of the arguments --bootstrap-server --bootstrap-controller is required"
         )
-    if values.words[:1] == [] or values.words[0] not in _COMMANDS:
-        problem = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
+    command = next(iter(values.words), None)
+    if command not in _COMMANDS:
+        problem = f"invalid choice: '{command}'" if values.words else "too few arguments"
         raise ToolError(f"kafka-metadata-quorum: error: {problem} (choose from {', '.join(_COMMANDS)})")
-    if values.words[0] == "remove-controller":
+    if command == "remove-controller":
         for name, short in (("controller-id", "i"), ("controller-directory-id", "d")):
             if not values.has(name):
                 raise ToolError(f"kafka-metadata-quorum: error: argument --{name}/-{short} is required")
-    if values.words[0] != "describe":
+    if command != "describe":
         return
     if values.has("status") and values.has("replication"):
         raise ToolError("Only one of --status or --replication should be specified with describe sub-command")
@@ -166,7 +159,7 @@ def _print_replication(quorum: api.PartitionState, *, is_readable: bool) -> None
         for replicas, status in ((leaders, "Leader"), (followers, "Follower"), (quorum.observers, "Observer"))
         for replica in replicas
     ]
-    print_table(_HEADER, rows)
+    print_table(_COLUMNS, rows)
 
 
 def add_voter(cluster: Cluster, values: Values) -> None:
@@ -184,7 +177,7 @@ def add_voter(cluster: Cluster, values: Values) -> None:
     directory_id = _directory_id(_metadata_directory(properties))
     listeners = _controller_listeners(properties)
     if not values.has("dry-run"):
-        request = AddRaftVoterRequest(
+        request = api.AddRaftVoterRequest(
             cluster_id=None,
             timeout_ms=_TIMEOUT_MS,
             voter_id=controller,
@@ -192,7 +185,7 @@ def add_voter(cluster: Cluster, values: Values) -> None:
             listeners=listeners,
         )
         try:
-            _ask(cluster, request)
+            raise_if_failed(cluster.ask(request))
         except ApiError as error:
             raise ToolError(error.described) from None
     endpoints = ", ".join(
@@ -218,9 +211,9 @@ def remove_voter(cluster: Cluster, values: Values) -> None:
         raise ToolError(f"Failed to parse --controller-directory-id: {error}") from None
     is_dry_run, unregisters = values.has("dry-run"), values.has("unregister")
     if not is_dry_run:
-        request = RemoveRaftVoterRequest(cluster_id=None, voter_id=controller, voter_directory_id=uuid)
+        request = api.RemoveRaftVoterRequest(cluster_id=None, voter_id=controller, voter_directory_id=uuid)
         try:
-            _ask(cluster, request)
+            raise_if_failed(cluster.ask(request))
         except ApiError as error:
             if unregisters and error.code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.VOTER_NOT_FOUND}:
                 raise _still_registered_error(f"Failed to remove KRaft voter {controller}", error, controller) from None
@@ -235,7 +228,7 @@ def remove_voter(cluster: Cluster, values: Values) -> None:
 
 def _unregister(cluster: Cluster, controller: int) -> None:
     try:
-        _ask(cluster, UnregisterControllerRequest(controller_id=controller))
+        raise_if_failed(cluster.ask(api.UnregisterControllerRequest(controller_id=controller)))
     except ApiError as error:
         raise _still_registered_error(f"Failed to unregister controller {controller}", error, controller) from None
 
@@ -244,15 +237,6 @@ def _still_registered_error(problem: str, error: ApiError, controller: int) -> T
     """Return the error for a command that leaves the controller registered."""
     command = f"kafka-cluster.sh unregister-controller --id {controller}"
     return ToolError(f"{problem}: {error.message}. To unregister the controller from the cluster, run `{command}`.")
-
-
-def _ask(cluster: Cluster, request: AddRaftVoterRequest | RemoveRaftVoterRequest | UnregisterControllerRequest) -> None:
-    """Send a request to any broker, which forwards it to the controller.
-
-    Raises:
-        ApiError: The controller refused the request.
-    """
-    raise_if_failed(cluster.ask(request))
 
 
 def _controller_id(properties: Mapping[str, str]) -> int:
@@ -292,16 +276,16 @@ def _directory_id(directory: str) -> str:
     return directory_id
 
 
-def _controller_listeners(properties: Mapping[str, str]) -> list[VoterListener]:
+def _controller_listeners(properties: Mapping[str, str]) -> list[api.VoterListener]:
     """Return the addresses of the controller's own listeners."""
-    listeners: dict[str, VoterListener] = {}
+    listeners: dict[str, api.VoterListener] = {}
     for key in ("listeners", "advertised.listeners"):
         for text in filter(None, (part.strip() for part in properties.get(key, "").split(","))):
             endpoint = _ENDPOINT.fullmatch(text)
             if endpoint is None:
                 raise ToolError(f"{key}: {text} is no endpoint")
             name = endpoint[1].upper()
-            listeners[name] = VoterListener(name=name, host=endpoint[2] or "localhost", port=int(endpoint[3]))
+            listeners[name] = api.VoterListener(name=name, host=endpoint[2] or "localhost", port=int(endpoint[3]))
     if "controller.listener.names" not in properties:
         raise ToolError(f"controller.listener.names was not found. {_FILE_QUESTION}")
     names = [name.strip().upper() for name in properties["controller.listener.names"].split(",")]

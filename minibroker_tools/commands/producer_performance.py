@@ -324,7 +324,7 @@ def _make_batch(
         max_batch_records = min(max_batch_records, max(int(throughput / 10), 1))
     records: list[Outgoing] = []
     room = _BATCH_BYTES
-    while len(records) < max_batch_records and (room > 0 or not records):
+    while len(records) < max_batch_records and room > 0:
         if payloads:
             value = generator.choice(payloads)
         elif size:

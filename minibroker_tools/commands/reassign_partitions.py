@@ -7,7 +7,7 @@ from typing import Final
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponseTopic
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, by_partition
+from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic
 from minibroker_tools.client.reassignments import (
     Reassignment,
     Replica,
@@ -139,8 +139,7 @@ def _generate(cluster: Cluster, values: Values) -> None:
     current = _replicas_of(_describe_topics(cluster, topics))
     racks = _broker_racks(cluster, nodes, aware=not values.has("disable-rack-aware"))
     proposed: dict[TopicPartition, list[int]] = {}
-    for topic in sorted({topic for topic, _ in current}):
-        indexes = sorted(index for name, index in current if name == topic)
+    for topic, indexes in group_by_topic(current).items():
         replicas = propose(racks, len(indexes), len(current[topic, indexes[0]]))
         proposed |= {(topic, index): partition_replicas for index, partition_replicas in enumerate(replicas)}
     write_line(f"Current partition replica assignment\n{plan_json(current)}\n")
@@ -192,10 +191,8 @@ def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
         "Save this to use as the --reassignment-json-file option during rollback"
     )
     _throttle(cluster, values, plan, moves, current)
-    errors = alter_reassignments(cluster, dict(targets), keep_factor=values.has(_KEEP_FACTOR))
-    if errors:
-        lines = [f"{partition_name(partition)}: {error.message}" for partition, error in sorted(errors.items())]
-        raise _TerseError("\n".join(["Error reassigning partition(s):", *lines]))
+    errors = alter_reassignments(cluster, targets, keep_factor=values.has(_KEEP_FACTOR))
+    _raise_if_any("Error reassigning partition(s):", errors)
     write_line(f"Successfully started partition reassignment{plural_suffix(targets)} for {_partition_names(targets)}")
     if plan.directories:
         _move_directories(cluster, plan.directories, values)
@@ -328,28 +325,26 @@ def _cancel(cluster: Cluster, plan: Plan, values: Values) -> None:
     active = sorted(list_reassignments(cluster, targets))
     if active:
         errors = alter_reassignments(cluster, dict.fromkeys(active))
-        if errors:
-            lines = [f"{partition_name(partition)}: {error.message}" for partition, error in sorted(errors.items())]
-            raise _TerseError(
-                "\n".join([f"Error cancelling partition reassignment{plural_suffix(errors)} for:", *lines])
-            )
+        _raise_if_any(f"Error cancelling partition reassignment{plural_suffix(errors)} for:", errors)
         write_line(
             f"Successfully cancelled partition reassignment{plural_suffix(active)} for: {_partition_names(active)}"
         )
     else:
         write_line("None of the specified partition reassignments are active.")
-    directories = replica_directories(cluster, plan.directories)
-    moving = {
-        replica: current
-        for replica, (current, future) in directories.items()
-        if current is not None and future is not None
-    }
+    directories = replica_directories(cluster, plan.directories).items()
+    moving = {replica: current for replica, (current, future) in directories if current is not None and future}
     if moving:
         _move_directories(cluster, moving, values)
     else:
         write("None of the specified partition moves are active.")
     if not values.has("preserve-throttles"):
         clear_throttles(cluster, plan.partitions)
+
+
+def _raise_if_any(title: str, errors: Mapping[TopicPartition, ApiError]) -> None:
+    if errors:
+        lines = [f"{partition_name(partition)}: {error.message}" for partition, error in sorted(errors.items())]
+        raise _TerseError("\n".join([title, *lines]))
 
 
 def _partition_names(partitions: Iterable[TopicPartition]) -> str:

@@ -1,22 +1,18 @@
 """Plans of kafka-reassign-partitions: their JSON format, the proposals of `--generate`, and the throttles."""
 
-import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Final, NamedTuple, cast
 
 from minibroker_protocol.java_text import to_long
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import BROKER, TOPIC, alter_configs
-from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.offsets import TopicPartition, group_values
 from minibroker_tools.client.reassignments import Reassignment, Replica
-from minibroker_tools.commands.common import partition_name
+from minibroker_tools.commands.common import find_duplicates, partition_name
 from minibroker_tools.failures import ToolError
-from minibroker_tools.output import join_commas, plural_suffix, write_line
-
-T = TypeVar("T")
-IdT = TypeVar("IdT", int, str)
+from minibroker_tools.output import compact_json, join_commas, plural_suffix, write_line
 
 _ANY_DIRECTORY: Final = "any"
 _VERSION: Final = 1
@@ -42,7 +38,7 @@ def parse_topics(content: Any) -> list[str]:
     """
     entries = _plan_entries(content, "topics")
     topics = [_check_text(_required_member(_check_object(entry), "topic")) for entry in entries]
-    duplicates = _find_duplicates(topics)
+    duplicates = find_duplicates(topics)
     if duplicates:
         raise ToolError(f"List of topics to reassign contains duplicate entries: [{', '.join(duplicates)}]")
     return topics
@@ -58,10 +54,9 @@ def parse_plan(content: Any) -> Plan:
     for element in _plan_entries(content, "partitions"):
         entry = _check_object(element)
         partition = _check_text(_required_member(entry, "topic")), _check_number(_required_member(entry, "partition"))
-        replicas = _check_list(_required_member(entry, "replicas"), _check_number)
-        directories = (
-            _check_list(entry["log_dirs"], _check_text) if "log_dirs" in entry else [_ANY_DIRECTORY] * len(replicas)
-        )
+        replicas = [_check_number(node) for node in _check_list(_required_member(entry, "replicas"))]
+        any_directories = [_ANY_DIRECTORY] * len(replicas)
+        directories = [_check_text(path) for path in _check_list(entry.get("log_dirs", any_directories))]
         if len(replicas) != len(directories):
             raise ToolError(
                 f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
@@ -84,10 +79,10 @@ def check_executable(plan: Plan) -> None:
         raise ToolError("Partition reassignment list cannot be empty")
     if not all(replicas for _, replicas in plan.partitions):
         raise ToolError("Partition replica list cannot be empty")
-    duplicates = _find_duplicates(partition_name(partition) for partition, _ in plan.partitions)
+    duplicates = find_duplicates(partition_name(partition) for partition, _ in plan.partitions)
     if duplicates:
         raise ToolError(f"Partition reassignment contains duplicate topic partitions: {','.join(duplicates)}")
-    repeated = [(partition_name(partition), _find_duplicates(replicas)) for partition, replicas in plan.partitions]
+    repeated = [(partition_name(partition), find_duplicates(replicas)) for partition, replicas in plan.partitions]
     problems = [f"{name} contains multiple entries for {join_commas(nodes)}" for name, nodes in repeated if nodes]
     if problems:
         raise ToolError(f"Partition replica lists may not contain duplicate entries: {'. '.join(problems)}")
@@ -105,7 +100,7 @@ def parse_broker_ids(text: str) -> list[int]:
             ids.append(to_long(word))
         except ValueError:
             raise ToolError(f'For input string: "{word}"') from None
-    duplicates = _find_duplicates(ids)
+    duplicates = find_duplicates(ids)
     if duplicates:
         raise ToolError(f"Broker list contains duplicate entries: {_java_list(duplicates)}")
     return ids
@@ -117,7 +112,7 @@ def plan_json(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
         {"topic": topic, "partition": index, "replicas": list(nodes), "log_dirs": [_ANY_DIRECTORY] * len(nodes)}
         for (topic, index), nodes in sorted(replicas.items())
     ]
-    return json.dumps({"version": _VERSION, "partitions": partitions}, separators=(",", ":"))
+    return compact_json({"version": _VERSION, "partitions": partitions})
 
 
 def _plan_entries(content: Any, name: str) -> list[Any]:
@@ -125,12 +120,12 @@ def _plan_entries(content: Any, name: str) -> list[Any]:
     version = _check_number(members.get("version", _VERSION))
     if version != _VERSION:
         raise ToolError(f"Not supported version field value {version}")
-    return _check_list(members.get(name, []), _accept)
+    return _check_list(members.get(name, []))
 
 
 def _check_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ToolError(f"Expected JSON object, received {_json_text(value)}")
+        raise ToolError(f"Expected JSON object, received {compact_json(value)}")
     return cast("dict[str, Any]", value)
 
 
@@ -140,36 +135,23 @@ def _required_member(members: Mapping[str, Any], name: str) -> Any:
     return members[name]
 
 
-def _check_list(value: Any, read: Callable[[Any], T]) -> list[T]:
+def _check_list(value: Any) -> list[Any]:
     elements: list[Any] = value
     if not isinstance(value, list):
-        raise ToolError(f"Expected JSON array, received {_json_text(value)}")
-    return [read(element) for element in elements]
-
-
-def _accept(value: Any) -> Any:
-    return value
+        raise ToolError(f"Expected JSON array, received {compact_json(value)}")
+    return elements
 
 
 def _check_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ToolError(f"Expected `String` value, received {_json_text(value)}")
+        raise ToolError(f"Expected `String` value, received {compact_json(value)}")
     return value
 
 
 def _check_number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ToolError(f"Expected `Integer` value, received {_json_text(value)}")
+        raise ToolError(f"Expected `Integer` value, received {compact_json(value)}")
     return value
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _find_duplicates(values: Iterable[IdT]) -> list[IdT]:
-    items = list(values)
-    return sorted({item for item in items if items.count(item) > 1})
 
 
 def _java_list(values: Iterable[object]) -> str:
@@ -204,24 +186,22 @@ def _choose_replicas(
     nodes: list[int], racks: Mapping[int, str | None], first: int, shift: int, factor: int, rack_count: int
 ) -> list[int]:
     replicas = [nodes[first]]
-    used = {racks[replicas[0]]}
-    for step in count():
-        if len(replicas) == factor:
-            break
+    used = {racks[nodes[first]]}
+    step = 0
+    while len(replicas) < factor:
         node = nodes[(first + 1 + (shift + step) % (len(nodes) - 1)) % len(nodes)]
         if node not in replicas and (racks[node] not in used or len(used) >= rack_count):
             replicas.append(node)
             used.add(racks[node])
+        step += 1
     return replicas
 
 
 def _alternate_racks(racks: Mapping[int, str | None]) -> list[int]:
     """Return the brokers in an order that alternates between racks."""
-    by_rack: dict[str, list[int]] = {}
-    for node in sorted(racks):
-        by_rack.setdefault(racks[node] or "", []).append(node)
-    longest = max(map(len, by_rack.values()))
-    return [group[turn] for turn in range(longest) for _, group in sorted(by_rack.items()) if turn < len(group)]
+    by_rack = group_values((racks[node] or "", node) for node in sorted(racks))
+    turns = zip_longest(*(nodes for _, nodes in sorted(by_rack.items())))
+    return [node for turn in turns for node in turn if node is not None]
 
 
 def throttle_brokers(

@@ -5,9 +5,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -51,21 +51,20 @@ class Rpk:
         self._parser = _Parser(prog="rpk", description="rpk's commands for clusters and topics, for any broker.")
         commands = self._parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
         cluster = commands.add_parser("cluster", help="health, info").add_subparsers(dest="action", required=True)
-        for name, work in (
-            ("info", _print_info),
-            ("metadata", _print_info),
-            ("status", _print_info),
-            ("health", _watch_health),
-        ):
-            add_command(cluster, name, work)
-        health = cluster.choices["health"]
+        for name in ("info", "metadata", "status"):
+            add_command(cluster, name, _print_info)
+        health = add_command(cluster, "health", _watch_health)
         health.add_argument("-e", "--exit-when-healthy", action="store_true", help="exit once the cluster is healthy")
         health.add_argument("-w", "--watch", action="store_true", help="print the health whenever it changes")
         self._commands = commands.choices
         topic = commands.add_parser("topic", help="create, list, describe, delete, produce, consume")
         add_topic_commands(topic.add_subparsers(dest="action", required=True))
         group = commands.add_parser("group", help="list, describe, delete")
-        add_group_commands(group.add_subparsers(dest="action", required=True, metavar="ACTION"))
+        groups = group.add_subparsers(dest="action", required=True, metavar="ACTION")
+        for name in ("list", "ls"):
+            add_command(groups, name, _list_groups)
+        for name, work in (("describe", _describe_groups), ("delete", _delete_groups)):
+            add_command(groups, name, work).add_argument("groups", nargs="+", metavar="GROUP")
         for name in ("acl", "security"):
             words = commands.add_parser(name, help="user create, list, delete").add_subparsers(required=True)
             users = words.add_parser("user").add_subparsers(dest="action", required=True)
@@ -117,8 +116,8 @@ def run(options: Rpk, arguments: Sequence[str]) -> int:
         parsed = options.parse(arguments)
     except SystemExit:  # argparse has printed the help for --help.
         return 0
-    work: Callable[[argparse.Namespace], int] = parsed.work
-    return work(parsed)
+    status: int = parsed.work(parsed)
+    return status
 
 
 def _print_version(_arguments: argparse.Namespace) -> int:
@@ -165,9 +164,7 @@ def _watch_health(arguments: argparse.Namespace) -> int:
             _print_health(health)
             flush()
         last_shown = health
-        if (health["is_healthy"] and arguments.exit_when_healthy) or not (
-            arguments.watch or arguments.exit_when_healthy
-        ):
+        if health["is_healthy"] if arguments.exit_when_healthy else not arguments.watch:
             return 0
         time.sleep(_PAUSE_S)
 
@@ -215,8 +212,7 @@ def _request_admin_api(arguments: argparse.Namespace, path: str, method: str = "
         ToolError: All hosts failed. The message names each host and its error.
     """
     extra = parse_settings(arguments)
-    host_settings = (arguments.api_urls, extra.get("admin.hosts"), os.environ.get("RPK_ADMIN_HOSTS"))
-    hosts = next(filter(None, host_settings), f"127.0.0.1:{_ADMIN_PORT}")
+    hosts = arguments.api_urls or extra.get("admin.hosts") or os.environ.get("RPK_ADMIN_HOSTS") or "127.0.0.1"
     failures: list[str] = []
     for host in hosts.split(","):
         address = add_port(host.removeprefix("http://").rstrip("/"), _ADMIN_PORT)
@@ -228,26 +224,17 @@ def _request_admin_api(arguments: argparse.Namespace, path: str, method: str = "
         except HTTPError as error:
             with error:
                 failures.append(f"{address}: status {error.code} {error.read().decode(errors='replace')}".strip())
-        except (URLError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             failures.append(f"{address}: {getattr(reason, 'strerror', None) or reason}")
     subject = "users" if path.startswith(_USERS) else "cluster health"
     raise ToolError(f"unable to request {subject}: {'; '.join(failures)}")
 
 
-def add_group_commands(commands: Any) -> None:
-    """Add the commands of `rpk group`."""
-    works = {"list": _list_groups, "ls": _list_groups, "describe": _describe_groups, "delete": _delete_groups}
-    for name, work in works.items():
-        parser = add_command(commands, name, work)
-        if work is not _list_groups:
-            parser.add_argument("groups", nargs="+", metavar="GROUP")
-
-
 def _list_groups(arguments: argparse.Namespace) -> int:
     with cluster_of(arguments) as cluster:
         coordinators = [
-            (cluster.coordinator_node(listing.group).node_id, listing.group, listing.state or "")
+            (cluster.coordinator_node(listing.group).node_id, listing.group, listing.state)
             for listing in list_groups(cluster)
         ]
         print_columns([("BROKER", "GROUP", "STATE"), *sorted(coordinators)])

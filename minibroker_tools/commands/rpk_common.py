@@ -51,13 +51,8 @@ def parse_settings(arguments: argparse.Namespace) -> dict[str, str]:
 def cluster_of(arguments: argparse.Namespace) -> Cluster:
     """Return the cluster given on the command line or in the environment. The default is 127.0.0.1:9092."""
     extra = parse_settings(arguments)
-    server_settings = (
-        arguments.brokers,
-        extra.get("brokers"),
-        os.environ.get("RPK_BROKERS"),
-        os.environ.get("REDPANDA_BROKERS"),
-    )
-    servers = next(filter(None, server_settings), f"127.0.0.1:{_PORT}")
+    servers = arguments.brokers or extra.get("brokers") or os.environ.get("RPK_BROKERS")
+    servers = servers or os.environ.get("REDPANDA_BROKERS") or f"127.0.0.1:{_PORT}"
     properties = {"default.api.timeout.ms": "10000", "client.id": "rpk"}
     user = arguments.user or extra.get("user") or os.environ.get("RPK_USER", "")
     secret = arguments.password or extra.get("pass") or os.environ.get("RPK_PASS", "")
@@ -76,10 +71,9 @@ def add_port(address: str, port: int) -> str:
 
 def print_columns(rows: Sequence[Sequence[object]]) -> None:
     """Print rows in aligned columns, separated by two spaces."""
-    widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = (str(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
-        write_line("  ".join(cells).rstrip())
+        write_line("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def print_section(title: str) -> None:

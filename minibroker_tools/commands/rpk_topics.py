@@ -4,8 +4,10 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -14,11 +16,11 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import TOPIC, alter_configs, describe_configs, is_default
 from minibroker_tools.client.groups import attempt
 from minibroker_tools.client.membership import Consumer
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, by_partition, list_offsets_at
+from minibroker_tools.client.offsets import EARLIEST, LATEST, by_partition, list_offsets_at
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.commands.rpk_common import add_command, cluster_of, print_columns, print_section
-from minibroker_tools.failures import ApiError, ToolError
+from minibroker_tools.failures import ApiError, ToolError, find_error
 from minibroker_tools.output import flush, write_line
 
 _TIMEOUT_MS: Final = 30_000
@@ -93,22 +95,17 @@ def _create(arguments: argparse.Namespace) -> int:
         timeout_ms=_TIMEOUT_MS,
         validate_only=arguments.dry,
     )
-    passing = {ErrorCode.TOPIC_ALREADY_EXISTS} if arguments.if_not_exists else set[ErrorCode]()
+    passing = [ErrorCode.TOPIC_ALREADY_EXISTS] * arguments.if_not_exists
     with cluster_of(arguments) as cluster:
         results = cluster.ask_controller(request).topics
-        return _print_statuses([(result.name, result.error_code, result.error_message) for result in results], passing)
+        return _print_statuses([(result.name, find_error(result)) for result in results], *passing)
 
 
-def _print_statuses(results: Sequence[tuple[str, int, str | None]], passing: set[ErrorCode]) -> int:
+def _print_statuses(results: Sequence[tuple[str, ApiError | None]], *passing: ErrorCode) -> int:
     """Print a table with the outcome for each topic, and return status 1 if any failed."""
-    rows: list[tuple[str, str]] = []
-    failed = 0
-    for name, code, message in results:
-        error = ApiError(code, message) if code else None
-        rows.append((name, "OK" if error is None else f"{error.code.name}: {error.message}"))
-        failed |= error is not None and error.code not in passing
+    rows = [(name, f"{error.code.name}: {error.message}" if error else "OK") for name, error in results]
     print_columns([("TOPIC", "STATUS"), *rows])
-    return int(failed)
+    return int(any(error and error.code not in passing for _, error in results))
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -170,9 +167,7 @@ def _delete(arguments: argparse.Namespace) -> int:
     request = api.DeleteTopicsRequest(topic_names=arguments.topics, timeout_ms=_TIMEOUT_MS)
     with cluster_of(arguments) as cluster:
         results = cluster.ask_controller(request).responses
-        return _print_statuses(
-            [(result.name or "", result.error_code, result.error_message) for result in results], set()
-        )
+        return _print_statuses([(result.name or "", find_error(result)) for result in results])
 
 
 def _alter(arguments: argparse.Namespace) -> int:
@@ -183,10 +178,9 @@ def _alter(arguments: argparse.Namespace) -> int:
             raise ToolError(f"--set {setting}: it is not KEY=VALUE")
         changes.append((key, value))
     with cluster_of(arguments) as cluster:
-        outcomes = [
-            (topic, attempt(partial(alter_configs, cluster, {(TOPIC, topic): changes}))) for topic in arguments.topics
-        ]
-    return _print_statuses([(topic, *_error_fields(outcome)) for topic, outcome in outcomes], set())
+        return _print_statuses(
+            [(topic, attempt(partial(alter_configs, cluster, {(TOPIC, topic): changes}))) for topic in arguments.topics]
+        )
 
 
 def _add_partitions(arguments: argparse.Namespace) -> int:
@@ -195,11 +189,7 @@ def _add_partitions(arguments: argparse.Namespace) -> int:
         topics = [api.CreatePartitionsTopic(name=name, count=count) for name, count in counts.items()]
         request = api.CreatePartitionsRequest(topics=topics, timeout_ms=_TIMEOUT_MS, validate_only=False)
         results = cluster.ask_controller(request).results
-        return _print_statuses([(result.name, result.error_code, result.error_message) for result in results], set())
-
-
-def _error_fields(outcome: ApiError | None) -> tuple[int, str | None]:
-    return (0, None) if outcome is None else (int(outcome.code), outcome.message)
+        return _print_statuses([(result.name, find_error(result)) for result in results])
 
 
 def _line_pattern(text: str) -> re.Pattern[str]:
@@ -259,17 +249,15 @@ def _format(text: str, fields: dict[str, str]) -> str:
 
 
 def _consume(arguments: argparse.Namespace) -> int:
-    count = 0
-    with cluster_of(arguments) as cluster:
-        for received in _read_group(cluster, arguments) if arguments.group else _read_partitions(cluster, arguments):
+    read = _read_group if arguments.group else _read_partitions
+    # Closing the generator makes the consumer leave its group before the connections are closed.
+    with cluster_of(arguments) as cluster, closing(read(cluster, arguments)) as records:
+        for received in islice(records, arguments.num if arguments.num > 0 else None):
             _print_record(received, arguments.format)
-            count += 1
-            if count == arguments.num:
-                break
     return 0
 
 
-def _read_group(cluster: Cluster, arguments: argparse.Namespace) -> Iterator[Received]:
+def _read_group(cluster: Cluster, arguments: argparse.Namespace) -> Generator[Received]:
     reset = "latest" if arguments.offset in {"end", "newest"} else "earliest"
     properties = {"group.id": arguments.group, "auto.offset.reset": reset}
     consumer = Consumer(cluster, None, set(arguments.topics).__contains__, properties)
@@ -282,7 +270,7 @@ def _read_group(cluster: Cluster, arguments: argparse.Namespace) -> Iterator[Rec
         consumer.close()
 
 
-def _read_partitions(cluster: Cluster, arguments: argparse.Namespace) -> Iterator[Received]:
+def _read_partitions(cluster: Cluster, arguments: argparse.Namespace) -> Generator[Received]:
     """Yield records from the start offset on, up to the stop offset if the option has one."""
     match = _OFFSET.fullmatch(arguments.offset)
     if match is None:
@@ -304,7 +292,12 @@ def _read_partitions(cluster: Cluster, arguments: argparse.Namespace) -> Iterato
         for partition in partitions
         if match["range"]
     }
-    return _read_records(cluster, starts, stops, has_stop=bool(match["range"]))
+    reader = Reader(cluster, reset="earliest", read_committed=True)
+    reader.assign(starts)
+    while not match["range"] or any(reader.positions[partition] < stop for partition, stop in stops.items()):
+        for received in reader.poll(_POLL_S):
+            if received.record.offset < stops.get((received.topic, received.partition), received.record.offset + 1):
+                yield received
 
 
 def _resolve_offset(start: str, first: int, last: int) -> int:
@@ -315,33 +308,17 @@ def _resolve_offset(start: str, first: int, last: int) -> int:
     return min(first + int(start), last) if start.startswith("+") else int(start)
 
 
-def _read_records(
-    cluster: Cluster, starts: dict[TopicPartition, int], stops: dict[TopicPartition, int], *, has_stop: bool
-) -> Iterator[Received]:
-    reader = Reader(cluster, reset="earliest", read_committed=True)
-    reader.assign(starts)
-    while not has_stop or any(reader.positions[partition] < stop for partition, stop in stops.items()):
-        for received in reader.poll(_POLL_S):
-            if received.record.offset < stops.get((received.topic, received.partition), received.record.offset + 1):
-                yield received
-
-
 def _print_record(received: Received, form: str) -> None:
     record = received.record
     key, value = (None if data is None else bytes(data).decode(errors="replace") for data in (record.key, record.value))
     if form == "json":
-        record_json: dict[str, object] = {"topic": received.topic}
-        if key is not None:
-            record_json["key"] = key
-        if value is not None:
-            record_json["value"] = value
         headers = [{"key": name, "value": (data or b"").decode(errors="replace")} for name, data in record.headers]
-        if headers:
-            record_json["headers"] = headers
-        record_json |= {"timestamp": record.timestamp, "partition": received.partition, "offset": record.offset}
-        write_line(json.dumps(record_json, indent=2, ensure_ascii=False))
+        fields: dict[str, object] = {"topic": received.topic, "key": key, "value": value, "headers": headers or None}
+        fields |= {"timestamp": record.timestamp, "partition": received.partition, "offset": record.offset}
+        present_fields = {name: field for name, field in fields.items() if field is not None}
+        write_line(json.dumps(present_fields, indent=2, ensure_ascii=False))
     else:
         position = {"%t": received.topic, "%p": str(received.partition), "%o": str(record.offset)}
-        fields = {**position, "%k": key or "", "%v": value or "", "%d": str(record.timestamp)}
-        sys.stdout.write(_format(form, fields))
+        texts = {**position, "%k": key or "", "%v": value or "", "%d": str(record.timestamp)}
+        sys.stdout.write(_format(form, texts))
     flush()

@@ -13,7 +13,7 @@ from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import write_line
+from minibroker_tools.output import plural_suffix, write_line
 
 with lazy:
     from minibroker.cluster import data_dir, section_store
@@ -64,10 +64,9 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 def _random_uuid() -> str:
     """Return a random id that does not start with a dash, because a command line would parse it as an option."""
-    while True:
-        text = uuid_text(uuid.uuid4().bytes)
-        if not text.startswith("-"):
-            return text
+    while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
+        pass
+    return text
 
 
 def _log_directories(properties: Mapping[str, str]) -> list[str]:
@@ -95,9 +94,7 @@ def _format_directories(values: Values, properties: Mapping[str, str]) -> None:
         )
     if len(formatted) == len(directories):
         write_line("All of the log directories are already formatted.")
-    for path in directories:
-        if path in formatted:
-            continue
+    for path in sorted({*directories} - {*formatted}):
         write_line(f"Formatting metadata directory {path} with metadata.version {_METADATA_VERSION}.")
         _format_directory(path, int(node), values.text("cluster-id") or "", users)
 
@@ -116,9 +113,8 @@ def _format_directory(
                     salted = base64.b64decode(fields["saltedpassword"])
                     credential = scram.derive_salted_credential(mechanism, salted, salt or b"", iterations)
                 else:
-                    credential = scram.derive_credential(
-                        mechanism, fields["password"], iterations=iterations, salt=salt
-                    )
+                    password = fields["password"]
+                    credential = scram.derive_credential(mechanism, password, iterations=iterations, salt=salt)
                 stored.alter({(mechanism, name): credential})
         finally:
             directory.release()
@@ -160,22 +156,19 @@ def _print_info(properties: Mapping[str, str]) -> int:
     existing = [path for path in directories if os.path.isdir(path)]
     problems = [f"{path} is not a directory" for path in directories if path not in existing]
     metadata: dict[str, str] = {}
+    for path in existing:
+        if os.path.exists(os.path.join(path, _META_PROPERTIES)):
+            metadata = load_properties(os.path.join(path, _META_PROPERTIES))
+        else:
+            problems.append(f"{path} is not formatted.")
     if existing:
-        write_line("Found log directory:" if len(existing) == 1 else "Found log directories:")
-        for path in existing:
-            write_line(f"  {path}")
-            if os.path.exists(os.path.join(path, _META_PROPERTIES)):
-                metadata = load_properties(os.path.join(path, _META_PROPERTIES))
-            else:
-                problems.append(f"{path} is not formatted.")
-        write_line()
+        _print_section("Found log directory:" if len(existing) == 1 else "Found log directories:", existing)
     if metadata:
-        metadata_text = ", ".join(f"{key}={metadata[key]}" for key in sorted(metadata))
-        write_line(f"Found metadata: {{{metadata_text}}}")
-        write_line()
+        _print_section(f"Found metadata: {{{', '.join(f'{key}={metadata[key]}' for key in sorted(metadata))}}}")
     if problems:
-        write_line("Found problem:" if len(problems) == 1 else "Found problems:")
-        for problem in problems:
-            write_line(f"  {problem}")
-        write_line()
+        _print_section(f"Found problem{plural_suffix(problems)}:", problems)
     return int(bool(problems))
+
+
+def _print_section(title: str, lines: Sequence[str] = ()) -> None:
+    write_line("\n".join([title, *(f"  {line}" for line in lines), ""]))

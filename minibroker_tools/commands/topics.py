@@ -30,7 +30,14 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import TOPIC, ConfigEntry, describe_configs, is_default
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.reassignments import Reassignment, list_reassignments
-from minibroker_tools.commands.common import add_connection, cluster_of, java_error, java_text, topic_filter
+from minibroker_tools.commands.common import (
+    add_connection,
+    cluster_of,
+    find_duplicates,
+    java_error,
+    java_text,
+    topic_filter,
+)
 from minibroker_tools.failures import ApiError, ToolError, UsageError, check_all, raise_if_failed
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import join_commas, log, write_line
@@ -160,11 +167,9 @@ def _create(cluster: Cluster, values: Values) -> None:
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in _parse_configs(values).items()],
     )
 
-    def create() -> None:
-        check_all(cluster.ask_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics)
-
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
     try:
-        cluster.retry(create)
+        cluster.retry(lambda: check_all(cluster.ask_controller(request).topics))
     except ApiError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not values.has("if-not-exists"):
             raise
@@ -186,19 +191,14 @@ def _parse_configs(values: Values) -> dict[str, str]:
 
 def _parse_assignment(values: Values) -> list[list[int]]:
     text = values.text("replica-assignment")
-    if not text:
-        return []
     assignment: list[list[int]] = []
-    for index, part in enumerate(text.split(",")):
+    for index, part in enumerate(text.split(",") if text else ()):
         try:
             brokers = [to_long(broker) for broker in part.split(":")]
         except ValueError:
             raise ToolError(f"--replica-assignment: {part!r} is not a list of broker ids, such as 0:1") from None
-        duplicates = sorted({broker for broker in brokers if brokers.count(broker) > 1})
-        if duplicates:
-            raise ToolError(
-                f"Partition replica lists may not contain duplicate entries: {','.join(map(str, duplicates))}"
-            )
+        if duplicates := find_duplicates(brokers):
+            raise ToolError(f"Partition replica lists may not contain duplicate entries: {join_commas(duplicates)}")
         if assignment and len(brokers) != len(assignment[0]):
             raise ToolError(f"Partition {index} has different replication factor: {brokers}")
         assignment.append(brokers)
@@ -248,18 +248,24 @@ def _alter(cluster: Cluster, values: Values) -> None:
 
 
 def _delete(cluster: Cluster, values: Values) -> None:
-    names = _existing_topics(cluster, values)
-    if not names:
-        return
-    check_all(cluster.ask_controller(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000)).responses)
+    if names := _existing_topics(cluster, values):
+        check_all(cluster.ask_controller(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000)).responses)
 
 
 def _describe(cluster: Cluster, values: Values) -> None:
     topic_id = values.text("topic-id")
-    if topic_id:
-        describe(cluster, values, _find_by_id(cluster, values, topic_id))
-    else:
-        describe(cluster, values, _existing_topics(cluster, values))
+    names = _find_by_id(cluster, values, topic_id) if topic_id else _existing_topics(cluster, values)
+    if not names:
+        return
+    topics = _describe_topics(cluster, names, values.number("partition-size-limit-per-response", _PARTITIONS_PER_PAGE))
+    configs = describe_configs(cluster, [(TOPIC, name) for name in names])
+    alive = {broker.node_id for broker in cluster.brokers()}
+    try:
+        moves = list_reassignments(cluster)
+    except ApiError:  # As in Kafka, topics are shown even if reassignments are not authorized or not supported.
+        moves = {}
+    for topic in topics:
+        _describe_topic(topic, configs[TOPIC, topic.name], alive, moves, values)
 
 
 def _find_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
@@ -267,18 +273,6 @@ def _find_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
     if not names and not values.has("if-exists"):
         raise ToolError(f"TopicId '{topic_id}' does not exist as expected")
     return names
-
-
-def describe(cluster: Cluster, values: Values, names: Sequence[str]) -> None:
-    """Print the topics with these names. The options select what is printed."""
-    if not names:
-        return
-    topics = _describe_topics(cluster, names, values.number("partition-size-limit-per-response", _PARTITIONS_PER_PAGE))
-    configs = describe_configs(cluster, [(TOPIC, name) for name in names])
-    alive = {broker.node_id for broker in cluster.brokers()}
-    moves = _ongoing_reassignments(cluster)
-    for topic in topics:
-        _describe_topic(topic, configs[TOPIC, topic.name], alive, moves, values)
 
 
 def _describe_topic(
@@ -327,11 +321,10 @@ def _print_partition(topic: str, partition: Any, move: Reassignment | None) -> N
     )
     if move is not None:
         line += f"\tAdding Replicas: {join_commas(move.adding)}\tRemoving Replicas: {join_commas(move.removing)}"
+    elr = last_known = "N/A"
     if hasattr(partition, "last_known_elr"):
-        elr, last_known = partition.eligible_leader_replicas or (), partition.last_known_elr or ()
-        write_line(f"{line}\tElr: {join_commas(elr)}\tLastKnownElr: {join_commas(last_known)}")
-    else:
-        write_line(f"{line}\tElr: N/A\tLastKnownElr: N/A")
+        elr, last_known = map(join_commas, (partition.eligible_leader_replicas or (), partition.last_known_elr or ()))
+    write_line(f"{line}\tElr: {elr}\tLastKnownElr: {last_known}")
 
 
 def _describe_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[Any]:
@@ -350,10 +343,3 @@ def _describe_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[
         cursor = response.next_cursor
         if cursor is None:
             return list(topics.values())
-
-
-def _ongoing_reassignments(cluster: Cluster) -> dict[TopicPartition, Reassignment]:
-    try:
-        return list_reassignments(cluster)
-    except ApiError:  # As in Kafka, topics are shown even if reassignments are not authorized or not supported.
-        return {}

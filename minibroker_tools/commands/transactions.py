@@ -1,15 +1,14 @@
 """kafka-transactions: shows transactions and producers, and finds and aborts hanging ones (`TransactionsCommand`)."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_partition
 from minibroker_tools.client.transactions import (
-    Description,
     Marker,
     ProducerState,
     Transactions,
@@ -37,43 +36,19 @@ _COMMANDS: Final = {**_REQUIRED, _FORCE: ("transactionalId",)}
 _PARTITIONS_PER_REQUEST: Final = 500
 _MINUTE_MS: Final = 60_000
 _DEFAULT_MINUTES: Final = 15
-_LIST_COLUMNS: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
+_LIST_COLUMNS: Final = "TransactionalId Coordinator ProducerId TransactionState"
 _DESCRIBE_COLUMNS: Final = (
-    "CoordinatorId",
-    "TransactionalId",
-    "ProducerId",
-    "ProducerEpoch",
-    "TransactionState",
-    "TransactionTimeoutMs",
-    "CurrentTransactionStartTimeMs",
-    "TransactionDurationMs",
-    "TopicPartitions",
+    "CoordinatorId TransactionalId ProducerId ProducerEpoch TransactionState TransactionTimeoutMs "
+    "CurrentTransactionStartTimeMs TransactionDurationMs TopicPartitions"
 )
 _PRODUCER_COLUMNS: Final = (
-    "ProducerId",
-    "ProducerEpoch",
-    "LatestCoordinatorEpoch",
-    "LastSequence",
-    "LastTimestamp",
-    "CurrentTransactionStartOffset",
+    "ProducerId ProducerEpoch LatestCoordinatorEpoch LastSequence LastTimestamp CurrentTransactionStartOffset"
 )
 _HANGING_COLUMNS: Final = (
-    "Topic",
-    "Partition",
-    "ProducerId",
-    "ProducerEpoch",
-    "CoordinatorEpoch",
-    "StartOffset",
-    "LastTimestamp",
-    "Duration(min)",
+    "Topic Partition ProducerId ProducerEpoch CoordinatorEpoch StartOffset LastTimestamp Duration(min)"
 )
-
-
-class _OpenTransaction(NamedTuple):
-    """An open transaction in a partition."""
-
-    partition: TopicPartition
-    producer: ProducerState
+_OpenTransaction: TypeAlias = tuple[TopicPartition, ProducerState]
+"""The partition and the producer of an open transaction."""
 
 
 def declare_options(tool: str) -> Options:
@@ -227,14 +202,12 @@ def _marker_at(cluster: Cluster, partition: TopicPartition, start: int) -> Marke
 
 
 def _check_search(values: Values) -> None:
+    if values.has("partition") and not values.has("topic"):
+        raise ToolError("The --partition argument requires --topic to be provided")
     if not values.has("topic") and not values.has("broker-id"):
-        if values.has("partition"):
-            raise ToolError("The --partition argument requires --topic to be provided")
         raise ToolError(
             "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
         )
-    if values.has("partition") and not values.has("topic"):
-        raise ToolError("The --partition argument requires --topic to be provided")
 
 
 def _find_hanging(cluster: Cluster, values: Values) -> None:
@@ -249,12 +222,27 @@ def _find_hanging(cluster: Cluster, values: Values) -> None:
         ):
             producers_by_partition = describe_producers(cluster, batch, node)
         candidates += [
-            _OpenTransaction(partition, producer)
+            (partition, producer)
             for partition, producers in producers_by_partition.items()
             for producer in producers
             if producer.current_txn_start_offset >= 0 and producer.last_timestamp < oldest
         ]
-    _print_hanging(_find_unended(cluster, candidates) if candidates else [])
+    now = _now_ms()
+    print_table(
+        _HANGING_COLUMNS,
+        [
+            (
+                *partition,
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.coordinator_epoch,
+                producer.current_txn_start_offset,
+                producer.last_timestamp,
+                (now - producer.last_timestamp) // _MINUTE_MS,
+            )
+            for partition, producer in (_find_unended(cluster, candidates) if candidates else ())
+        ],
+    )
 
 
 def _partitions_to_search(cluster: Cluster, values: Values, node: int | None) -> list[TopicPartition]:
@@ -269,47 +257,28 @@ def _partitions_to_search(cluster: Cluster, values: Values, node: int | None) ->
 
 def _find_unended(cluster: Cluster, candidates: Sequence[_OpenTransaction]) -> list[_OpenTransaction]:
     """Return the open transactions that no coordinator will end."""
-    producers = sorted({candidate.producer.producer_id for candidate in candidates})
+    producers = sorted({producer.producer_id for _, producer in candidates})
     with _prefix_failures(f"Failed to list transactions for {len(producers)} producers"):
         listings = list_transactions(cluster, producer_ids=producers)
     ids = {listing.producer_id: listing.transactional_id for listing in listings}
     with _prefix_failures(f"Failed to describe {len(ids)} transactions"):
-        described = {producer: _find_description(cluster, name) for producer, name in ids.items()}
-    ordered = sorted(candidates, key=lambda candidate: (candidate.partition, candidate.producer.producer_id))
-    return [candidate for candidate in ordered if not _awaits_marker(candidate, described)]
+        unwritten = {producer: _partitions_without_marker(cluster, name) for producer, name in ids.items()}
+    ordered = sorted(candidates, key=lambda candidate: (candidate[0], candidate[1].producer_id))
+    return [
+        (partition, producer)
+        for partition, producer in ordered
+        if partition not in unwritten.get(producer.producer_id, ())
+    ]
 
 
-def _awaits_marker(candidate: _OpenTransaction, described: Mapping[int, Description | None]) -> bool:
-    description = described.get(candidate.producer.producer_id)
-    return description is not None and candidate.partition in description.partitions
-
-
-def _find_description(cluster: Cluster, transactional_id: str) -> Description | None:
+def _partitions_without_marker(cluster: Cluster, transactional_id: str) -> Sequence[TopicPartition]:
+    """Return the partitions to which the transaction's coordinator will still write a marker."""
     try:
-        return describe_transaction(cluster, transactional_id)
+        return describe_transaction(cluster, transactional_id).partitions
     except ApiError as error:
         if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            return None
+            return ()
         raise
-
-
-def _print_hanging(transactions: Iterable[_OpenTransaction]) -> None:
-    now = _now_ms()
-    print_table(
-        _HANGING_COLUMNS,
-        [
-            (
-                *partition,
-                producer.producer_id,
-                producer.producer_epoch,
-                producer.coordinator_epoch,
-                producer.current_txn_start_offset,
-                producer.last_timestamp,
-                (now - producer.last_timestamp) // _MINUTE_MS,
-            )
-            for partition, producer in transactions
-        ],
-    )
 
 
 def _partition(values: Values) -> TopicPartition:

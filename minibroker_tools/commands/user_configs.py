@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from minibroker.security.sasl.scram import HASHES
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import to_double
 from minibroker_protocol.messages.client_quotas import (
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from minibroker_tools.commands.configs import Entity
 
 SCRAM_MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _MIN_ITERATIONS: Final = 4096
 _CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)", re.DOTALL)
 _SALT_BYTES: Final = 24
@@ -64,7 +64,7 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
     for mechanism, text in added.items():
         iterations, password = _parse_credential(mechanism, text)
         salt = secrets.token_bytes(_SALT_BYTES)
-        salted = hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
+        salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
         upsertions.append(
             ScramCredentialUpsertion(
                 name=user,

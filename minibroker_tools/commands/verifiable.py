@@ -1,21 +1,20 @@
 """kafka-verifiable-producer and kafka-verifiable-consumer: test clients that print their events as lines of JSON."""
 
-import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.membership import Consumer
-from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.offsets import TopicPartition, group_values
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.common import raise_interrupt_on_sigterm
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import flush, write_error_line, write_line
+from minibroker_tools.output import compact_json, flush, write_error_line, write_line
 
 _PRODUCER: Final = "kafka-verifiable-producer"
 _ACKS: Final = ("-1", "0", "1", "all")
@@ -25,7 +24,10 @@ _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 def declare_options(tool: str) -> Options:
     """Declare the options of the producer or the consumer."""
-    return _producer_options(tool) if tool == _PRODUCER else _consumer_options(tool)
+    options = _producer_options(tool) if tool == _PRODUCER else _consumer_options(tool)
+    options.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
+    options.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    return options
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
@@ -41,7 +43,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 def _print_event(name: str, **fields: object) -> None:
     """Print an event as a line of JSON."""
     event = {"timestamp": time.time_ns() // 1_000_000, "name": name, **fields}
-    write_line(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
+    write_line(compact_json(event, ensure_ascii=False))
     flush()
 
 
@@ -62,8 +64,6 @@ def _producer_options(tool: str) -> Options:
         tool, "This tool produces increasing integers to the specified topic and prints JSON metadata to stdout."
     )
     options.value("topic", help="REQUIRED: produce to this topic")
-    options.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
-    options.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
     options.value("max-messages", help="produce this many records (default: until a signal)", type=int)
     options.value("throughput", help="records per second; -1 for no limit", type=int)
     options.value("acks", help="-1, 0, 1 or all")
@@ -138,8 +138,6 @@ def _consumer_options(tool: str) -> Options:
     )
     options.value("topic", help="REQUIRED: consume this topic")
     options.value("group-id", help="REQUIRED: the group")
-    options.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
-    options.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
     options.value("group-instance-id", help="the id of a static member")
     options.value("max-messages", help="stop after this many records (default: at a signal)", type=int)
     options.value("session-timeout", help="has no effect: the timeout is always 45000 ms", type=int)
@@ -203,14 +201,13 @@ def _consume(consumer: Consumer, values: Values) -> None:
 
 
 def _print_records(consumer: Consumer, received: Sequence[Received], *, verbose: bool) -> None:
-    offsets: dict[TopicPartition, list[int]] = {}
     for topic, partition, record in received:
         if verbose:
             key, value = (data and bytes(data).decode(errors="replace") for data in (record.key, record.value))
             position = {"topic": topic, "partition": partition, "offset": record.offset}
             _print_event("record_data", key=key, value=value, **position)
-        offsets.setdefault((topic, partition), []).append(record.offset)
         consumer.next_offsets[topic, partition] = record.offset + 1
+    offsets = group_values(((topic, partition), record.offset) for topic, partition, record in received)
     summaries = [
         {**fields, "count": len(values), "minOffset": values[0], "maxOffset": values[-1]}
         for fields, values in zip(_partition_fields(offsets), offsets.values(), strict=True)
@@ -219,18 +216,17 @@ def _print_records(consumer: Consumer, received: Sequence[Received], *, verbose:
 
 
 def _commit_offsets(consumer: Consumer) -> None:
-    offsets: Mapping[TopicPartition, int] = dict(consumer.next_offsets)
+    committed = [
+        {"topic": topic, "partition": partition, "offset": offset}
+        for (topic, partition), offset in consumer.next_offsets.items()
+    ]
     outcome: dict[str, object] = {"success": True}
     try:
         consumer.commit()
     except ApiError as error:
         outcome = {"error": error.message, "success": False}
-    committed = [
-        {**fields, "offset": offset}
-        for fields, offset in zip(_partition_fields(offsets), offsets.values(), strict=True)
-    ]
     _print_event("offsets_committed", offsets=committed, **outcome)
 
 
-def _partition_fields(partitions: Collection[TopicPartition]) -> list[dict[str, object]]:
+def _partition_fields(partitions: Iterable[TopicPartition]) -> list[dict[str, object]]:
     return [{"topic": topic, "partition": partition} for topic, partition in partitions]

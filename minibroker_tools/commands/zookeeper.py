@@ -5,7 +5,6 @@ Stacks of older releases start a ZooKeeper and only check whether its port is op
 shows the nodes that Kafka kept in ZooKeeper, built from the metadata of the broker on this machine.
 """
 
-import json
 import os
 import selectors
 import signal
@@ -20,10 +19,11 @@ from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import StoppedError, local_broker, raise_on_signals
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import flush, write_line, write_log_line
+from minibroker_tools.output import compact_json, flush, log_line, write_line
 
 _SERVER: Final = "zookeeper-server-start"
 _LOGGER: Final = "org.apache.zookeeper.server.NIOServerCnxnFactory"
+_NOTICE: Final = "No ZooKeeper runs here: the port is open for scripts that wait for it"
 _PORTS: Final = range(0x10000)
 _DEFAULT_PORT: Final = "2181"
 _COMMAND_BYTES: Final = 4
@@ -53,16 +53,14 @@ def declare_options(tool: str) -> Options:
 def run(options: Options, arguments: Sequence[str]) -> int:
     """Keep the port open until a signal arrives, or run the commands of the shell."""
     values = options.parse(arguments)
-    return _run_server(values) if options.tool == _SERVER else _run_shell(values)
-
-
-def _run_server(values: Values) -> int:
+    if options.tool != _SERVER:
+        return _run_shell(values)
     if not values.words:
         raise UsageError("zookeeper-server-start needs a file with the property clientPort")
     if values.has("daemon"):
-        start_in_background([sys.executable, "-m", "minibroker_tools", "zookeeper-server-start", values.words[0]])
+        start_in_background([sys.executable, "-m", "minibroker_tools", _SERVER, values.words[0]])
         return 0
-    return _serve(_open_listener(values))
+    return _serve(_open_listener(values.words[0]))
 
 
 def start_in_background(words: Sequence[str]) -> None:
@@ -76,11 +74,11 @@ def start_in_background(words: Sequence[str]) -> None:
     )
 
 
-def _open_listener(values: Values) -> socket.socket:
-    properties = load_properties(values.words[0])
+def _open_listener(path: str) -> socket.socket:
+    properties = load_properties(path)
     host, port = properties.get("clientPortAddress", ""), properties.get("clientPort", _DEFAULT_PORT)
     if not port.isdecimal() or int(port) not in _PORTS:
-        raise ToolError(f"{values.words[0]}: clientPort: {port!r} is no port")
+        raise ToolError(f"{path}: clientPort: {port!r} is no port")
     try:
         return socket.create_server((host, int(port)))
     except OSError as error:
@@ -92,8 +90,8 @@ def _serve(listener: socket.socket) -> int:
         with raise_on_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             host, port = listener.getsockname()[:2]
-            write_log_line(f"binding to port {host}/{host}:{port}", _LOGGER)
-            write_log_line("No ZooKeeper runs here: the port is open for scripts that wait for it", _LOGGER)
+            write_line(log_line("INFO", f"binding to port {host}/{host}:{port}", _LOGGER))
+            write_line(log_line("INFO", _NOTICE, _LOGGER))
             flush()
             while True:
                 for key, _ in selector.select():
@@ -177,9 +175,9 @@ def _node_content(cluster: Cluster, parts: Sequence[str]) -> str | None:
         case ["brokers", "topics", name]:
             return _topic_json(cluster, name)
         case ["cluster", "id"]:
-            return _to_json({"version": "1", "id": cluster.cluster_id or ""})
+            return compact_json({"version": "1", "id": cluster.cluster_id or ""})
         case ["controller"]:
-            return _to_json(
+            return compact_json(
                 {"version": 2, "brokerid": cluster.controller_id, "timestamp": "0", "kraftControllerEpoch": -1}
             )
         case _:
@@ -191,7 +189,7 @@ def _broker_json(cluster: Cluster, number: str) -> str | None:
     if broker is None:
         return None
     protocol = cluster.settings.protocol
-    return _to_json(
+    return compact_json(
         {
             "listener_security_protocol_map": {protocol: protocol},
             "endpoints": [f"{protocol}://{broker.host}:{broker.port}"],
@@ -211,8 +209,4 @@ def _topic_json(cluster: Cluster, name: str) -> str | None:
     except ToolError:
         return None
     replicas = {str(partition.partition_index): partition.replica_nodes for partition in topic.partitions}
-    return _to_json({"partitions": replicas, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
-
-
-def _to_json(content: object) -> str:
-    return json.dumps(content, separators=(",", ":"))
+    return compact_json({"partitions": replicas, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
