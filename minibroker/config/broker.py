@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
-from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, read_int, refused
+from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, refused
 from minibroker.config.releases import emulated, keys_of_release
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
+from minibroker_protocol.java_text import parse_integer
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -46,6 +47,7 @@ STREAMS_ASSIGNORS: Final = {
 }
 """The supported values of `group.streams.assignors`, with their short names (KIP-1071)."""
 
+_INT_BITS: Final = 31
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 _HOST: Final = r"[-%._:0-9a-zA-Z]*"
 """Kafka's pattern of a host (`Utils.validHostPattern`). The host need not exist."""
@@ -121,15 +123,12 @@ _RULES: tuple[Rule, ...] = (
         lambda v: "classic" in v["group.coordinator.rebalance.protocols"],
         "Disabling the 'classic' protocol is not supported.",
     ),
-    *bounded("group.consumer", "assignment.interval.ms"),
-    *bounded("group.consumer", "heartbeat.interval.ms"),
-    *bounded("group.consumer", "session.timeout.ms"),
-    *bounded("group.share", "assignment.interval.ms"),
-    *bounded("group.share", "heartbeat.interval.ms"),
-    *bounded("group.share", "session.timeout.ms"),
-    *bounded("group.streams", "assignment.interval.ms"),
-    *bounded("group.streams", "heartbeat.interval.ms"),
-    *bounded("group.streams", "session.timeout.ms"),
+    *(
+        rule
+        for kind in ("consumer", "share", "streams")
+        for setting in ("assignment.interval.ms", "heartbeat.interval.ms", "session.timeout.ms")
+        for rule in bounded(f"group.{kind}", setting)
+    ),
     at_most("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
     (
         _WAIT,
@@ -207,8 +206,8 @@ class BrokerConfig(ConfigValues):
 
     def __init__(self, given: Mapping[str, str], unknown: Mapping[str, str], run_time: RunTime = _UNALTERED) -> None:
         self.release = emulated(given)
-        keys = keys_of_release(self.release, "broker", BROKER_KEYS)
-        self.topic_keys = keys_of_release(self.release, "topic", TOPIC_KEYS)
+        keys = keys_of_release(self.release, "broker")
+        self.topic_keys = keys_of_release(self.release, "topic")
         values = _Values(keys)
         for texts in (given, *run_time):
             values.update((name, keys[name].parse(text)) for name, text in texts.items() if _has_effect(keys, name))
@@ -235,7 +234,7 @@ class BrokerConfig(ConfigValues):
         """
         given: dict[str, str] = {}
         unknown: dict[str, str] = {}
-        keys = keys_of_release(emulated(properties), "broker", BROKER_KEYS)
+        keys = keys_of_release(emulated(properties), "broker")
         for name, text in properties.items():
             is_of_listener = name.startswith(LISTENER)  # Keys with a listener prefix are not in the table of keys.
             (unknown if is_of_listener or not _has_effect(keys, name) else given)[name] = text
@@ -264,25 +263,21 @@ class BrokerConfig(ConfigValues):
             for name in self.unknown
             if not (_has_known_suffix(name) or name.startswith(_CONFLUENT))
         ]
-        unsupported = [assignor for assignor in self.items("group.consumer.assignors") if assignor not in ASSIGNORS]
-        if unsupported:
-            warnings.append(
-                f"group.consumer.assignors: {', '.join(unsupported)} cannot be run here; uniform and range can"
-            )
-        unsupported = [
-            assignor for assignor in self.items("group.streams.assignors") if assignor not in STREAMS_ASSIGNORS
-        ]
-        if unsupported:
-            warnings.append(f"group.streams.assignors: {', '.join(unsupported)} cannot be run here; sticky can")
+        for name, supported, advice in (
+            ("group.consumer.assignors", ASSIGNORS, "uniform and range can"),
+            ("group.streams.assignors", STREAMS_ASSIGNORS, "sticky can"),
+        ):
+            unsupported = ", ".join(assignor for assignor in self.items(name) if assignor not in supported)
+            if unsupported:
+                warnings.append(f"{name}: {unsupported} cannot be run here; {advice}")
         selector = self.optional_text("replica.selector.class")
         if selector not in {None, "", RACK_AWARE_SELECTOR}:
             warnings.append(f"replica.selector.class: {selector} is a Java class, which cannot be run here")
         for name, text in self.given.items():
             key = self.keys[name]
-            is_class = key.type is ConfigType.CLASS or name.endswith(_CLASS_KEY_SUFFIXES)
             if key.honored or not text or self.value(name) == key.default:
                 continue
-            if is_class:
+            if key.type is ConfigType.CLASS or name.endswith(_CLASS_KEY_SUFFIXES):
                 warnings.append(f"{name}: {text} is a Java class, which cannot be run here")
             elif name in _MISSING_FEATURES:
                 warnings.append(f"{name}: {text} has no effect: {_MISSING_FEATURES[name]}")
@@ -293,11 +288,10 @@ class BrokerConfig(ConfigValues):
 
         For a single broker there are none, because a configuration written for a cluster should work there, too.
         """
-        factors = {name: self.integer(name) for name in _REPLICATION_FACTORS if name in self.given}
         return [
             f"{name} is {factor}, but there are {brokers} brokers; topics get so many replicas"
-            for name, factor in factors.items()
-            if 1 < brokers < factor
+            for name in _REPLICATION_FACTORS
+            if name in self.given and 1 < brokers < (factor := self.integer(name))
         ]
 
     def entries(self) -> list[ConfigEntry]:
@@ -321,7 +315,7 @@ class BrokerConfig(ConfigValues):
         """
         names = _SYNONYMS.get(name, (name,))
         synonyms = [
-            ConfigEntry(same, self._hide_password(same, texts[same]), source)
+            ConfigEntry(same, None if self.keys[same].type is ConfigType.PASSWORD else texts[same], source)
             for texts, source in (
                 (self.run_time.broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
                 (self.run_time.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
@@ -337,9 +331,6 @@ class BrokerConfig(ConfigValues):
         ]
         first = next((position for position, synonym in enumerate(synonyms) if synonym.name == name), len(synonyms))
         return synonyms[first:]
-
-    def _hide_password(self, name: str, text: str) -> str | None:
-        return None if self.keys[name].type is ConfigType.PASSWORD else text
 
 
 def _has_effect(keys: Mapping[str, ConfigKey], name: str) -> bool:
@@ -423,15 +414,11 @@ def read_overrides(text: str) -> dict[str, int]:
         if not colon:
             reason = f"begin 0, end -1, length {len(entry)}"
             raise ConfigError(f"Error parsing configuration property '{_OVERRIDES}': {reason}")
-        limits[host.strip()] = _connections(number.strip())
+        limit = parse_integer(number.strip(), _INT_BITS)
+        if limit is None:
+            raise ConfigError(f'For input string: "{number.strip()}"')
+        limits[host.strip()] = limit
     invalid = [host for host in limits if not re.fullmatch(_HOST, host)]
     if invalid:
         raise ConfigError(f"{_OVERRIDES} contains invalid addresses : {','.join(invalid)}")
     return limits
-
-
-def _connections(text: str) -> int:
-    limit = read_int(text)
-    if limit is None:
-        raise ConfigError(f'For input string: "{text}"')
-    return limit

@@ -5,10 +5,7 @@ Interpreting the content is left to the callers.
 
 import json
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, Final
 
 _YAML: Final = (".yaml", ".yml")
 MAX_JSON_DEPTH: Final = 200
@@ -74,10 +71,10 @@ def _yaml(text: str, path: str) -> object:
         yaml: Any = import_module("yaml")
     except ImportError:
         raise ValueError(f"{path}: YAML needs the package PyYAML: pip install pyyaml. JSON needs no package") from None
-    load: Callable[[str], object] = yaml.safe_load
     try:
-        return load(text)
+        document: object = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:  # PyYAML raises ValueError for an invalid date such as 2026-13-01.
         raise ValueError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ValueError(f"{path}: nested too deeply") from None
+    return document

@@ -9,40 +9,30 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.config.broker import STREAMS_ASSIGNORS, BrokerConfig
-from minibroker.config.key_tables import GROUP_KEYS
-from minibroker.config.keys import ConfigError, ConfigKey, ConfigValue
+from minibroker.config.keys import LONG_MAX, ConfigError, ConfigKey, ConfigValue
 from minibroker.config.releases import is_before, keys_of_release
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
-_HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
-_SESSION: Final = "consumer.session.timeout.ms"
-_ASSIGNMENT: Final = "consumer.assignment.interval.ms"
-_SHARE_HEARTBEAT: Final = "share.heartbeat.interval.ms"
-_SHARE_SESSION: Final = "share.session.timeout.ms"
-_SHARE_ASSIGNMENT: Final = "share.assignment.interval.ms"
-_STREAMS_HEARTBEAT: Final = "streams.heartbeat.interval.ms"
-_STREAMS_SESSION: Final = "streams.session.timeout.ms"
 _STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
-_STREAMS_ASSIGNMENT: Final = "streams.assignment.interval.ms"
 _STREAMS_ASSIGNOR: Final = "streams.assignor.name"
 _STREAMS_OFFSETS: Final = "streams.task.offset.interval.ms"
 _STREAMS_WARMUPS: Final = "streams.num.warmup.replicas"
 _RACK_TAGS: Final = "streams.rack.aware.assignment.tags"
 _DEAD_LETTER_QUEUE: Final = "errors.deadletterqueue.topic.name"
 _LIMITED_KEYS: Final = (
-    _HEARTBEAT,
-    _SESSION,
-    _ASSIGNMENT,
-    _SHARE_HEARTBEAT,
-    _SHARE_SESSION,
+    "consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms",
+    "consumer.assignment.interval.ms",
+    "share.heartbeat.interval.ms",
+    "share.session.timeout.ms",
     "share.record.lock.duration.ms",
     "share.delivery.count.limit",
     "share.partition.max.record.locks",
-    _SHARE_ASSIGNMENT,
-    _STREAMS_HEARTBEAT,
-    _STREAMS_SESSION,
+    "share.assignment.interval.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.session.timeout.ms",
     _STREAMS_STANDBYS,
-    _STREAMS_ASSIGNMENT,
+    "streams.assignment.interval.ms",
     _STREAMS_OFFSETS,
     _STREAMS_WARMUPS,
 )
@@ -54,17 +44,6 @@ _WITHOUT_MINIMUM: Final = {
     _STREAMS_WARMUPS: "group.streams.max.warmup.replicas",
 }
 """Keys without a minimum on the broker, with the broker's key for the maximum."""
-_SESSIONS: Final = (
-    (_SESSION, _HEARTBEAT),
-    (_SHARE_SESSION, _SHARE_HEARTBEAT),
-    (_STREAMS_SESSION, _STREAMS_HEARTBEAT),
-)
-"""The keys of each session timeout and heartbeat interval. The timeout must be greater."""
-
-
-def group_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:
-    """Return the table of group keys of the emulated release, or of the current one if none is emulated."""
-    return keys_of_release(broker.release, "group", GROUP_KEYS)
 
 
 class _Values(dict[str, ConfigValue]):
@@ -100,13 +79,11 @@ class GroupConfig(ConfigValues):
     __slots__ = ("broker", "overrides")
 
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
-        keys = group_keys(broker)
+        keys = keys_of_release(broker.release, "group")
         values = _Values(broker, keys)
         for name, text in overrides.items():
             if name not in keys or not keys[name].is_known:
-                error = ConfigError(f"Unknown group config name: {name}")
-                error.name, error.value = name, text
-                raise error
+                raise ConfigError(f"Unknown group config name: {name}")
             values[name] = keys[name].parse(text)
         super().__init__(keys, values)
         self.overrides = overrides
@@ -122,10 +99,8 @@ class GroupConfig(ConfigValues):
             return self
         texts = dict(self.overrides)
         for name in filter(texts.__contains__, _LIMITED_KEYS):
-            value, (minimum, maximum) = self.integer(name), self._limits(name)
-            texts[name] = str(
-                min(max(value, value if minimum is None else minimum), value if maximum is None else maximum)
-            )
+            minimum, maximum = self._limits(name)
+            texts[name] = str(min(max(self.integer(name), minimum), maximum))
         return self if texts == self.overrides else GroupConfig(self.broker, texts)
 
     def check_limits(self) -> None:
@@ -147,7 +122,8 @@ class GroupConfig(ConfigValues):
                 self._check_limit(name)
         if _STREAMS_ASSIGNOR in self.overrides:
             self._check_assignor()
-        for session, heartbeat in _SESSIONS:
+        for kind in ("consumer", "share", "streams"):
+            session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
             is_set = session in self.overrides or heartbeat in self.overrides
             if is_set and self.integer(session) <= self.integer(heartbeat):
                 raise ConfigError(f"{session} must be greater than {heartbeat}")
@@ -156,34 +132,23 @@ class GroupConfig(ConfigValues):
 
     def _check_limit(self, name: str) -> None:
         value, (minimum, maximum) = self.integer(name), self._limits(name)
+        if minimum <= value <= maximum:
+            return
+        is_too_small = value < minimum
+        # Until 4.3, Kafka's messages named the broker's keys instead of their values.
         if is_before(self.broker.release, "4.4"):
-            self._check_limit_by_key(name, value, minimum, maximum)
-        if minimum is None and maximum is not None and value > maximum:
-            raise ConfigError(f"{name} must be less than or equal to {maximum}")
-        if maximum is None and minimum is not None and value < minimum:
-            raise ConfigError(f"{name} must be greater than or equal to {minimum}")
-        if minimum is not None and maximum is not None and not minimum <= value <= maximum:
+            limit: object = _limit_keys(name)[not is_too_small]
+        elif name in _WITHOUT_MINIMUM or name in _WITHOUT_MAXIMUM:
+            limit = minimum if is_too_small else maximum
+        else:
             raise ConfigError(f"{name} must be in the range {minimum} to {maximum} inclusive.")
+        raise ConfigError(f"{name} must be {'greater' if is_too_small else 'less'} than or equal to {limit}")
 
-    def _check_limit_by_key(self, name: str, value: int, minimum: int | None, maximum: int | None) -> None:
-        """Check a limit as Kafka did until 4.3, with messages that name the broker's keys instead of their values.
-
-        Raises:
-            ConfigError: The value is outside its limits.
-        """
-        kind, _, setting = name.partition(".")
-        if minimum is not None and value < minimum:
-            raise ConfigError(f"{name} must be greater than or equal to group.{kind}.min.{setting}")
-        if maximum is not None and value > maximum:
-            key = _WITHOUT_MINIMUM.get(name, f"group.{kind}.max.{setting}")
-            raise ConfigError(f"{name} must be less than or equal to {key}")
-
-    def _limits(self, name: str) -> tuple[int | None, int | None]:
-        """Return the broker's minimum and maximum for a key. None stands for a missing limit."""
-        kind, _, setting = name.partition(".")
-        minimum = None if name in _WITHOUT_MINIMUM else self.broker.integer(f"group.{kind}.min.{setting}")
-        maximum_key = _WITHOUT_MINIMUM.get(name, f"group.{kind}.max.{setting}")
-        return minimum, None if name in _WITHOUT_MAXIMUM else self.broker.integer(maximum_key)
+    def _limits(self, name: str) -> tuple[int, int]:
+        """Return the broker's minimum and maximum for a key. A missing limit is one that no value exceeds."""
+        minimum_key, maximum_key = _limit_keys(name)
+        minimum = -LONG_MAX if name in _WITHOUT_MINIMUM else self.broker.integer(minimum_key)
+        return minimum, LONG_MAX if name in _WITHOUT_MAXIMUM else self.broker.integer(maximum_key)
 
     def _check_assignor(self) -> None:
         supported = [
@@ -216,3 +181,9 @@ class GroupConfig(ConfigValues):
         if name in self.overrides:
             result.insert(0, ConfigEntry(name, self.value_text(name), ConfigSource.GROUP_CONFIG))
         return result
+
+
+def _limit_keys(name: str) -> tuple[str, str]:
+    """Return the broker's keys for the minimum and the maximum of a key. One of them may not exist."""
+    kind, _, setting = name.partition(".")
+    return f"group.{kind}.min.{setting}", _WITHOUT_MINIMUM.get(name, f"group.{kind}.max.{setting}")

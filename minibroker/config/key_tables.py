@@ -16,40 +16,21 @@ Each line of the file is a key, with these columns:
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from minibroker.config.keys import (
-    ClusterId,
+    VALIDATORS,
     ConfigKey,
     ConfigType,
     Distinct,
-    Endpoints,
-    GzipLevel,
     Importance,
-    KafkaVersion,
-    NotEmpty,
-    OffsetResetStrategy,
     OneOf,
     OneOfAnyCase,
     Range,
-    ThreadsOrDefault,
-    ThrottledReplicas,
     Validator,
-    Voters,
     parse_value,
 )
-
-_VALIDATORS = {
-    "ClusterId": ClusterId(),
-    "Endpoints": Endpoints(),
-    "GzipLevel": GzipLevel(),
-    "KafkaVersion": KafkaVersion(),
-    "NotEmpty": NotEmpty(),
-    "OffsetResetStrategy": OffsetResetStrategy(),
-    "ThreadsOrDefault": ThreadsOrDefault(),
-    "ThrottledReplicas": ThrottledReplicas(),
-    "Voters": Voters(),
-}
 
 
 def lines_of(file: str) -> list[str]:
@@ -68,33 +49,29 @@ def validator_of(text: str) -> Validator | None:
     if ".." in words:
         minimum, _, maximum = words.partition("..")
         return Range(int(minimum), (float if "." in maximum else int)(maximum) if maximum else None)
-    return _VALIDATORS.get(words) or (OneOf(*names) if names else None)
+    return VALIDATORS.get(words) or (OneOf(*names) if names else None)
 
 
 class ConfigKeys(Mapping[str, ConfigKey]):
     """The keys of one type of resource, in the order of the file. A line is parsed when its key is first used."""
 
-    __slots__ = ("_keys",)
-
-    def __init__(self, lines: dict[str, str]) -> None:
-        self._keys: dict[str, str | ConfigKey] = {**lines}
+    def __init__(self, lines: Mapping[str, str]) -> None:
+        self._lines = lines
 
     def __getitem__(self, name: str) -> ConfigKey:
-        key = self._keys[name]
-        if isinstance(key, str):
-            key = self._keys[name] = _parse(name, key)
-        return key
+        return _parse(name, self._lines[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._keys
+        return name in self._lines
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
+        return iter(self._lines)
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._lines)
 
 
+@cache
 def _parse(name: str, facts: str) -> ConfigKey:
     type_, importance, default, allowed, flags, synonyms, documentation = facts.split("\t")
     kind = ConfigType[type_]
@@ -126,10 +103,11 @@ def _tables() -> dict[str, ConfigKeys]:
     return {kind: ConfigKeys(lines) for kind, lines in tables.items()}
 
 
-_TABLES = _tables()
-BROKER_KEYS = _TABLES["broker"]
-TOPIC_KEYS = _TABLES["topic"]
-GROUP_KEYS = _TABLES["group"]
-CLIENT_METRICS_KEYS = _TABLES["client-metrics"]
-DYNAMIC_KEYS = _TABLES["dynamic"]
+TABLES = _tables()
+"""The tables by type of resource."""
+BROKER_KEYS = TABLES["broker"]
+TOPIC_KEYS = TABLES["topic"]
+GROUP_KEYS = TABLES["group"]
+CLIENT_METRICS_KEYS = TABLES["client-metrics"]
+DYNAMIC_KEYS = TABLES["dynamic"]
 """Keys that a broker has only as dynamic configuration, not in a properties file."""

@@ -37,10 +37,6 @@ _DURATION: Final = (
     r"(?ai)([-+]?)P(?=.)(?:([-+]?\d+)D)?"
     r"(?:T(?=.)(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?)(\d+)(?:[.,](\d{0,9}))?S)?)?"
 )
-_SECOND_MS: Final = 1_000
-_MINUTE_MS: Final = 60 * _SECOND_MS
-_HOUR_MS: Final = 60 * _MINUTE_MS
-_DAY_MS: Final = 24 * _HOUR_MS
 
 
 class ConfigType(IntEnum):
@@ -80,27 +76,22 @@ class ConfigError(ValueError):
 
     The message names the key and the value, and says what would be allowed. Clients get INVALID_CONFIG with this
     message.
-
-    Attributes:
-        name: The key.
-        value: The rejected value.
     """
-
-    name: str = ""
-    value: object = None
 
 
 def refused(name: str, value: ConfigValue, reason: str) -> ConfigError:
     """Return the error for a value that is not allowed for the key, with the message of Kafka's `ConfigException`."""
-    error = ConfigError(f"Invalid value {_java_text(value)} for configuration {name}: {reason}")
-    error.name, error.value = name, value
-    return error
+    return ConfigError(f"Invalid value {_java_text(value)} for configuration {name}: {reason}")
 
 
 class Validator:
-    """A check of values that already have the right type. The documentation shows its `str()`."""
+    """A check of values that already have the right type.
 
-    __slots__ = ()
+    Attributes:
+        description: The allowed values, for the documentation.
+    """
+
+    description = ""
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Check a value of the key `name`. A null default is never checked.
@@ -110,15 +101,17 @@ class Validator:
         """
         raise NotImplementedError
 
+    def __str__(self) -> str:
+        return self.description
+
 
 class Range(Validator):
     """A number from `low` to `high`, inclusive. None means no limit (`ConfigDef.Range`)."""
 
-    __slots__ = ("high", "low")
-
     def __init__(self, low: float | None = None, high: float | None = None) -> None:
         self.low = low
         self.high = high
+        self.description = f"at least {low}" if high is None else f"{low} to {high}"
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject numbers outside the range. As in Java, NaN is accepted."""
@@ -128,28 +121,19 @@ class Range(Validator):
         if self.high is not None and value > self.high:
             raise refused(name, value, f"Value must be no more than {self.high}")
 
-    def __str__(self) -> str:
-        if self.high is None:
-            return f"at least {self.low}"
-        return f"{self.low} to {self.high}"
-
 
 class OneOf(Validator):
     """One of several words, or a list that consists of them (`ConfigDef.ValidString`, `ConfigDef.ValidList`)."""
 
-    __slots__ = ("words",)
-
     def __init__(self, *words: str) -> None:
         self.words = words
+        self.description = ", ".join(words)
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject a value that contains a word that is not allowed. The error names the first such word."""
         for word in value if isinstance(value, list) else [value]:
             if word not in self.words:
-                raise refused(name, word, f"String must be one of: {', '.join(self.words)}")
-
-    def __str__(self) -> str:
-        return ", ".join(self.words)
+                raise refused(name, word, f"String must be one of: {self.description}")
 
 
 class Distinct(OneOf):
@@ -158,10 +142,9 @@ class Distinct(OneOf):
     Duplicates are removed.
     """
 
-    __slots__ = ("is_empty_allowed",)
-
     def __init__(self, *words: str, is_empty_allowed: bool = True) -> None:
         super().__init__(*words)
+        self.description = self.description or "a list"
         self.is_empty_allowed = is_empty_allowed
 
     def check(self, name: str, value: ConfigValue) -> None:
@@ -175,25 +158,20 @@ class Distinct(OneOf):
         if self.words:
             super().check(name, value)
 
-    def __str__(self) -> str:
-        return super().__str__() if self.words else "a list"
-
 
 class OneOfAnyCase(OneOf):
     """One of several words, ignoring case (`ConfigDef.CaseInsensitiveValidString`)."""
 
-    __slots__ = ()
-
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject a word that is not allowed, ignoring case."""
         if str(value).upper() not in self.words:
-            raise refused(name, value, f"String must be one of (case insensitive): {', '.join(self.words)}")
+            raise refused(name, value, f"String must be one of (case insensitive): {self.description}")
 
 
 class GzipLevel(Validator):
     """A zlib compression level: 1 to 9, or -1 for zlib's default (`CompressionType.GZIP.levelValidator`)."""
 
-    __slots__ = ()
+    description = "1 to 9, or -1"
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject 0 and all levels outside the range."""
@@ -201,14 +179,11 @@ class GzipLevel(Validator):
         if value != -1 and not 1 <= value <= 9:  # noqa: PLR2004 - zlib's levels
             raise refused(name, value, "Value must be between 1 and 9 or equal to -1")
 
-    def __str__(self) -> str:
-        return "1 to 9, or -1"
-
 
 class ThrottledReplicas(Validator):
     """Replicas as partition:broker, or a single * for all of them (`ThrottledReplicaListValidator`)."""
 
-    __slots__ = ()
+    description = "partition:broker,..., or *"
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Refuse a list with an item of another form."""
@@ -225,14 +200,11 @@ class ThrottledReplicas(Validator):
         partition, _, broker = item.partition(":")
         return not item or (item.isascii() and partition.isdigit() and broker.isdigit())
 
-    def __str__(self) -> str:
-        return "partition:broker,..., or *"
-
 
 class Voters(Validator):
     """The voters of a KRaft quorum, as id@host:port (`QuorumConfig.ControllerQuorumVotersValidator`)."""
 
-    __slots__ = ()
+    description = "id@host:port,..."
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject a malformed voter, naming the first one."""
@@ -244,23 +216,17 @@ class Voters(Validator):
             if parse_integer(number) is None or not host or not is_port:
                 raise refused(name, voter, "Each entry should be in the form `{id}@{host}:{port}`.")
 
-    def __str__(self) -> str:
-        return "id@host:port,..."
-
 
 class ClusterId(Validator):
     """A cluster id, as found in `meta.properties`."""
 
-    __slots__ = ()
+    description = "no blanks"
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject characters that would not survive a line of a properties file unchanged."""
         text = str(value)
         if not text or not all("!" <= character <= "~" and character != "\\" for character in text):
             raise refused(name, value, "A cluster id is made of ASCII letters, digits and signs without blanks")
-
-    def __str__(self) -> str:
-        return "no blanks"
 
 
 class KafkaVersion(Validator):
@@ -270,7 +236,7 @@ class KafkaVersion(Validator):
     further dot and any text.
     """
 
-    __slots__ = ()
+    description = "a version of Kafka, 0.8.0 to 4.0-IV1"
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject a version that no Kafka release has had."""
@@ -284,28 +250,22 @@ class KafkaVersion(Validator):
         if release not in versions and release not in releases:
             raise refused(name, version, f"Version {version} is not a valid version")
 
-    def __str__(self) -> str:
-        return "a version of Kafka, 0.8.0 to 4.0-IV1"
-
 
 class NotEmpty(Validator):
     """Any text except an empty one (`ConfigDef.NonEmptyString`)."""
 
-    __slots__ = ()
+    description = "not empty"
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Refuse the empty text."""
         if not value:
             raise refused(name, value, "String must be non-empty")
 
-    def __str__(self) -> str:
-        return "not empty"
-
 
 class ThreadsOrDefault(Validator):
     """A number of threads, or -1 for the value of another key (`RemoteLogManagerConfig`)."""
 
-    __slots__ = ()
+    description = "at least 1, or -1"
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject 0 and numbers less than -1."""
@@ -313,14 +273,11 @@ class ThreadsOrDefault(Validator):
         if value != -1 and value < 1:
             raise refused(name, value, "Value can be -1 or greater than 0")
 
-    def __str__(self) -> str:
-        return "at least 1, or -1"
-
 
 class Endpoints(Validator):
     """Addresses as host:port (`QuorumConfig.ControllerQuorumBootstrapServersValidator`)."""
 
-    __slots__ = ()
+    description = "host:port,..."
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject a malformed address, naming the first one, like `QuorumConfig.parseBootstrapServers`."""
@@ -328,17 +285,12 @@ class Endpoints(Validator):
         for address in value:
             endpoint = re.match(_ENDPOINT, address)
             if endpoint is None:
-                error = ConfigError(
+                raise ConfigError(
                     f"Failed to parse host name from {address} for the configuration {name}. "
                     'Each entry should be in the form "{host}:{port}"'
                 )
-                error.name, error.value = name, address
-                raise error
             if len(endpoint["port"]) > len(str(_PORTS)) or int(endpoint["port"]) >= _PORTS:
                 raise refused(name, address, f"port out of range:{endpoint['port']}")
-
-    def __str__(self) -> str:
-        return "host:port,..."
 
 
 class ConfigKey(NamedTuple):
@@ -419,11 +371,6 @@ def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
     return number
 
 
-def read_int(text: str) -> int | None:
-    """Parse an int like Java's `Integer.parseInt`, or return None if the text is not an int."""
-    return parse_integer(text, _BITS[ConfigType.INT])
-
-
 def _java_text(value: ConfigValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -472,9 +419,9 @@ class OffsetReset(NamedTuple):
         if match is None:
             raise ValueError(text)
         sign, days, hours, minutes, sign_of_seconds, seconds, fraction = match.groups(default="0")
-        ms = int(seconds) * _SECOND_MS + int(fraction.ljust(9, "0")) / 1_000_000
+        ms = int(seconds) * 1_000 + int(fraction.ljust(9, "0")) / 1_000_000
         ms = -ms if sign_of_seconds == "-" else ms
-        ms += int(days) * _DAY_MS + int(hours) * _HOUR_MS + int(minutes) * _MINUTE_MS
+        ms += ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60_000
         ms = -ms if sign == "-" else ms
         if ms < 0:
             raise ValueError(text)
@@ -484,7 +431,7 @@ class OffsetReset(NamedTuple):
 class OffsetResetStrategy(Validator):
     """The position at which a share group starts reading (`ShareGroupAutoOffsetResetStrategy.Validator`)."""
 
-    __slots__ = ()
+    description = "earliest, latest, by_duration:PnDTnHnMn.nS"
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Reject a text that is neither the name of a strategy nor a duration."""
@@ -492,12 +439,23 @@ class OffsetResetStrategy(Validator):
         try:
             OffsetReset.of(value)
         except ValueError:
-            raise _offset_reset_error(name, value) from None
+            form = "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'"
+            reason = f"Invalid value `{value}` for configuration {name}. The value must be either {form}."
+            raise refused(name, value, reason) from None
 
-    def __str__(self) -> str:
-        return "earliest, latest, by_duration:PnDTnHnMn.nS"
 
-
-def _offset_reset_error(name: str, value: str) -> ConfigError:
-    form = "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'"
-    return refused(name, value, f"Invalid value `{value}` for configuration {name}. The value must be either {form}.")
+VALIDATORS: Final = {
+    validator.__name__: validator()
+    for validator in (
+        ClusterId,
+        Endpoints,
+        GzipLevel,
+        KafkaVersion,
+        NotEmpty,
+        OffsetResetStrategy,
+        ThreadsOrDefault,
+        ThrottledReplicas,
+        Voters,
+    )
+}
+"""The validators without parameters, by their names in `keys.tsv`."""

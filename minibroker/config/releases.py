@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from minibroker.config.key_tables import lines_of, validator_of
+from minibroker.config.key_tables import TABLES, lines_of, validator_of
 from minibroker.config.keys import ConfigKey, ConfigType, Importance
 
 RELEASES: Final = (
@@ -37,7 +37,6 @@ _OWN_DEFAULTS: Final = {
     "ssl.enabled.protocols": "2.6",
 }
 """Keys with minibroker's own default: in releases before the given one, or for None in all releases."""
-_tables: dict[tuple[str, str], Mapping[str, ConfigKey]] = {}
 
 
 def release_name(text: str) -> str | None:
@@ -58,31 +57,17 @@ def is_before(name: str | None, release: str) -> bool:
     return name is not None and RELEASES.index(name) < RELEASES.index(release)
 
 
-def keys_of_release(release: str | None, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, ConfigKey]:
-    """Return the keys of a release: the table `base`, with the types, defaults and limits of that release.
+@cache
+def keys_of_release(release: str | None, kind: str) -> Mapping[str, ConfigKey]:
+    """Return the keys of a type of resource, with the types, defaults and limits of a release.
 
     Keys that the release does not have stay in the table with `is_known` off, because code reads their values.
-    Without a release, or before 0.11, the result is `base`.
+    Without a release, or before 0.11, the keys are those of `keys.tsv`.
     """
+    base = TABLES[kind]
     if release is None or is_before(release, _FIRST_WITH_FACTS):
         return base
-    table = _tables.get((release, kind))
-    if table is None:
-        table = _tables[release, kind] = _table(RELEASES.index(release), kind, base)
-    return table
-
-
-def emulated(properties: Mapping[str, str]) -> str | None:
-    """Return the release that is to be emulated according to a broker's properties, or None."""
-    return release_name(properties.get("minibroker.emulate", ""))
-
-
-@cache
-def _rows() -> list[list[str]]:
-    return [(line + "\t\t").split("\t") for line in lines_of("release_keys.tsv")]
-
-
-def _table(at: int, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, ConfigKey]:
+    at = RELEASES.index(release)
     rows = [row for row in _rows() if row[0] == kind]
     of_kafka = {row[1] for row in rows}
     table = {
@@ -93,6 +78,16 @@ def _table(at: int, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, Co
         if RELEASES.index(first) <= at <= RELEASES.index(last):
             table[name] = _key(base.get(name), name, at, (type_, default, allowed, flags))
     return dict(sorted(table.items()))
+
+
+def emulated(properties: Mapping[str, str]) -> str | None:
+    """Return the release that is to be emulated according to a broker's properties, or None."""
+    return release_name(properties.get("minibroker.emulate", ""))
+
+
+@cache
+def _rows() -> list[list[str]]:
+    return [(line + "\t\t").split("\t") for line in lines_of("release_keys.tsv")]
 
 
 def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str, str]) -> ConfigKey:

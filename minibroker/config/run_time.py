@@ -42,8 +42,8 @@ def key_of(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> ConfigKey 
     return key if key is not None and key.is_known else None
 
 
-def is_alterable(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> bool:
-    """Return whether a key can be altered at run time, in the emulated release or, without one, in any release."""
+def is_alterable(name: str, keys: Mapping[str, ConfigKey]) -> bool:
+    """Return whether a key can be altered at run time, given the table of the emulated release."""
     return name in keys and keys[name].is_dynamic
 
 
@@ -73,9 +73,10 @@ def check(
     Raises:
         ConfigError: A setting is not allowed. The message is that of Kafka 3.9.1.
     """
+    keys = before.keys
     texts = {name: text for name, text in texts.items() if _is_possibly_known(name, before)}
     _refuse(
-        [name for name in texts if name in before.keys and not is_alterable(name, before.keys)],
+        [name for name in texts if name in keys and not is_alterable(name, keys)],
         "Cannot update these configs dynamically: Set",
         before,
     )
@@ -85,12 +86,12 @@ def check(
         before,
     )
     for name, text in texts.items():
-        key = key_of(name, before.keys)
+        key = key_of(name, keys)
         if key is not None:
             key.parse(text)
     if not is_of_one_broker:
         _refuse(
-            [name for name in texts if _is_per_broker(name, before.keys) or _is_of_one_listener(name)],
+            [name for name in texts if (name in keys and keys[name].is_per_broker) or _is_of_one_listener(name)],
             "Cannot update these configs at default cluster level, broker id must be specified: Set",
             before,
         )
@@ -106,10 +107,6 @@ def check(
             own = f"listener.name.{listener.lower()}.{limit}"
             if own in texts:
                 _check_connection_limit(limit, texts[own])
-
-
-def _is_per_broker(name: str, keys: Mapping[str, ConfigKey]) -> bool:
-    return name in keys and keys[name].is_per_broker
 
 
 def _is_of_one_listener(name: str) -> bool:
@@ -133,15 +130,15 @@ def _integer(name: str, text: str) -> int:
 
 def _check_threads(name: str, requested: int, current: int) -> None:
     """Reject a new number of threads above twice or below half the current one (`DynamicThreadPool`)."""
-    reason = None
     if requested <= 0:
         reason = "value should be at least 1"
     elif requested > 2 * current:
         reason = f"value should not be greater than double the current value {current}"
     elif requested < current // 2:
         reason = f"value should be at least half the current value {current}"
-    if reason is not None:
-        raise _component_error(f"Dynamic thread count update validation failed for {name}={requested}, {reason}")
+    else:
+        return
+    raise _component_error(f"Dynamic thread count update validation failed for {name}={requested}, {reason}")
 
 
 def _component_error(reason: str) -> ConfigError:
@@ -152,7 +149,8 @@ def _component_error(reason: str) -> ConfigError:
 
 def _refuse(names: Iterable[str], message: str, before: BrokerConfig) -> None:
     keys = ", ".join(names)
-    if keys and before.release is not None and not is_before(before.release, _FIRST_WITH_JAVA_SETS):
+    if not keys:
+        return
+    if before.release is not None and not is_before(before.release, _FIRST_WITH_JAVA_SETS):
         raise ConfigError(f"{message.removesuffix('Set').removesuffix('Hash')}[{keys}]")
-    if keys:
-        raise ConfigError(f"{message}({keys})")
+    raise ConfigError(f"{message}({keys})")

@@ -5,7 +5,7 @@ from typing import Final
 
 from minibroker.config.broker import BrokerConfig, timestamp_limits
 from minibroker.config.key_tables import TOPIC_KEYS
-from minibroker.config.keys import ConfigError, ConfigKey, ConfigValue
+from minibroker.config.keys import ConfigError, ConfigValue
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 from minibroker_protocol.lazy_imports import lazy
 
@@ -38,11 +38,13 @@ class TopicConfig(ConfigValues):
         self.overrides: dict[str, str] = {}
         keys = broker.topic_keys
         if overrides:
-            _check_names(overrides, keys)
+            unknown = next((name for name in overrides if name not in keys or not keys[name].is_known), None)
+            if unknown is not None:
+                raise ConfigError(_UNKNOWN.format(unknown))
             reported = dict(reported)
             for name, text in overrides.items():
                 if text is None:
-                    raise _config_error(f"Null value not supported for topic configs: {name}", name, None)
+                    raise ConfigError(f"Null value not supported for topic configs: {name}")
                 reported[name] = keys[name].parse(text)
                 self.overrides[name] = text
             if not are_old:
@@ -76,18 +78,6 @@ class TopicConfig(ConfigValues):
         return result
 
 
-def _config_error(message: str, name: str, value: ConfigValue) -> ConfigError:
-    error = ConfigError(message)
-    error.name, error.value = name, value
-    return error
-
-
-def _check_names(overrides: Mapping[str, str | None], keys: Mapping[str, ConfigKey]) -> None:
-    for name, text in overrides.items():
-        if name not in keys or not keys[name].is_known:
-            raise _config_error(_UNKNOWN.format(name), name, text)
-
-
 def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> str:
     """Return a hint such as "; did you mean retention.ms?" for `TopicConfig`'s error about an unknown key, or ""."""
     name = next((name for name in overrides if name not in TOPIC_KEYS), None)
@@ -105,9 +95,11 @@ def _check_together(values: Mapping[str, ConfigValue]) -> None:
     assert isinstance(minimum, int)
     assert isinstance(maximum, int)
     if minimum > maximum:
-        message = f"conflict topic config setting min.compaction.lag.ms ({minimum}) > max.compaction.lag.ms ({maximum})"
-        raise _config_error(message, "min.compaction.lag.ms", minimum)
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({minimum}) > max.compaction.lag.ms ({maximum})"
+        )
     if values["remote.storage.enable"]:
-        message = "Tiered Storage functionality is disabled in the broker."
-        message += " Topic cannot be configured with remote log storage."
-        raise _config_error(message, "remote.storage.enable", True)
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )

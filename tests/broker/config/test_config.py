@@ -126,7 +126,6 @@ def test_a_value_that_will_not_do_is_refused_in_kafkas_words(name: str, text: st
     with pytest.raises(ConfigError) as refusal:
         BrokerConfig.from_properties({name: text})
     assert str(refusal.value) == f"Invalid value {shown} for configuration {name}: {because}"
-    assert refusal.value.name == name
 
 
 def test_a_rule_between_keys_takes_both_from_the_properties() -> None:
@@ -187,7 +186,6 @@ def test_a_value_that_nothing_here_acts_on_is_checked_all_the_same(name: str, te
     with pytest.raises(ConfigError) as refusal:
         BrokerConfig.from_properties({name: text})
     assert message in str(refusal.value)
-    assert refusal.value.name
 
 
 def test_a_key_that_nothing_here_acts_on_has_kafkas_default_until_it_is_set() -> None:
@@ -261,7 +259,6 @@ def test_overrides_that_will_not_do_are_refused_in_kafkas_words(overrides: dict[
     with pytest.raises(ConfigError) as refusal:
         TopicConfig(DEFAULTS, overrides)
     assert str(refusal.value) == message
-    assert refusal.value.name in overrides
 
 
 @pytest.mark.parametrize("text", ["*", "1:2", "1:2,3:4", ""])

@@ -69,12 +69,12 @@ class Program:
         self.sets: list[int] = []
         self.places: list[Condition | None] = []
         self.following: list[list[int]] = []
-        self.accepts: list[Accepts] = []
         self.has_places = False
-        self._numbers: dict[Accepts, int] = {}
+        self._indexes: dict[Accepts, int] = {}
         self._copies = 0
         self.end = self._add([])
         self.start = self._node(tree, self.end)
+        self.accepts = tuple(self._indexes)
 
     def _add(self, following: list[int], characters: int = -1, holds: Condition | None = None) -> int:
         if len(self.sets) >= MOST_STATES:
@@ -84,12 +84,6 @@ class Program:
         self.following.append(following)
         return len(self.sets) - 1
 
-    def _set(self, accepts: Accepts) -> int:
-        number = self._numbers.setdefault(accepts, len(self.accepts))
-        if number == len(self.accepts):
-            self.accepts.append(accepts)
-        return number
-
     def _sequence(self, nodes: list[Node], then: int) -> int:
         for node in reversed(nodes):
             then = self._node(node, then)
@@ -98,7 +92,7 @@ class Program:
     def _node(self, node: Node, then: int) -> int:
         """Add the states of a node that is followed by the state `then`, and return the first of them."""
         if isinstance(node, Character):
-            return self._add([then], self._set(node.accepts))
+            return self._add([then], self._indexes.setdefault(node.accepts, len(self._indexes)))
         if isinstance(node, Anchor):
             self.has_places = True
             return self._add([then], holds=_CONDITIONS[node.place])
@@ -222,7 +216,9 @@ class RegularExpression:
                 if after is None:
                     after = self._step(current, character)
                     if self._visits - self._paused_at > _VISITS_PER_SLICE:
-                        self._check_cost()
+                        self._paused_at = self._visits
+                        if self._visits > self._most_visits:
+                            raise CostError("matching the expression takes too much work")
                         yield
                 current = after
                 if current is nothing:
@@ -230,11 +226,6 @@ class RegularExpression:
             if self._accepts(current):
                 matching_texts.append(text)
         return matching_texts
-
-    def _check_cost(self) -> None:
-        self._paused_at = self._visits
-        if self._visits > self._most_visits:
-            raise CostError("matching the expression takes too much work")
 
     def _kind(self, kind: int) -> int:
         """Return the type of a character, or OTHER if no anchor of the expression depends on the type."""

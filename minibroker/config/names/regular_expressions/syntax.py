@@ -4,6 +4,7 @@ Backreferences and lookaround are not part of the syntax. `\p{...}` supports the
 its scripts.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -12,6 +13,8 @@ from minibroker.config.names.regular_expressions.characters import Accepts
 
 _MAX_REPEATS: Final = 1000
 _MAX_DIGITS: Final = 8
+_REPEATS: Final[dict[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_BRACES: Final = re.compile(r"\{(0|[1-9][0-9]*)(,(0|[1-9][0-9]*)?)?\}")
 _MAX_DEPTH: Final = 200
 _MAX_ELEMENTS: Final = 2_000
 _MAX_SHOWN_CHARACTERS: Final = 200
@@ -230,13 +233,9 @@ class _Parser:
 
     def _repeat_here(self) -> tuple[int, int | None] | None:
         """Parse the repetition at the current position, or return None if there is none."""
-        counts: tuple[int, int | None] | None
-        if self._skip("*"):
-            counts = 0, None
-        elif self._skip("+"):
-            counts = 1, None
-        elif self._skip("?"):
-            counts = 0, 1
+        counts = _REPEATS.get(self._peek())
+        if counts is not None:
+            self._at += 1
         else:
             counts = self._counts()
         if counts is not None:
@@ -245,29 +244,17 @@ class _Parser:
 
     def _counts(self) -> tuple[int, int | None] | None:
         """Parse `{3}`, `{3,}` or `{3,5}`. Anything else in braces is literal."""
-        start = self._at
-        if self._skip("{") and (minimum := self._number()) is not None:
-            maximum: int | None = minimum
-            if self._skip(","):
-                maximum = None if self._peek() == "}" else self._number()
-                is_read = maximum is not None or self._peek() == "}"
-            else:
-                is_read = True
-            if is_read and self._skip("}"):
-                if max(minimum, maximum or 0) > _MAX_REPEATS or (maximum is not None and maximum < minimum):
-                    raise self._error("invalid repeat count")
-                return minimum, maximum
-        self._at = start
-        return None
-
-    def _number(self) -> int | None:
-        start = self._at
-        while self._peek() and self._peek() in "0123456789":
-            self._at += 1
-        digits = self._pattern[start : self._at]
-        if not digits or (len(digits) > 1 and digits[0] == "0"):
+        braces = _BRACES.match(self._pattern, self._at)
+        if braces is None:
             return None
-        return int(digits) if len(digits) <= _MAX_DIGITS else _MAX_REPEATS + 1
+        self._at = braces.end()
+        minimum, comma, maximum = braces.groups()
+        # Numbers have no leading zeros, so the first digits of a long number are too large as well.
+        least = int(minimum[:_MAX_DIGITS])
+        most = int(maximum[:_MAX_DIGITS]) if maximum else None if comma else least
+        if max(least, most or 0) > _MAX_REPEATS or (most is not None and most < least):
+            raise self._error("invalid repeat count")
+        return least, most
 
     def _repeat(self, least: int, most: int | None) -> None:
         if not self._sequence:

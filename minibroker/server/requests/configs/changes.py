@@ -74,35 +74,32 @@ def alter(
     """
     if sum(max(1, len(changes)) for _, changes in altered) > MAX_RECORDS:
         return [(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for resource, _ in altered]
-    errors: list[ResourceError | None] = [None] * len(altered)
+    results: list[tuple[ErrorCode, str | None]] = [(ErrorCode.NONE, None)] * len(altered)
     occurrences = Counter(resource for resource, _ in altered)
     pending: dict[Keep, list[tuple[int, ConfigResource, Texts]]] = {}
-    for number, (resource, changes) in enumerate(altered):
+    for index, (resource, changes) in enumerate(altered):
         try:
             _check_form(changes, named=occurrences[resource])
             alteration = _plan_change(resource, changes, call, replaces=replaces, validate_only=validate_only)
             if alteration is not None and alteration[0].applies_immediately:
                 alteration[0].keep([alteration], call)
             elif alteration is not None:
-                pending.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
+                pending.setdefault(type(alteration[0]).keep, []).append((index, *alteration))
         except ResourceError as error:
-            errors[number] = error
+            results[index] = error.code, error.message
         except OSError as error:
-            errors[number] = _storage_error(error)
+            results[index] = _storage_error(error)
     for keep, alterations in pending.items():
         try:
             keep([(resource, texts) for _, resource, texts in alterations], call)
         except OSError as error:
-            for number, _, _ in alterations:
-                errors[number] = _storage_error(error)
-    return [
-        (resource, ErrorCode.NONE if error is None else error.code, None if error is None else error.message)
-        for (resource, _), error in zip(altered, errors, strict=True)
-    ]
+            for index, _, _ in alterations:
+                results[index] = _storage_error(error)
+    return [(resource, *result) for (resource, _), result in zip(altered, results, strict=True)]
 
 
-def _storage_error(error: OSError) -> ResourceError:
-    return ResourceError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
+def _storage_error(error: OSError) -> tuple[ErrorCode, str]:
+    return ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}"
 
 
 def _check_form(changes: Changes, *, named: int) -> None:

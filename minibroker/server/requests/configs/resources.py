@@ -14,9 +14,10 @@ from minibroker.cluster.listeners import ListenerError, parse_listeners
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import ConfigError, ConfigKey, TopicConfig
 from minibroker.config.client_metrics import ClientMetricsConfig, SubscriptionError
-from minibroker.config.group import GroupConfig, group_keys
+from minibroker.config.group import GroupConfig
 from minibroker.config.key_tables import CLIENT_METRICS_KEYS
 from minibroker.config.keys import ConfigResourceType, ConfigType
+from minibroker.config.releases import keys_of_release
 from minibroker.config.run_time import check, key_of
 from minibroker.server.requests.call import Call
 from minibroker_protocol.error_codes import ErrorCode
@@ -228,8 +229,7 @@ class _ClientMetricsResource(ConfigResource):
 
     def __init__(self, name: str, call: Call) -> None:
         self.name = name
-        self._configs = call.core.configs
-        self.texts = self._configs.of(ConfigResourceType.CLIENT_METRICS, name)
+        self.texts = call.core.configs.of(ConfigResourceType.CLIENT_METRICS, name)
 
     def key(self, name: str) -> ConfigKey | None:
         return CLIENT_METRICS_KEYS.get(name)
@@ -252,7 +252,7 @@ class _GroupResource(ConfigResource):
         self.texts = call.core.configs.of(ConfigResourceType.GROUP, name)
 
     def key(self, name: str) -> ConfigKey | None:
-        key = _require_known(group_keys(self._core.config).get(name))
+        key = _require_known(keys_of_release(self._core.config.release, "group").get(name))
         # Keys of type LIST are left out, because Kafka has no APPEND for groups.
         return None if key is None or key.type is ConfigType.LIST else key
 
@@ -261,9 +261,10 @@ class _GroupResource(ConfigResource):
             GroupConfig(self._core.config, texts).check_limits()
 
 
-CONFIG_RESOURCES: Final[Mapping[ConfigResourceType, type[ConfigResource]]] = {
-    ConfigResourceType.TOPIC: _TopicResource,
-    ConfigResourceType.BROKER: _BrokerResource,
-    ConfigResourceType.CLIENT_METRICS: _ClientMetricsResource,
-    ConfigResourceType.GROUP: _GroupResource,
-}
+_RESOURCES: Final[tuple[type[ConfigResource], ...]] = (
+    _TopicResource,
+    _BrokerResource,
+    _ClientMetricsResource,
+    _GroupResource,
+)
+CONFIG_RESOURCES: Final = {resource.kind: resource for resource in _RESOURCES}

@@ -74,6 +74,7 @@ def test_an_expression_that_makes_others_go_back_for_ever_takes_no_time() -> Non
         ("[]a]+", "]a", "b"),
         ("(?P<one>a)(?<two>b)", "ab", "a"),
         ("a{,2}", "a{,2}", "aa"),
+        ("a{1,02}", "a{1,02}", "aa"),
         ("a{01}", "a{01}", "a"),
         (r"\s", " ", "\v"),
         ("", "", "a"),
