@@ -96,12 +96,11 @@ class DelegationTokens:
             OSError: the metadata cannot be written.
         """
         now_ms = self._clock.now_ms()
-        most_ms = now_ms + (
-            min(self._max_lifetime_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._max_lifetime_ms
-        )
-        name = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).decode().rstrip("=")
-        expires_ms = min(most_ms, now_ms + self._renewal_ms)
-        token = DelegationToken(name, owner, requester, tuple(renewers), now_ms, expires_ms, most_ms)
+        lifetime_ms = min(self._max_lifetime_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._max_lifetime_ms
+        max_ms = now_ms + lifetime_ms
+        expires_ms = min(max_ms, now_ms + self._renewal_ms)
+        id_ = secrets.token_urlsafe(_ID_BYTES)
+        token = DelegationToken(id_, owner, requester, tuple(renewers), now_ms, expires_ms, max_ms)
         self._store(token)
         return token
 
@@ -161,12 +160,11 @@ class DelegationTokens:
         self._load_tokens()
         now_ms = self._clock.now_ms()
         rows = {**self._rows, token.id: token._asdict()}
-        removed_ids = [id_ for id_, row in self._rows.items() if row["expires_ms"] < now_ms or row["max_ms"] < now_ms]
-        for id_ in removed_ids:
-            del rows[id_]
-        if is_gone and token.id in rows:
-            del rows[token.id]
+        removed_ids = [id_ for id_, kept in self._tokens.items() if kept.is_expired(now_ms)]
+        if is_gone:
             removed_ids.append(token.id)
+        for id_ in removed_ids:
+            rows.pop(id_, None)
         section = list(rows.values()) or None
         self._metadata.write(_SECTION, section)
         self._section, self._rows = section, rows

@@ -83,8 +83,9 @@ class ListenerSecurity:
             self.tls = lambda: self._context
             core.hooks.check_broker.subscribe(self._check_stores)
             core.hooks.config_changed.subscribe(self._load_stores)
-            if self._context.verify_mode is not ssl.CERT_NONE:
-                _require_cryptography()
+            # Names in certificates must be readable. Check this on start-up instead of at the first connection.
+            if self._context.verify_mode is not ssl.CERT_NONE and find_spec("cryptography") is None:
+                raise missing_extra("The name in a client's certificate", "cryptography")
         self._exchanges: dict[str, StartExchange] = {}
         if protocol in SASL_PROTOCOLS:
             self._exchanges = {mechanism: self._exchange(mechanism) for mechanism in self._enabled_mechanisms()}
@@ -198,7 +199,7 @@ class ListenerSecurity:
     def _oauthbearer(self) -> StartExchange:
         try:
             validate = self._token_validator()
-        except MissingExtraError:
+        except MissingExtraError:  # It is a ValueError, too, but the configuration is valid.
             raise
         except ValueError as error:
             raise SecurityConfigError(f"{self._settings.prefix}{OAUTHBEARER.lower()}: {error}") from None
@@ -218,13 +219,3 @@ class ListenerSecurity:
             settings.integer("sasl.oauthbearer.clock.skew.seconds", OAUTHBEARER),
         )
         return oauthbearer.signed_validator(rules, now_ms)
-
-
-def _require_cryptography() -> None:
-    """Check at start-up, instead of at the first connection, that names in certificates can be read.
-
-    Raises:
-        MissingExtraError: the package cryptography is missing.
-    """
-    if find_spec("cryptography") is None:
-        raise missing_extra("The name in a client's certificate", "cryptography")

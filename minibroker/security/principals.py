@@ -24,8 +24,6 @@ class Client:
         muted_ms: for how many milliseconds nothing is to be read from the client.
     """
 
-    __slots__ = ("client_host", "muted_ms", "principal")
-
     principal: Principal
     client_host: str
     muted_ms: int

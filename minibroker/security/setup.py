@@ -118,8 +118,8 @@ class Security:
                 settings["ssl.certificate.location"] = files.client_certificate
                 settings["ssl.key.location"] = files.client_key
         if user is not None and self.has_sasl:
-            mechanism = {"sasl.mechanism": self._mechanism}
-            settings |= {**mechanism, "sasl.username": user, "sasl.password": self._password(user)}
+            settings |= {"sasl.mechanism": self.mechanisms[0], "sasl.username": user}
+            settings["sasl.password"] = self._password(user)
         return settings
 
     def kafka_python(self, user: str | None = None) -> dict[str, Any]:
@@ -148,9 +148,9 @@ class Security:
             if self.client_auth != "none":
                 settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": files.client_keystore}
         if user is not None and self.has_sasl:
-            settings["sasl.mechanism"] = self._mechanism
+            mechanism = settings["sasl.mechanism"] = self.mechanisms[0]
             login = f"username={quote(user)} password={quote(self._password(user))}"
-            settings["sasl.jaas.config"] = f"{_MODULES[self._mechanism]} required {login};"
+            settings["sasl.jaas.config"] = f"{_MODULES[mechanism]} required {login};"
         return settings
 
     def context(self) -> ssl.SSLContext:
@@ -167,10 +167,6 @@ class Security:
             context.load_cert_chain(files.client_certificate, files.client_key)
         return context
 
-    @property
-    def _mechanism(self) -> str:
-        return self.mechanisms[0]
-
     def _password(self, user: str) -> str:
         if user not in self.users:
             raise ValueError(f"there is no user {user!r}; there are {', '.join(self.users) or 'none'}")
@@ -179,7 +175,7 @@ class Security:
     def _python(self, user: str | None) -> dict[str, Any]:
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if user is not None and self.has_sasl:
-            settings |= {"sasl_mechanism": self._mechanism, "sasl_plain_username": user}
+            settings |= {"sasl_mechanism": self.mechanisms[0], "sasl_plain_username": user}
             settings["sasl_plain_password"] = self._password(user)
         return settings
 

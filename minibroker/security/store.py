@@ -6,7 +6,6 @@ cluster's metadata: mechanism -> user -> salt, keys and iterations.
 
 import base64
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.security.delegation_tokens import DelegationTokens
@@ -72,17 +71,13 @@ def _to_entry(credential: ScramCredential) -> dict[str, Any]:
 
 
 class SecurityStore:
-    """The security state of a cluster, available as `Services.security`."""
+    """The security state of a cluster, available as `Services.security`.
+
+    Attributes:
+        scram: The SCRAM credentials of users.
+        tokens: The delegation tokens.
+    """
 
     def __init__(self, core: "Core") -> None:
-        self._core = core
-
-    @cached_property
-    def scram(self) -> ScramCredentials:
-        """The SCRAM credentials of users."""
-        return ScramCredentials(self._core.metadata)
-
-    @cached_property
-    def tokens(self) -> DelegationTokens:
-        """The delegation tokens."""
-        return DelegationTokens(self._core)
+        self.scram = ScramCredentials(core.metadata)
+        self.tokens = DelegationTokens(core)

@@ -16,15 +16,13 @@ from typing import Final
 
 from minibroker.clock import Clock, Timer
 from minibroker.server.connection import Connection
-from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas, Refused
+from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 
 _logger: Final = logging.getLogger(__name__)
 
 _SHORTAGE_ERRORS: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _RETRY_S: Final = 0.1
 _WARNING_INTERVAL_S: Final = 60.0
-
-ConnectionFactory = Callable[[ConnectionPermit], Connection]
 
 
 class Acceptor:
@@ -47,7 +45,7 @@ class Acceptor:
         self,
         sockets: list[socket.socket],
         listener: str,
-        make: ConnectionFactory,
+        make: Callable[[ConnectionPermit], Connection],
         quotas: ConnectionQuotas,
         clock: Clock,
         backlog: int,
@@ -172,10 +170,10 @@ class Acceptor:
         else:
             self._refuse(accepted, permit)
 
-    def _refuse(self, accepted: socket.socket, refused: Refused) -> None:
+    def _refuse(self, accepted: socket.socket, wait_ms: int) -> None:
         """Close a refused connection after a delay. A client that fails immediately would try again immediately."""
-        if refused.wait_ms:
-            self._refused[accepted] = self._clock.call_later(refused.wait_ms, lambda: self._close(accepted))
+        if wait_ms:
+            self._refused[accepted] = self._clock.call_later(wait_ms, lambda: self._close(accepted))
         else:
             accepted.close()
 

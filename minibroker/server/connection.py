@@ -92,10 +92,14 @@ _PARKED: Final = State.PARKED
 class ConnectionSet(set["Connection"]):
     """The open connections of a server."""
 
-    async def abort(self) -> None:
-        """Abort all connections, and wait until they are closed."""
+    def abort(self) -> None:
+        """Abort all connections. They are closed in the loop's next round."""
         for connection in tuple(self):
             connection.abort()
+
+    async def wait_aborted(self) -> None:
+        """Abort all connections, and wait until they are closed."""
+        self.abort()
         while self:  # noqa: ASYNC110 - the loop's next round ends them all; an event would have nothing to save
             await asyncio.sleep(0)
 
@@ -113,26 +117,6 @@ class Connection(asyncio.BufferedProtocol):
         permit: The connection's permit under the quotas of that node.
         security: The TLS and SASL of the listener, or None for plaintext.
     """
-
-    __slots__ = (
-        "_authentication",
-        "_chain_version",
-        "_connections",
-        "_listener",
-        "_now_ms",
-        "_outbox",
-        "_parked",
-        "_permit",
-        "_reader",
-        "_security",
-        "_services",
-        "_session",
-        "_state",
-        "_stopped",
-        "_take",
-        "_transport",
-        "node",
-    )
 
     _transport: asyncio.Transport
     _outbox: Outbox
@@ -154,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = FrameReader(pool, services.core.config.integer("socket.request.max.bytes"))
         self._state = _READY
         # The delayed request, or the delay of a quota, for which later requests wait.
-        self._parked: Waiting | None = None
+        self.waiting: Waiting | None = None
         self._stopped = False  # Whether reading is paused.
         self._listener = listener
         self._security = security
@@ -198,11 +182,6 @@ class Connection(asyncio.BufferedProtocol):
         return self in self._connections
 
     @property
-    def waiting(self) -> Waiting | None:
-        """The delayed request, or None."""
-        return self._parked
-
-    @property
     def client(self) -> str:
         """The client's address as HOST:PORT."""
         return f"{self._session.client_host.removeprefix('/')}:{self._session.client_port}"
@@ -244,9 +223,9 @@ class Connection(asyncio.BufferedProtocol):
         self._connections.discard(self)
         self._permit.release()
         self._state = State.CLOSING
-        if self._parked is not None:
-            self._parked.delayed.cancel()
-            self._parked = None
+        if self.waiting is not None:
+            self.waiting.delayed.cancel()
+            self.waiting = None
         self._session.calls.clear()  # The calls reference the session, so this breaks a reference cycle.
         if self._chain_version != _NOT_COMPOSED:
             del self._take  # The interceptors reference this connection, so this breaks a reference cycle.
@@ -308,7 +287,8 @@ class Connection(asyncio.BufferedProtocol):
         # A fault, a quota or a journal may have been added or removed. Comparing versions once per wake-up is cheaper
         # than looking for all of them with every request.
         if services.chain_version != self._chain_version:
-            self._compose()
+            self._chain_version = services.chain_version
+            self._take = compose(services, self._authentication, self)
         take = self._take
         until = 0.0
         try:
@@ -327,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
                     answers.append(outcome)
                 elif outcome is not None:
                     self._park(cast("Waiting", outcome))
-                if self._parked is None:
+                if self.waiting is None:
                     if session.muted_ms:
                         self._mute()
                     elif not reader.pending:
@@ -340,11 +320,6 @@ class Connection(asyncio.BufferedProtocol):
             fault = error
         self._end_turn(answers, fault)
 
-    def _compose(self) -> None:
-        """Compose the chain of the current interceptors."""
-        self._chain_version = self._services.chain_version
-        self._take = compose(self._services, self._authentication, self)
-
     def _end_turn(self, answers: Sequence[Answer], fault: Exception | None) -> None:
         """Send the responses of a wake-up. Then continue reading, or close the connection after a failure."""
         if not self._send(answers):
@@ -354,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         # Handlers no longer use their views of the buffer, so its bytes can be moved, or the buffer can return to the
         # pool.
-        reader, parked = self._reader, self._parked
+        reader, parked = self._reader, self.waiting
         reader.settle(paused=parked is not None and not reader.awaits_small_frame)
         if parked is not None and reader.pending:
             hasten(parked, reader, self._session)
@@ -370,7 +345,7 @@ class Connection(asyncio.BufferedProtocol):
             self.release()
 
     def _park(self, waiting: Waiting) -> None:
-        self._state, self._parked = _PARKED, waiting
+        self._state, self.waiting = _PARKED, waiting
         delayed = waiting.delayed
         if isinstance(delayed, SlicedRequest):
             delayed.finish = self._finish
@@ -379,7 +354,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         """Conclude a request that was served in slices."""
-        self._state, self._parked = _READY, None
+        self._state, self.waiting = _READY, None
         try:
             outcome = outcome_of()
         except Exception as error:  # noqa: BLE001 - as above
@@ -437,7 +412,7 @@ class Connection(asyncio.BufferedProtocol):
         writes = self._services.core.writes
         # Appends of this wake-up can complete fetches of other clients. These are answered immediately unless a request
         # of this connection is delayed.
-        if self._parked is None:
+        if self.waiting is None:
             writes.commit_and_wake()
         else:  # A completed fetch may belong to this connection. Its response must come after these responses.
             writes.commit()
@@ -462,9 +437,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _deliver(self, response: Any) -> None:
         """Send the response of the delayed request."""
-        if self._state is _PARKED and self._parked is not None:
-            answer = self._parked.answer._replace(response=response)
-            self._state, self._parked = _READY, None
+        if self._state is _PARKED and self.waiting is not None:
+            answer = self.waiting.answer._replace(response=response)
+            self._state, self.waiting = _READY, None
             self._conclude([answer])
 
     def _conclude(self, answers: Sequence[Answer]) -> None:
@@ -483,12 +458,12 @@ class Connection(asyncio.BufferedProtocol):
         """Mute a client that is over a quota."""
         muted = meter.Muted(self._services.core.clock, self._session.muted_ms, self.release)
         self._session.muted_ms = 0
-        self._state, self._parked = State.MUTED, Waiting(muted, NO_ANSWER)
+        self._state, self.waiting = State.MUTED, Waiting(muted, NO_ANSWER)
 
     def release(self) -> None:
         """Stop waiting: serve the requests that have arrived in the meantime, or continue reading if there are none."""
         if self._state is not State.CLOSING:
-            self._state, self._parked = _READY, None
+            self._state, self.waiting = _READY, None
             if self._reader.pending:
                 self._serve()
             else:

@@ -11,7 +11,7 @@ listener (`AbstractConfig.valuesWithPrefixOverride`).
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.advice import (
@@ -25,8 +25,8 @@ from minibroker.cluster.advice import (
 )
 from minibroker.config import BrokerConfig
 from minibroker.config.broker import read_overrides
-from minibroker.config.key_tables import BROKER_KEYS
 from minibroker.config.keys import INT_MAX, ConfigError, ConfigResourceType
+from minibroker.security.settings import ListenerSettings
 from minibroker.server.quotas.rates import Rate
 from minibroker.server.services import Services
 
@@ -89,16 +89,8 @@ class ConnectionLimits:
 
 
 def _of_listener(config: BrokerConfig, listener: str, key: str) -> int:
-    name = f"listener.name.{listener.lower()}.{key}"
-    for texts in (config.run_time.broker, config.run_time.cluster, config.unknown):
-        if name in texts:
-            try:
-                value = BROKER_KEYS[key].parse(texts[name])
-            except ConfigError as error:
-                raise ConfigError(f"{name}: {error}") from None
-            assert isinstance(value, int)
-            return value
-    return config.integer(key)
+    settings = ListenerSettings(config, listener)
+    return settings.integer(key) if settings.is_own(key) else config.integer(key)
 
 
 _logger: Final = logging.getLogger(__name__)
@@ -177,8 +169,6 @@ class ConnectionPermit:
         seen_unsent: The result of `unsent` in the last check.
     """
 
-    __slots__ = ("_quotas", "abort", "active_ms", "address", "listener", "seen_unsent", "unsent")
-
     def __init__(self, quotas: "ConnectionQuotas", listener: str, address: str, now_ms: float) -> None:
         self._quotas: ConnectionQuotas | None = quotas
         self.listener = listener
@@ -200,12 +190,6 @@ class ConnectionPermit:
         abort = self.abort
         self.release()
         abort()
-
-
-class Refused(NamedTuple):
-    """A refused connection, which is closed after `wait_ms` milliseconds."""
-
-    wait_ms: int
 
 
 class ConnectionQuotas:
@@ -307,16 +291,19 @@ class ConnectionQuotas:
         self._services.core.advice.advise(CONNECTIONS, advice, advice)
         return False
 
-    def enter(self, listener: str, address: str) -> ConnectionPermit | Refused:
-        """Return the permit for a connection, or a refusal if its IP address has too many connections."""
+    def enter(self, listener: str, address: str) -> ConnectionPermit | int:
+        """Return the permit for a connection.
+
+        If its IP address has too many connections, return after how many milliseconds the connection must be closed.
+        """
         wait_ms = self._address_delay_ms(listener, address)
         if wait_ms:
-            return Refused(wait_ms)
+            return wait_ms
         count, limit = self._of_address.get(address, 0), self._limits.max_connections_of(address)
         if count >= limit:
             _logger.info("Refusing a connection from %s, which has %d of at most %d", address, count, limit)
             self._services.core.advice.advise(FULL_ADDRESSES, address, explain_full_address(address, limit))
-            return Refused(0)
+            return 0
         permit = ConnectionPermit(self, listener, address, self._clock.monotonic_ms())
         self._permits[permit] = None
         self._of_listener[listener] += 1

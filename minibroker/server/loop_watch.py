@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from inspect import CO_COROUTINE
+from traceback import walk_stack
 from types import FrameType
 from typing import Final
 
@@ -69,7 +70,7 @@ class LoopWatch:
             is_blocked = frame is not None and not _is_in_broker(frame) and self._has_waiting_clients()
             if self._turned.is_set():
                 return False
-            if is_blocked:
+            if frame is not None and is_blocked:
                 _warn(_blocking_line(frame))
                 return True
             if self._turned.wait(_CHECK_INTERVAL_S):
@@ -86,30 +87,21 @@ def _warn(line: tuple[str, int]) -> None:
         _logger.info("%s", advice)
 
 
-def _is_in_broker(frame: FrameType | None) -> bool:
+def _is_in_broker(frame: FrameType) -> bool:
     """Return whether the broker's own code is running, which can take long and is not the caller's mistake."""
-    while frame is not None:
-        if is_ours(frame.f_globals.get("__name__", "")):
-            return True
-        frame = frame.f_back
-    return False
+    return any(is_ours(caller.f_globals.get("__name__", "")) for caller, _ in walk_stack(frame))
 
 
-def _blocking_line(frame: FrameType | None) -> tuple[str, int]:
+def _blocking_line(frame: FrameType) -> tuple[str, int]:
     """Return file and line of the blocking call, in the innermost coroutine that the loop itself runs.
 
     A client can run coroutines and loops of its own further inside, so the search starts with the outermost frame.
     """
-    frames: list[FrameType] = []
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.f_back
     blocking: FrameType | None = None
-    for candidate in reversed(frames):
+    for candidate, _ in reversed([*walk_stack(frame)]):
         if candidate.f_code.co_flags & CO_COROUTINE:
             blocking = candidate
         elif blocking is not None:
             break
-    if blocking is None:
-        blocking = frames[0]
+    blocking = blocking or frame
     return blocking.f_code.co_filename, blocking.f_lineno

@@ -164,8 +164,11 @@ class NodeListener:
         """Close everything. All accepted connections have been set up and closed when this returns."""
         await self.settled()
         await self._accept_no_more()
-        self._release()
-        await self.connections.abort()
+        for _, bound in self._held:
+            with contextlib.suppress(OSError):
+                bound.close()
+        self._held.clear()
+        await self.connections.wait_aborted()
         self.quotas.stop()
 
     def reconfigure(self) -> None:
@@ -174,8 +177,9 @@ class NodeListener:
 
     def close(self) -> None:
         """Stop accepting connections, and abort the open ones. `settled` waits until this is complete."""
-        self._stop_accepting()
-        self._abort()
+        for _, acceptor in self._acceptors:
+            acceptor.stop()
+        self.connections.abort()
         self._schedule(self._close)
 
     def open(self) -> None:
@@ -205,7 +209,7 @@ class NodeListener:
             for listening in acceptor.sockets
         ]
         await self._accept_no_more()
-        self._abort()  # Abort connections that were accepted before, and have been opened in the meantime.
+        self.connections.abort()  # Abort connections that were accepted earlier but finished opening only now.
         for kind, family, address in addresses:
             try:
                 bound = _bound_socket(family, socket.SOCK_STREAM, 0, address)
@@ -226,20 +230,6 @@ class NodeListener:
         for _, acceptor in self._acceptors:
             await acceptor.wait_closed()
         self._acceptors.clear()
-
-    def _stop_accepting(self) -> None:
-        for _, acceptor in self._acceptors:
-            acceptor.stop()
-
-    def _abort(self) -> None:
-        for connection in tuple(self.connections):
-            connection.abort()
-
-    def _release(self) -> None:
-        for _, bound in self._held:
-            with contextlib.suppress(OSError):
-                bound.close()
-        self._held.clear()
 
 
 def _bound_socket(family: int, kind: int, protocol: int, address: tuple[Any, ...]) -> socket.socket:

@@ -44,20 +44,6 @@ class Outbox:
         sendfile: Whether file ranges are sent from the file to the socket without a copy.
     """
 
-    __slots__ = (
-        "_direct",
-        "_loop",
-        "_on_drained",
-        "_on_moved",
-        "_paused",
-        "_queue",
-        "_resuming",
-        "_transport",
-        "_waiting",
-        "is_blocked",
-        "sendfile",
-    )
-
     def __init__(
         self, transport: asyncio.Transport, on_moved: Callable[[], None], on_drained: Callable[[], None]
     ) -> None:
@@ -193,14 +179,11 @@ class Outbox:
             The bytes that the socket did not accept.
         """
         direct = self._socket()
-        if direct is None:
-            return item
-        try:
-            return item[direct.send(item, _MORE) :]
-        except (BlockingIOError, InterruptedError):
-            return item
-        except OSError:
-            return item  # The next write of the transport fails with the same error, and reports it.
+        if direct is not None:
+            # After an error that is not temporary, the next write of the transport fails, too, and reports it.
+            with contextlib.suppress(OSError):
+                return item[direct.send(item, _MORE) :]
+        return item
 
     def _send_range(self, item: LogSlice) -> LogSlice | None:
         """Send as much of a range as the socket accepts, and return the remainder, or None."""
@@ -220,16 +203,16 @@ class Outbox:
                     position += sent
                     size -= sent
         except (BlockingIOError, InterruptedError):
-            self._wait(direct)
-            return item._replace(position=position, size=size)
-        except (BrokenPipeError, ConnectionError):
+            # Watch the duplicated socket, because the event loop refuses a writer for the transport's own descriptor.
+            self._waiting = True
+            self._loop.add_writer(direct.fileno(), self._on_writable)
+        except ConnectionError:
             self._transport.abort()
             return None
         except OSError:
             # The file system does not support `sendfile`, so the remainder is copied.
             self.sendfile = False
-            return item._replace(position=position, size=size)
-        return None
+        return item._replace(position=position, size=size) if size else None
 
     def _send_copy(self, item: LogSlice) -> LogSlice | None:
         """Read a chunk and write it to the transport. Return the remainder, or None."""
@@ -259,12 +242,6 @@ class Outbox:
             direct.setblocking(False)
             self._direct = direct
         return self._direct
-
-    def _wait(self, direct: socket.socket) -> None:
-        if not self._waiting:
-            # Watch the duplicated socket, because the event loop refuses a writer for the transport's own descriptor.
-            self._waiting = True
-            self._loop.add_writer(direct.fileno(), self._on_writable)
 
     def _stop_waiting(self) -> None:
         if self._waiting and self._direct is not None:

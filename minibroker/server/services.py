@@ -91,8 +91,12 @@ class Services:
         config = core.config
         self._aside = core.background if aside is None else aside
         self.release = release
-        self.served = _served_versions(release, unstable=config.boolean("unstable.api.versions.enable"))
-        self.authorizer = _authorizer(core)
+        self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
+        if config.boolean("unstable.api.versions.enable"):
+            self.served = releases.unstable_versions(release)
+        self.authorizer: Authorizer | None = None
+        if config.text("authorizer.class.name"):
+            self.authorizer = authorizer.create_authorizer(config, core.metadata)
         self.quotas: Quotas | None = None
         self.recording: Any = None
         self.faults: Any = None
@@ -319,7 +323,9 @@ def open_services(
         ConfigError: The authorizer is not supported.
         Exception: The data directory cannot be opened.
     """
-    release = _release_of(config)
+    name, release = config.optional_text("minibroker.emulate"), None
+    if name:
+        release = releases.release(name, unstable_features=config.boolean("unstable.feature.versions.enable"))
     features = FEATURES if release is None else release.features
     core = Core(config, data_dir, clock, features=features, **given)
     try:
@@ -327,36 +333,6 @@ def open_services(
     except BaseException:
         core.close()
         raise
-
-
-def _release_of(config: BrokerConfig) -> "Release | None":
-    """Return the release that `minibroker.emulate` names, or None if it is not set.
-
-    Raises:
-        ReleaseError: There is no such release.
-    """
-    text = config.optional_text("minibroker.emulate")
-    if not text:
-        return None
-    return releases.release(text, unstable_features=config.boolean("unstable.feature.versions.enable"))
-
-
-def _served_versions(release: "Release | None", *, unstable: bool) -> Mapping[int, tuple[int, int]] | None:
-    """Return the served versions by API key, or None for those of the dispatch table."""
-    if not unstable:
-        return None if release is None else release.served
-    return releases.unstable_versions(release)
-
-
-def _authorizer(core: Core) -> "Authorizer | None":
-    """Return the configured authorizer, or None.
-
-    Raises:
-        ConfigError: The authorizer is not supported.
-    """
-    if not core.config.text("authorizer.class.name"):
-        return None
-    return authorizer.create_authorizer(core.config, core.metadata)
 
 
 def _log_failure(error: Exception) -> None:

@@ -125,7 +125,7 @@ class Authorizer:
         # `allow.everyone.if.no.acl.found`.
         if self.allows(session, operation, resource_type, _UNUSED_NAME):
             return True
-        allowing: list[AclBinding] = []
+        allowing: set[tuple[PatternType, str]] = set()
         denied: set[tuple[PatternType, str]] = set()
         principal, host = str(session.principal), _strip_slash(session.client_host)
         for acl in self._by_type.get(resource_type, ()):
@@ -135,30 +135,26 @@ class Authorizer:
                 or acl.operation not in {operation, Operation.ALL}
             ):
                 continue
-            if acl.permission_type is PermissionType.ALLOW:
-                allowing.append(acl)
-            else:
-                denied.add((acl.pattern_type, acl.resource_name))
+            patterns = allowing if acl.permission_type is PermissionType.ALLOW else denied
+            patterns.add((acl.pattern_type, acl.resource_name))
         # A DENY rule for all resources takes precedence over every ALLOW rule.
         if (PatternType.LITERAL, WILDCARD) in denied:
             return False
         return any(
-            _is_wildcard(acl)
+            (kind is PatternType.LITERAL and name == WILDCARD)
             or not (
-                (acl.pattern_type is PatternType.LITERAL and (PatternType.LITERAL, acl.resource_name) in denied)
-                or any(
-                    (PatternType.PREFIXED, acl.resource_name[:length]) in denied
-                    for length in range(1, len(acl.resource_name) + 1)
-                )
+                (kind is PatternType.LITERAL and (kind, name) in denied)
+                or any((PatternType.PREFIXED, name[:length]) in denied for length in range(1, len(name) + 1))
             )
-            for acl in allowing
+            for kind, name in allowing
         )
 
     def operations(
         self, session: Client, resource_type: ResourceType, name: str, supported: Collection[Operation]
     ) -> list[Operation]:
         """Return which of the supported operations the client is allowed to perform on a resource (KIP-430)."""
-        return [operation for operation in supported if self._is_allowed(session, operation, resource_type, name)]
+        principal, host = str(session.principal), _strip_slash(session.client_host)
+        return [operation for operation in supported if self._decision(principal, host, operation, resource_type, name)]
 
     def find(self, acl_filter: AclFilter) -> list[AclBinding]:
         """Return the rules that match a filter, in creation order."""
@@ -202,9 +198,6 @@ class Authorizer:
         self._entries = entries
         self._forget_decisions()
 
-    def _is_allowed(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        return self._decision(str(session.principal), _strip_slash(session.client_host), operation, resource_type, name)
-
     def _decide(self, question: _DecisionKey) -> bool:
         principal, host, operation, resource_type, name = question
         allowed = self._decision(str(principal), _strip_slash(host), operation, resource_type, name)
@@ -212,11 +205,10 @@ class Authorizer:
             message = f"{principal} at {_strip_slash(host)} may not {operation.name} {resource_type.name} {name}"
             _logger.info("%s", escape_for_log(message))
         # Cache only decisions with short names, because 10,000 names of 32 KiB would take 300 MB.
-        if len(name) > _MAX_CACHED_NAME_LENGTH:
-            return allowed
-        if len(self._decisions) >= _MAX_CACHED_DECISIONS:
-            self._decisions.clear()
-        self._decisions[question] = allowed
+        if len(name) <= _MAX_CACHED_NAME_LENGTH:
+            if len(self._decisions) >= _MAX_CACHED_DECISIONS:
+                self._decisions.clear()
+            self._decisions[question] = allowed
         return allowed
 
     def _decision(
@@ -271,19 +263,13 @@ def _strip_slash(host: str) -> str:
     return host.removeprefix("/")
 
 
-def _is_wildcard(acl: AclBinding) -> bool:
-    return acl.pattern_type is PatternType.LITERAL and acl.resource_name == WILDCARD
-
-
 class _Rules:
     """The rules for one resource type.
 
     Attributes:
         literal, prefixed: the rules of each name or prefix.
-        lengths: the number of prefixes of each length.
+        lengths: the number of rules for prefixes of each length.
     """
-
-    __slots__ = ("lengths", "literal", "prefixed")
 
     def __init__(self) -> None:
         self.literal: dict[str, dict[AclBinding, None]] = {}
@@ -291,14 +277,13 @@ class _Rules:
         self.lengths: Counter[int] = Counter()
 
     def add(self, acl: AclBinding) -> None:
-        """Add a rule."""
+        """Add a rule that does not exist yet."""
         name = acl.resource_name
-        rules_by_name = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
-        if name not in rules_by_name:
-            rules_by_name[name] = {}
-            if rules_by_name is self.prefixed:
-                self.lengths[len(name)] += 1
-        rules_by_name[name][acl] = None
+        if acl.pattern_type is PatternType.PREFIXED:
+            self.lengths[len(name)] += 1
+            self.prefixed.setdefault(name, {})[acl] = None
+        else:
+            self.literal.setdefault(name, {})[acl] = None
 
     def remove(self, acl: AclBinding) -> None:
         """Remove an existing rule."""
@@ -307,10 +292,8 @@ class _Rules:
         del rules_by_name[name][acl]
         if not rules_by_name[name]:
             del rules_by_name[name]
-            if rules_by_name is self.prefixed:
-                self.lengths[len(name)] -= 1
-                if not self.lengths[len(name)]:
-                    del self.lengths[len(name)]
+        if rules_by_name is self.prefixed:
+            self.lengths -= Counter({len(name): 1})  # A count of zero is removed.
 
     def matching(self, name: str) -> Iterator[AclBinding]:
         """Yield the rules that apply to a resource. As in Kafka, a wildcard does not match names beginning with `*`."""

@@ -36,11 +36,6 @@ class JaasLogin(NamedTuple):
     module: str
     options: dict[str, str]
 
-    @property
-    def name(self) -> str:
-        """The class name of the module without its package, such as PlainLoginModule."""
-        return self.module.rpartition(".")[2]
-
 
 def login_config_of(java_options: str) -> str | None:
     """Return the path that Java options such as KAFKA_OPTS set with `java.security.auth.login.config`."""
@@ -94,8 +89,8 @@ def server_logins(text: str) -> dict[str, str]:
     """
     settings: dict[str, str] = {}
     for login in filter(str.strip, _LOGINS.findall(section_of(text, "KafkaServer"))):
-        module = parse_jaas(login).name
-        for mechanism in _MECHANISMS.get(module, ()):
+        class_name = parse_jaas(login).module.rpartition(".")[2]
+        for mechanism in _MECHANISMS.get(class_name, ()):
             settings[f"{mechanism}.sasl.jaas.config"] = " ".join(login.split())
     return settings
 

@@ -3,8 +3,6 @@
 `server_context` is for a listener, `client_context` for a program that is a client of a broker.
 """
 
-import os
-import secrets
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -86,12 +84,11 @@ def _store_type(settings: "ListenerSettings", key: str) -> str:
 def _load_key(context: ssl.SSLContext, store: KeyStore, settings: "ListenerSettings") -> None:
     """Load a key through a temporary file that only this user can read, because `ssl` does not accept bytes."""
     source = settings.text("ssl.keystore.location") or "ssl.keystore.key"
-    with tempfile.TemporaryDirectory(prefix="minibroker-") as directory:
-        path = os.path.join(directory, secrets.token_hex(8))
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(store.pem)
+    with tempfile.NamedTemporaryFile(prefix="minibroker-") as file:
+        file.write(store.pem)
+        file.flush()
         # Without a password, OpenSSL would prompt for one in the terminal.
-        load = partial(context.load_cert_chain, path, password=store.password or b"")
+        load = partial(context.load_cert_chain, file.name, password=store.password or b"")
         try:
             try:
                 load()

@@ -129,18 +129,13 @@ class _Reader:
     """Reads the fields of a store in sequence. It raises JavaKeyStoreError if there are too few bytes."""
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    @property
-    def has_more(self) -> bool:
-        """Whether any bytes remain."""
-        return bool(self._data)
+        self.remaining = data
 
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes."""
-        if count > len(self._data):
+        if count > len(self.remaining):
             raise JavaKeyStoreError("the store is cut short")
-        field, self._data = self._data[:count], self._data[count:]
+        field, self.remaining = self.remaining[:count], self.remaining[count:]
         return field
 
     def number(self, count: int) -> int:
@@ -159,7 +154,7 @@ def _read_der(data: bytes) -> Iterator[tuple[int, bytes]]:
         JavaKeyStoreError: the data is truncated.
     """
     reader = _Reader(data)
-    while reader.has_more:
+    while reader.remaining:
         tag, length = reader.number(1), reader.number(1)
         if length & 0x80:
             length = reader.number(length & 0x7F)
@@ -274,17 +269,10 @@ def _build_chain(leaf: "Certificate", candidates: "Sequence[Certificate]") -> "l
     """Return a certificate followed by those of its issuers. A store can also contain certificates of other keys."""
     chain = [leaf]
     while chain[-1].issuer != chain[-1].subject:
-        issuer = next(
-            (
-                certificate
-                for certificate in candidates
-                if certificate.subject == chain[-1].issuer and certificate not in chain
-            ),
-            None,
-        )
-        if issuer is None:
+        issuers = [other for other in candidates if other.subject == chain[-1].issuer and other not in chain]
+        if not issuers:
             break
-        chain.append(issuer)
+        chain.append(issuers[0])
     return chain
 
 

@@ -38,8 +38,6 @@ class Origin:
         is_closed: Whether the connection is closed.
     """
 
-    __slots__ = ("broker", "client", "is_closed")
-
     def __init__(self, client: str, broker: str) -> None:
         self.client = client
         self.broker = broker

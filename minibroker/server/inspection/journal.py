@@ -51,6 +51,7 @@ class Entry(Exchange):
         number: The number of the request since the start of the journal. On a broker with a page all requests are
             counted, and the page shows the same numbers. It is 0 if the entry is a fault's hit and there is no
             journal.
+        client_id: The client id that the client sent.
         bytes_in: The size of the request, with the length field.
         bytes_out: The size of the response with the length field, or 0 if none was sent.
         fault: The fault that hit the request.
@@ -60,7 +61,7 @@ class Entry(Exchange):
     origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry's is one
     fault: Any = None  # The type is Fault, which belongs to a higher layer and cannot be imported here.
     _endpoint: Any = None  # The type is Endpoint, which belongs to a higher layer and cannot be imported here.
-    _client_id: str | None = None
+    client_id: str | None = None
     _request_form: Any = None
     _response_form: Any = None
     _targets: tuple[Target, ...] | None = None
@@ -82,11 +83,6 @@ class Entry(Exchange):
             return ApiKey(self.api_key).message
         except ValueError:
             return "" if self.api_key < 0 else str(self.api_key)
-
-    @property
-    def client_id(self) -> str | None:
-        """The client id that the client sent."""
-        return self._client_id
 
     @property
     def duration_ms(self) -> float | None:
@@ -214,6 +210,9 @@ class Journal:
         ring: The ring of exchanges. Exchanges from before the start of the journal are ignored.
         capacity: The maximum number of entries.
         owns_ring: False if the ring belongs to a page.
+
+    Attributes:
+        cleared_after: The number of the last request before the last `clear`, or 0 if there was none.
     """
 
     def __init__(self, ring: Ring[Entry], capacity: int, *, owns_ring: bool) -> None:
@@ -221,7 +220,7 @@ class Journal:
         self._capacity = capacity
         self._owns_ring = owns_ring
         self._begins_after = ring.last
-        self._cleared_after = 0
+        self.cleared_after = 0
 
     def __len__(self) -> int:
         return len(self._entries())
@@ -231,7 +230,7 @@ class Journal:
 
     def find_first_number(self) -> int:
         """Return the smallest number that an entry can have. That entry may have been dropped already."""
-        return max(self._begins_after, self._cleared_after, self._ring.last - self._capacity) + 1
+        return max(self._begins_after, self.cleared_after, self._ring.last - self._capacity) + 1
 
     def _entries(self) -> list[Entry]:
         exchanges = self._ring.between(self.find_first_number(), self._ring.last)
@@ -242,14 +241,9 @@ class Journal:
         """The number of the newest request. Requests whose entries were dropped are counted, too."""
         return self._ring.last
 
-    @property
-    def cleared_after(self) -> int:
-        """The number of the last request before the last `clear`, or 0 if there was none."""
-        return self._cleared_after
-
     def clear(self) -> None:
         """Drop all entries. Numbering continues."""
-        self._cleared_after = self._ring.last
+        self.cleared_after = self._ring.last
         if self._owns_ring:
             self._ring.clear()
 

@@ -256,12 +256,9 @@ def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_re
         return b""
     if exchange.api_key != ApiKey.SASL_AUTHENTICATE:
         return frame
-    return _drop_token(frame, exchange.version, is_request=is_request)
-
-
-def _drop_token(frame: bytes | bytearray, version: int, *, is_request: bool) -> bytes | bytearray:
     from minibroker_protocol.messages import sasl  # noqa: PLC0415 - most brokers need no authentication
 
+    version = exchange.version
     cls: type[Any]
     cls, size = sasl.SaslAuthenticateResponse, _RESPONSE_HEADER_SIZE
     if is_request:

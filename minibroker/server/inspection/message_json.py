@@ -177,7 +177,7 @@ def detach(message: Any) -> Any:
     """Return a copy of a message or structure that shares nothing with buffers, files or other messages."""
     if message is None:
         return None
-    cls = _class(message)
+    cls: Any = message.__class__
     copied = cls(**{name: copy(getattr(message, name)) for name, copy in _field_copiers(cls)})
     if cls.__name__ in SETTINGS and copied.value and is_password(copied.name):
         copied.value = _HIDDEN
@@ -237,16 +237,12 @@ def to_json(message: Any, version: int) -> Any:
     """Return a message as a JSON value for `json.dumps`, with the fields of `version` only."""
     if message is None:
         return None
-    return _structure(message, version, flexible=version in schema_of(_class(message)).flexible)
-
-
-def _class(message: object) -> Any:
-    return type(message)
+    return _structure(message, version, flexible=version in schema_of(message.__class__).flexible)
 
 
 def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
     document: dict[str, Any] = {}
-    for name, json_name, is_array, convert in _json_fields(_class(value), version, flexible=flexible):
+    for name, json_name, is_array, convert in _json_fields(value.__class__, version, flexible=flexible):
         content = getattr(value, name)
         if content is not None:
             # Only the field itself can be null, not an element of its array.

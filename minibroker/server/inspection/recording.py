@@ -11,7 +11,6 @@ journal in forms that are decoded on demand (`message_forms`).
 from __future__ import annotations
 
 import struct
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -75,8 +74,6 @@ class BrokerConnection(Origin):
             tokens.
     """
 
-    __slots__ = ("address", "client_host", "core", "may_send_tokens", "node", "opened_after", "request")
-
     def __init__(self, ends: tuple[Any, Any], node: int, client_host: str, core: Core, opened_after: int = 0) -> None:
         broker_address, client_address = map(_address, ends)
         super().__init__(client_address, f"{node} at {broker_address}")
@@ -127,7 +124,7 @@ class RecordedRequest(Entry):
         else:
             self.kind = Kind.UNREADABLE
         if call is not None:  # Copy the endpoint and the client id, because the call is released after the response.
-            self._call, self._endpoint, self._client_id = call, call.endpoint, call.client_id
+            self._call, self._endpoint, self.client_id = call, call.endpoint, call.client_id
 
     def keep(self, call: Call, frame: memoryview, request: Any) -> None:
         """Keep the message, which was decoded from `frame`."""
@@ -188,7 +185,7 @@ class RecordedRequest(Entry):
         self.failure = str(error) or type(error).__name__
         if self._endpoint is None and frame is not None and self.kind is Kind.REQUEST:
             try:
-                self._client_id = read_request_header(frame).client_id
+                self.client_id = read_request_header(frame).client_id
             except DecodeError:
                 self.header = RecordedRequest.header
         self.end()
@@ -328,9 +325,8 @@ class Recording:
             recorded.keep(call, frame, request)
         recorded.origin.request = recorded
         if call is None:
-            self._add(recorded, _drop_token(recorded, frame))
-            return recorded
-        if call.endpoint.route.key is ApiKey.SASL_HANDSHAKE:
+            frame = _drop_token(recorded, frame)
+        elif call.endpoint.route.key is ApiKey.SASL_HANDSHAKE:
             recorded.origin.may_send_tokens = True
         self._add(recorded, frame)
         return recorded
@@ -354,11 +350,8 @@ class Recording:
         if self.ring is not None:
             self.ring.add(recorded)
 
-    def before(self, take: FrameHandler, channel: Channel) -> FrameHandler:
-        """Return a `FrameHandler` that records the frames that SASL does not pass on. Dispatch records the others."""
-        return partial(self._record_login, take, channel)
-
-    def _record_login(self, take: FrameHandler, channel: Channel, frame: memoryview, session: Session) -> Outcome:
+    def accept_login(self, take: FrameHandler, channel: Channel, frame: memoryview, session: Session) -> Outcome:
+        """Serve a frame with `take`, and record it if SASL does not pass it on. Dispatch records all other frames."""
         began = self.now_ms(), self.monotonic_ms()
         if session.authentication is not None and session.authentication.takes_tokens:
             token = RecordedRequest(self, self._origin(channel, session), frame, began)
@@ -372,17 +365,15 @@ class Recording:
         try:
             return take(frame, session)
         except UnservedRequestError as error:
+            # The request is not allowed before a login. It may be a token, so only a valid header is kept.
             if self._begun == before:
-                self._add_refused(RecordedRequest(self, self._origin(channel, session), frame, began), frame, error)
+                refused = RecordedRequest(self, self._origin(channel, session), frame, began)
+                header = _safe_header(refused, frame)
+                if not header:
+                    refused.kind, refused.header = Kind.UNREADABLE, RecordedRequest.header
+                self._add(refused, header)
+                refused.fail(error, frame)
             raise
-
-    def _add_refused(self, refused: RecordedRequest, frame: memoryview, error: Exception) -> None:
-        """Record a request that is not allowed before a login. It may be a token, so only a valid header is kept."""
-        header = _safe_header(refused, frame)
-        if not header:
-            refused.kind, refused.header = Kind.UNREADABLE, RecordedRequest.header
-        self._add(refused, header)
-        refused.fail(error, frame)
 
     def _origin(self, channel: Channel, session: Session) -> BrokerConnection:
         origin: BrokerConnection | None = session.origin

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from enum import Enum, auto
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.cluster.advice import FAILED_LOGINS
@@ -111,12 +110,8 @@ class Authentication:
             self._timer.cancel()
             self._timer = None
 
-    def before(self, take: FrameHandler) -> FrameHandler:
-        """Return a `FrameHandler` that handles authentication and passes all later requests on to `take`."""
-        return partial(self._accept, take)
-
-    def _accept(self, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
-        """Return the result of `take(frame, session)` if such a request is allowed now.
+    def accept(self, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
+        """Handle a bare token, or return the result of `take(frame, session)` if such a request is allowed now.
 
         Errors raised by `take` are passed on.
 
@@ -139,10 +134,11 @@ class Authentication:
             raise IllegalSaslStateError(f"{_name(key)} came before SASL authentication")
         outcome = take(frame, session)
         if key == ApiKey.API_VERSIONS and self._state is _State.START:
-            if _has_responded(outcome):
-                self._state = _State.HANDSHAKE
-            else:
+            # A client whose version is unknown did not get the table of API versions, so it may send another request.
+            if isinstance(outcome, Answer) and outcome.response.error_code != ErrorCode.NONE:
                 self._refused += 1
+            else:
+                self._state = _State.HANDSHAKE
         return outcome
 
     def _may_begin(self, key: int) -> bool:
@@ -195,7 +191,9 @@ class Authentication:
             token = _evaluate(exchange, bytes(request.auth_bytes))
             lifetime_ms = self._complete(exchange) if exchange.is_complete else 0
         except SaslError as error:
-            return self._fail(str(error), _refusal(self._error_message(error, exchange.mechanism)))
+            message, code = self._error_message(error, exchange.mechanism), ErrorCode.SASL_AUTHENTICATION_FAILED
+            response = SaslAuthenticateResponse(error_code=code, error_message=message, auth_bytes=b"")
+            return self._fail(str(error), response)
         return SaslAuthenticateResponse(
             error_code=ErrorCode.NONE, error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
         )
@@ -322,17 +320,6 @@ def _evaluate(exchange: SaslServer, token: bytes) -> bytes:
     if len(token) > _MAX_TOKEN_BYTES:
         raise SaslError(f"a token of {len(token)} bytes is too long: {_MAX_TOKEN_BYTES} are the most")
     return exchange.evaluate(token)
-
-
-def _refusal(message: str) -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(
-        error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message, auth_bytes=b""
-    )
-
-
-def _has_responded(outcome: Outcome) -> bool:
-    """Return whether the client gets the table of API versions. If its version is unknown, it may ask again."""
-    return not isinstance(outcome, Answer) or outcome.response.error_code == ErrorCode.NONE
 
 
 def _name(key: int) -> str:

@@ -30,23 +30,6 @@ class Call:
         may_wait: Whether requests may have to wait until groups are loaded.
     """
 
-    __slots__ = (
-        "api_version",
-        "body",
-        "client_id",
-        "core",
-        "decode",
-        "decode_plain",
-        "encode",
-        "encode_plain",
-        "endpoint",
-        "header",
-        "may_wait",
-        "plain",
-        "services",
-        "session",
-    )
-
     endpoint: Any
     header: Any  # The header stays undecoded, because it is compared with a slice of the frame.
     body: int

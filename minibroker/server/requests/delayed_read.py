@@ -15,8 +15,6 @@ class DelayedRead(DelayedResponse):
     The read is waiting as long as its timer exists.
     """
 
-    __slots__ = ("_call", "_is_over", "_is_reading", "_is_scheduled", "_logs", "_timer")
-
     def __init__(self, call: Call, max_wait_ms: int, logs: Iterable[Log]) -> None:
         self._call = call
         self._is_scheduled = False
@@ -24,15 +22,16 @@ class DelayedRead(DelayedResponse):
         self._is_reading = False
         self._logs: dict[Log, None] = {}
         self.listen(logs)
-        self._timer: Timer | None = call.core.clock.call_later(max_wait_ms, self._on_timeout)
+        self._timer: Timer | None = call.core.clock.call_later(max_wait_ms, self.hasten)
 
     def cancel(self) -> None:
         """Stop waiting because the client disconnected."""
         self._stop_waiting()
 
     def hasten(self) -> None:
-        """Answer with the records available so far. The client's wait time is only an upper bound."""
-        self._on_timeout()
+        """Answer with the records available so far, or with none. The client's wait time is only an upper bound."""
+        self._is_over = True
+        self._read()
 
     def listen(self, logs: Iterable[Log]) -> None:
         """Wait for appends to these logs, too."""
@@ -82,11 +81,6 @@ class DelayedRead(DelayedResponse):
         if not self._is_reading:
             self._is_scheduled = False
             self._read()
-
-    def _on_timeout(self) -> None:
-        # The response is due at `max_wait_ms`, with the available records or none.
-        self._is_over = True
-        self._read()
 
     def _read(self) -> None:
         # Return if the request was answered. If a read is running in slices, new appends are noticed when that read

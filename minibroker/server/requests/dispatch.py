@@ -7,7 +7,6 @@ Nothing here uses sockets, so tests can call it with bytes. Interceptors run bef
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the alias names a class
 from types import GeneratorType
@@ -341,7 +340,7 @@ def serve(request: Any, call: Call) -> Any:
         return _refused(request, call, ErrorCode.REQUEST_TIMED_OUT)
     try:
         # Authorization is checked last. An injected error is returned earlier, regardless of the client's rights.
-        handle = endpoint.handle if call.services.authorizer is None else _guard()
+        handle = endpoint.handle if call.services.authorizer is None else guard.serve
         response = handle(request, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
         return _failed(request, call, error)
@@ -367,12 +366,6 @@ def _failed(request: Any, call: Call, error: Exception) -> Any:
 
 def _refused(request: Any, call: Call, code: ErrorCode) -> Any:
     return refusals.error_answer(call.endpoint, request, call.api_version, code)
-
-
-@cache
-def _guard() -> Callable[[Any, Call], Any]:
-    """Return `guard.serve`. The module is only imported with the first request of a broker with an authorizer."""
-    return guard.serve
 
 
 def in_slices(work: Any, services: Services) -> Outcome:

@@ -66,22 +66,26 @@ class Endpoint(NamedTuple):
 
 
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
-_ENDPOINTS: Final[dict[int, Endpoint]] = {}
 
 
+@cache
 def endpoint(key: int) -> Endpoint:
     """Return the endpoint of an API key.
 
     Raises:
         UnservedRequestError: The API is not served.
     """
-    loaded = _ENDPOINTS.get(key)
-    if loaded is None:
-        route = _ROUTE_BY_KEY.get(key)
-        if route is None:
-            raise UnservedRequestError(f"API key {key} is not served")
-        loaded = _ENDPOINTS[key] = _load_endpoint(route)
-    return loaded
+    route = _ROUTE_BY_KEY.get(key)
+    if route is None:
+        raise UnservedRequestError(f"API key {key} is not served")
+    api, request, response = messages_of(route.key)
+    importlib.import_module(f"minibroker.server.handlers.{MODULES[route.key]}")
+    schema = schema_of(request)
+    versions = range(schema.versions.first, schema.versions.last + 1)
+    flexible = frozenset(version for version in versions if version in schema.flexible)
+    with_ids = frozenset(version for version in versions if _has_topic_ids(request, version))
+    handler = declarations.HANDLERS[route.key]
+    return Endpoint(route, api, request, response, flexible, with_ids, *handler, _needs_groups(request, handler.names))
 
 
 @cache
@@ -92,17 +96,6 @@ def find_endpoint(api: str) -> Endpoint:
         StopIteration: The API is not served.
     """
     return endpoint(next(route.key for route in ROUTES if route.message == api))
-
-
-def _load_endpoint(route: Route) -> Endpoint:
-    api, request, response = messages_of(route.key)
-    importlib.import_module(f"minibroker.server.handlers.{MODULES[route.key]}")
-    schema = schema_of(request)
-    versions = range(schema.versions.first, schema.versions.last + 1)
-    flexible = frozenset(version for version in versions if version in schema.flexible)
-    with_ids = frozenset(version for version in versions if _has_topic_ids(request, version))
-    handler = declarations.HANDLERS[route.key]
-    return Endpoint(route, api, request, response, flexible, with_ids, *handler, _needs_groups(request, handler.names))
 
 
 def _has_topic_ids(cls: type[Any], version: int) -> bool:

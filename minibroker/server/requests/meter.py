@@ -32,13 +32,8 @@ _NEVER_THROTTLED: Final = frozenset(
 )
 
 
-def before(quotas: Quotas, take: FrameHandler) -> FrameHandler:
-    """Return a `FrameHandler` that charges the cost of the requests served by `take` to the quotas of a broker."""
-    return partial(_meter, quotas, take)
-
-
-def _meter(quotas: Quotas, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
-    """Serve a request with `take`, and charge its cost."""
+def accept(quotas: Quotas, take: FrameHandler, frame: memoryview, session: Session) -> Outcome:
+    """Serve a request with `take`, and charge its cost to the quotas of the broker."""
     header = read_request_header(frame)
     begin = perf_counter_ns()
     outcome = take(frame, session)

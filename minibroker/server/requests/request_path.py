@@ -24,8 +24,8 @@ def compose(services: Services, authentication: "Authentication | None", channel
     else:  # Authorization and quotas inspect decoded messages, which the fast path of `accept_plain` skips.
         take = accept if services.checks_messages else accept_plain
     if services.quotas is not None:
-        take = meter.before(services.quotas, take)
+        take = partial(meter.accept, services.quotas, take)
     if authentication is None:
         return take
-    take = authentication.before(take)
-    return take if recording is None else recording.before(take, channel)
+    take = partial(authentication.accept, take)
+    return take if recording is None else partial(recording.accept_login, take, channel)

@@ -43,23 +43,6 @@ class Session(Client):
         ends: The callbacks to call when the connection is closed.
     """
 
-    __slots__ = (
-        "advertised",
-        "authentication",
-        "calls",
-        "client_port",
-        "early_joiner",
-        "ends",
-        "keep",
-        "listener",
-        "node",
-        "origin",
-        "protocol",
-        "services",
-        "software",
-        "waited_fetches",
-    )
-
     def __init__(
         self,
         services: Services,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,19 +25,17 @@ if TYPE_CHECKING:
 
 Keep = Callable[[Target], bool]
 
-_FIELDS_BY_API: Final[dict[int, frozenset[str]]] = {}
 _FIELDS_OF_TRANSACTION: Final = ("transactional_id", "v3_and_below_transactional_id")
 
 
 def target_fields(endpoint: Endpoint) -> frozenset[str]:
     """Return the fields of `Target` that requests of an API can have."""
-    fields = _FIELDS_BY_API.get(endpoint.route.key)
-    if fields is None:
-        fields = _FIELDS_BY_API[endpoint.route.key] = frozenset(_fields_of_targets(endpoint.names, endpoint.request))
-    return fields
+    request: Any = endpoint.request
+    return _fields_of_targets(endpoint.names, request)
 
 
-def _fields_of_targets(names: Names, request: type[Any]) -> set[str]:
+@cache
+def _fields_of_targets(names: Names, request: type[Any]) -> frozenset[str]:
     target_names: set[str] = set()
     if names.topics:
         target_names.add("topic")
@@ -51,7 +50,7 @@ def _fields_of_targets(names: Names, request: type[Any]) -> set[str]:
         target_names.add("group")
     if not fields.isdisjoint(_FIELDS_OF_TRANSACTION):
         target_names.add("transactional_id")
-    return target_names
+    return frozenset(target_names)
 
 
 def has_list(endpoint: Endpoint, version: int) -> bool:

@@ -16,8 +16,8 @@ _NAME: Final = 1
 _GAUGE: Final = 5
 _SUM: Final = 7
 _DATA_POINTS: Final = 1
-_AS_DOUBLE: Final = 4
-_AS_INT: Final = 6
+_NUMBER_FORMATS: Final = {4: "<d", 6: "<q"}
+"""The formats of the fields `as_double` and `as_int`."""
 _ATTRIBUTES: Final = 7
 _KEY: Final = 1
 _VALUE: Final = 2
@@ -59,12 +59,9 @@ def read_metrics(data: bytes) -> list[ClientMetric]:
 
 def _number(point: bytes) -> float:
     for number, value in _fields(point):
-        if number == _AS_DOUBLE and isinstance(value, bytes):
-            as_double: float = struct.unpack("<d", value)[0]
-            return as_double
-        if number == _AS_INT and isinstance(value, bytes):
-            as_int: int = struct.unpack("<q", value)[0]
-            return as_int
+        if number in _NUMBER_FORMATS and isinstance(value, bytes):
+            content: float = struct.unpack(_NUMBER_FORMATS[number], value)[0]
+            return content
     return 0
 
 

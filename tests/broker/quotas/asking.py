@@ -1,6 +1,7 @@
 """Requests about quotas, and a client that is metered like a connection."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from minibroker.cluster.routing.outcomes import Answer, Waiting
@@ -47,7 +48,7 @@ class Metered:
         services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0
-        take = accept if services.quotas is None else meter.before(services.quotas, accept)
+        take = accept if services.quotas is None else partial(meter.accept, services.quotas, accept)
         outcome = take(frame, self.session)
         services.core.writes.commit()
         if isinstance(outcome, Waiting):

@@ -42,8 +42,6 @@ def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
 class DelayedFetch(DelayedRead):
     """A fetch that waits for appends to its partitions until a timeout. `reader` has already read once."""
 
-    __slots__ = ("_context", "_is_gone", "_readable", "_reader", "deliver")
-
     deliver: Callable[[FetchResponse], None]
 
     def __init__(self, request: FetchRequest, call: Call, reader: Reader, context: FetchContext) -> None:

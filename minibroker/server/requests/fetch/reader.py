@@ -64,33 +64,18 @@ class Reader:
         logs: The logs of these partitions.
     """
 
-    __slots__ = (
-        "_call",
-        "_context",
-        "_failed",
-        "_min_bytes",
-        "_names",
-        "_rack",
-        "_ranges",
-        "_remaining_bytes",
-        "_replica",
-        "_request",
-        "_size",
-        "logs",
-        "readable",
-    )
-
     def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
         self._request = request
         self._call = call
         self._context = context
         self._failed = False
-        self._rack = request.rack_id if prefers_racks(request, call) else ""
         self._size = 0
         self._min_bytes = 0
         self._remaining_bytes = 0
         self._names: dict[bytes, str] = {}
         self._replica = max(request.replica_id, request.replica_state.replica_id)
+        # Only consumers can be redirected to a replica in their rack (KIP-392).
+        self._rack = request.rack_id if call.services.prefers_racks and self._replica < 0 else ""
         self._ranges: list[tuple[Log, LogSlice, FetchPartition]] = []
         self.logs: list[Log] = []
         self.readable = 0
@@ -395,12 +380,6 @@ class Reader:
         is_leader_near = self._call.node.id in near
         # Among replicas that are equally caught up, Kafka prefers the highest id.
         return max(near) if near and is_known and not is_leader_near else None
-
-
-def prefers_racks(request: FetchRequest, call: Call) -> bool:
-    """Return whether the leader may redirect the client of a fetch to a replica in its rack (KIP-392)."""
-    is_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
-    return call.services.prefers_racks and request.rack_id != "" and not is_replica
 
 
 def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
