@@ -140,8 +140,7 @@ class CoordinatorLog:
         Partitions added to the topic do not count until the next start, as in Kafka: open transactions must end in the
         partition where they began.
         """
-        topic = self.topic
-        if topic is None:
+        if (topic := self.topic) is None:
             return self._partitions
         if self._counted_topic is None or self._counted_topic[0] is not topic:
             self._counted_topic = topic, len(topic.partitions)
@@ -190,8 +189,7 @@ class CoordinatorLog:
         Raises:
             TopicError: The disk failed, or the configuration is invalid.
         """
-        topic = self.topic
-        if topic is None:
+        if (topic := self.topic) is None:
             try:
                 # Limit the replication factor, because a test cluster may have fewer nodes than Kafka's default.
                 factor = min(self._factor, len(self._core.cluster.nodes))
@@ -212,11 +210,13 @@ class CoordinatorLog:
             CoordinatorLogError: The records are too large.
         """
         topic = self.topic
-        if topic is not None and self._codec is CompressionCodec.NONE and size > topic.max_message_bytes:
-            raise CoordinatorLogError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"{size} bytes exceed max.message.bytes of {self.name}, {topic.max_message_bytes}",
-            )
+        if topic is not None and self._codec is CompressionCodec.NONE:
+            self._check_batch_size(topic, size)
+
+    def _check_batch_size(self, topic: Topic, size: int) -> None:
+        if size > topic.max_message_bytes:
+            message = f"{size} bytes exceed max.message.bytes of {self.name}, {topic.max_message_bytes}"
+            raise CoordinatorLogError(ErrorCode.MESSAGE_TOO_LARGE, message)
 
     def append(self, index: int, records: Sequence[NewRecord]) -> int:
         """Append records as one batch, and return the offset of the first record.
@@ -258,9 +258,11 @@ class CoordinatorLog:
         Raises:
             CoordinatorLogError: The batch could not be written.
         """
-        topic = self._writable()
-        partition = topic.partition(index)
-        if partition is None:
+        try:
+            topic = self.ensure()
+        except TopicError as error:
+            raise CoordinatorLogError(error.code, str(error)) from None
+        if (partition := topic.partition(index)) is None:
             raise CoordinatorLogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {index}")
         if partition.leader is None:
             raise CoordinatorLogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name}-{index} has no leader")
@@ -269,11 +271,7 @@ class CoordinatorLog:
                 ErrorCode.NOT_ENOUGH_REPLICAS, f"too few replicas of {self.name}-{index} are in sync"
             )
         # The coordinators' own batches do not pass through `LogValidator`, so the size is checked here.
-        if len(batch) > topic.max_message_bytes:
-            raise CoordinatorLogError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"{len(batch)} bytes exceed max.message.bytes of {self.name}, {topic.max_message_bytes}",
-            )
+        self._check_batch_size(topic, len(batch))
         view = memoryview(batch)
         header = read_header(view)
         try:
@@ -302,12 +300,6 @@ class CoordinatorLog:
             batches[-1].append(key)
         return batches
 
-    def _writable(self) -> Topic:
-        try:
-            return self.ensure()
-        except TopicError as error:
-            raise CoordinatorLogError(error.code, str(error)) from None
-
     def size(self, index: int) -> int:
         """Return the size of a partition's log in bytes, or 0 if the partition does not exist.
 
@@ -325,8 +317,7 @@ class CoordinatorLog:
         Raises:
             StorageError, OSError, DecodeError: The log is unreadable.
         """
-        partition = self.partition(index)
-        if partition is None:
+        if (partition := self.partition(index)) is None:
             return
         log = partition.log
         # The log cannot grow during the replay, because requests are refused until the partition is loaded.

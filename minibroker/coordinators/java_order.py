@@ -22,6 +22,8 @@ _SIGNS: Final = 1 << 127 | 1 << 63
 _FIBONACCI: Final = -7046029254386353131
 _INT_SIGN: Final = 1 << 31
 _LONG: Final = (1 << 64) - 1
+string_hash: Final = lru_cache(maxsize=10_000)(java_hash)
+"""Returns Java's `String.hashCode`, cached."""
 
 
 def table_size(entries: int, at_least: int = _MIN_TABLE_SIZE) -> int:
@@ -37,10 +39,7 @@ def table_size(entries: int, at_least: int = _MIN_TABLE_SIZE) -> int:
 
 def copied_table_size(entries: int) -> int:
     """Return the number of buckets of a HashSet created from a collection of `entries`."""
-    size = 1
-    while size < max(int(entries / 0.75) + 1, _MIN_TABLE_SIZE):
-        size *= 2
-    return size
+    return 1 << (max(int(entries / 0.75) + 1, _MIN_TABLE_SIZE) - 1).bit_length()
 
 
 def bucket(hash_code: int, table: int) -> int:
@@ -60,12 +59,6 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | Non
     all_items = list(items)
     size = table_size(len(all_items)) if table is None else table
     return sorted(all_items, key=lambda item: bucket(hash_of(item), size))
-
-
-@lru_cache(maxsize=10_000)
-def string_hash(text: str) -> int:
-    """Return Java's `String.hashCode`. Results are cached."""
-    return java_hash(text)
 
 
 def topic_id_sort_key(topic_id: bytes) -> int:

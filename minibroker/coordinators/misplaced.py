@@ -124,7 +124,8 @@ class _Partition:
             pending.records = [
                 (subject, logged)
                 for subject, logged in pending.records
-                if logged.offset > self._find_latest_offset(subject, logged.record.key)
+                if (committed := self._states.get(subject, {}).get(logged.record.key)) is None
+                or committed.offset < logged.offset
             ]
         self.states = {
             subject: live
@@ -152,8 +153,7 @@ class _Partition:
                 pending = self.pending.setdefault(header.producer_id, _PendingOffsets())
                 pending.epoch = header.producer_epoch
         for record in batch:
-            subject = self._find_owner(record.key)
-            if subject is not None:
+            if (subject := self._find_owner(record.key)) is not None:
                 logged = _LoggedRecord(
                     NewRecord(record.key, record.value, record.timestamp), record.offset, self._time(record)
                 )
@@ -174,11 +174,6 @@ class _Partition:
                 key = key, written.offset
         if key not in state or state[key].offset < written.offset:
             state[key] = written
-
-    def _find_latest_offset(self, subject: _StateOwner, key: bytes | None) -> int:
-        """Return the offset of the latest committed record with a key, or -1."""
-        logged = self._states.get(subject, {}).get(key)
-        return -1 if logged is None else logged.offset
 
     def _find_owner(self, key: bytes | None) -> _StateOwner | None:
         """Return the owner of a record, or None if the owner's state is not wanted."""
@@ -267,8 +262,7 @@ class _Move:
         targets = {index: _read(self._log, index, chosen.__contains__) for index, chosen in texts.items()}
         for index, partition in self._moving.items():
             for subject, state in partition.states.items():
-                target = targets[self._target(subject)]
-                if target is not None:
+                if (target := targets[self._target(subject)]) is not None:
                     self._choose(index, subject, state, target.states.get(subject, {}))
 
     def _choose(self, index: int, subject: _StateOwner, state: _State, kafka_state: _State) -> None:

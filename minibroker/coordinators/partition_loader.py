@@ -5,7 +5,7 @@ one in steps. Requests wait for these steps, or fail with COORDINATOR_LOAD_IN_PR
 """
 
 import logging
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar, Final, Generic, TypeVar
 
@@ -18,6 +18,7 @@ from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import Batch
+from minibroker_protocol.records.record import NewRecord
 
 _MAX_AWAITED_BYTES: Final = 4 << 20
 """The size in bytes from which requests are refused during a replay. Smaller replays take about a second."""
@@ -139,11 +140,6 @@ class PartitionLoader(Generic[R]):
         self.update_topic()
         return self._topic is not None and partition in self._loaded
 
-    def replay_of(self, partition: int) -> R | None:
-        """Return the ongoing replay of a partition, or None."""
-        loading = self._loading.get(partition)
-        return None if loading is None else loading.replay
-
     def check_readiness(self, key: str, node: Node | None = None) -> ErrorCode:
         """Return NONE if requests for a key can be served, or an error. Start loading the key's partition if needed.
 
@@ -155,8 +151,7 @@ class PartitionLoader(Generic[R]):
             NONE, COORDINATOR_LOAD_IN_PROGRESS during a long replay, COORDINATOR_NOT_AVAILABLE if the partition is
             unreadable, or NOT_COORDINATOR if another node coordinates the key, or no node at all.
         """
-        misplaced = self.log.coordinator_error(key, node)
-        if misplaced:
+        if misplaced := self.log.coordinator_error(key, node):
             return misplaced
         self.update_topic()
         return ErrorCode.NONE if key in self._known_keys else self._load(self.log.partition_of(key))
@@ -165,8 +160,7 @@ class PartitionLoader(Generic[R]):
         if self._topic is None or partition in self._loaded:
             return ErrorCode.NONE
         limit = _MAX_SINGLE_STEP_BYTES if self._is_loaded_in_steps else _MAX_AWAITED_BYTES
-        loading = self._get_or_begin(partition, limit)
-        if loading is None:
+        if (loading := self._get_or_begin(partition, limit)) is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if loading.size < limit:
             # Run the remaining steps. `load_all` may already have run some of them.
@@ -241,6 +235,20 @@ class PartitionLoader(Generic[R]):
         if self._failed:
             self._failed = dict.fromkeys(self._failed, 0)
             self.load_all()
+
+    def now_ms(self) -> int:
+        """Return the timestamp for new records."""
+        return self._core.clock.now_ms()
+
+    def _append(self, partition: int, records: Sequence[NewRecord]) -> int:
+        """Append records to a partition, creating the topic if necessary, and return the offset of the first record.
+
+        Raises:
+            CoordinatorLogError: The records could not be written.
+        """
+        offset = self.log.append(partition, records)
+        self.update_topic()
+        return offset
 
     def close(self) -> None:
         """Stop loading."""

@@ -115,8 +115,7 @@ class MemberTimers:
             deadline.cancel()
 
     def _deadline(self, reason: str) -> Deadline:
-        deadline = self._deadlines.get(reason)
-        if deadline is None:
+        if (deadline := self._deadlines.get(reason)) is None:
             deadline = self._deadlines[reason] = Deadline(self._clock, partial(self._fence, reason))
         return deadline
 

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
-    GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
     encode_versioned,
@@ -24,7 +23,6 @@ _OFFSET_VERSION_WITH_EXPIRY: Final = 1
 """The only version with an expiry time. It has no leader epoch."""
 _PARTITION_BYTES: Final = 4
 _GROUP_KEY_VERSION: Final = 2
-_GROUP_VERSION: Final = 3
 
 
 class CommittedOffset(NamedTuple):
@@ -87,8 +85,7 @@ class GroupOffsets:
         """Apply committed offsets whose records have been written to the log."""
         committed = self.committed
         for (topic, partition), offset in offsets:
-            partitions = committed.get(topic)
-            if partitions is None:
+            if (partitions := committed.get(topic)) is None:
                 partitions = committed[topic] = {}
             partitions[partition] = offset
 
@@ -140,8 +137,7 @@ class GroupOffsets:
     def remove(self, partitions: Collection[TopicPartition]) -> None:
         """Remove the committed and pending offsets of some partitions."""
         for topic, partition in partitions:
-            committed = self.committed.get(topic)
-            if committed is not None:
+            if (committed := self.committed.get(topic)) is not None:
                 committed.pop(partition, None)
                 if not committed:
                     del self.committed[topic]
@@ -153,11 +149,6 @@ class GroupOffsets:
             )
             self.pending = {producer_id: offsets for producer_id, offsets in remaining if offsets}
             self._unstable = None
-
-
-def group_record(group_id: str, value: GroupMetadataValue, now_ms: int) -> NewRecord:
-    """Return the record of a classic group in the version written by Kafka 3.9."""
-    return NewRecord(group_key(group_id), encode_versioned(value, _GROUP_VERSION), now_ms)
 
 
 def offset_record(key: bytes, offset: CommittedOffset, now_ms: int) -> NewRecord:
@@ -191,8 +182,7 @@ class OffsetKeys:
     def of(self, key: TopicPartition) -> bytes:
         """Return the key of a partition's offset record."""
         topic, partition = key
-        prefix = self._prefixes.get(topic)
-        if prefix is None:
+        if (prefix := self._prefixes.get(topic)) is None:
             first = OffsetCommitKey(group=self._group_id, topic=topic, partition=0)
             prefix = self._prefixes[topic] = encode_versioned(first, _OFFSET_KEY_VERSION)[:-_PARTITION_BYTES]
         return prefix + partition.to_bytes(_PARTITION_BYTES, "big")

@@ -1,7 +1,6 @@
 """The types of groups, and the groups of a broker by id and by partition of `__consumer_offsets`."""
 
-from collections.abc import Collection, Iterable
-from typing import Final
+from collections.abc import Collection
 
 from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker.coordinators.groups.classic.group import Group
@@ -13,7 +12,6 @@ AnyModernGroup = ConsumerGroup | ShareGroup | StreamsGroup
 """A group whose coordinator assigns the partitions."""
 AnyGroup = Group | AnyModernGroup
 """A group of any type. In a classic group, the members assign the partitions."""
-_NO_GROUPS: Final[dict[str, AnyGroup]] = {}
 
 
 class GroupRegistry:
@@ -43,13 +41,6 @@ class GroupRegistry:
             self.by_id[group_id] = group
             self._sort(group)
 
-    def add_all(self, groups: Iterable[AnyGroup]) -> None:
-        """Add loaded groups, whose ids must be new."""
-        self._sort_again()
-        for group in groups:
-            self.by_id[group.group_id] = group
-            self._sort(group)
-
     def discard(self, group: AnyGroup) -> None:
         """Remove a group, unless another group has replaced it."""
         group_id = group.group_id
@@ -61,7 +52,7 @@ class GroupRegistry:
     def in_partition(self, partition: int) -> Collection[AnyGroup]:
         """Return the groups in a partition as a copy, so that the registry can change during an iteration."""
         self._sort_again()
-        return tuple(self._by_partition.get(partition, _NO_GROUPS).values())
+        return tuple(self._by_partition.get(partition, {}).values())
 
     def take(self, partition: int) -> Collection[AnyGroup]:
         """Remove a partition's groups and open transactions, and return the groups."""

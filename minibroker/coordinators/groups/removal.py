@@ -35,8 +35,7 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
     elif group.protocol_type is not None and group.state is GroupState.EMPTY:
         base_ms = group.state_timestamp_ms
     elif group.protocol_type == CONSUMER and group.state is GroupState.STABLE:
-        subscribed = group.subscribed_topics()
-        if subscribed is None:
+        if (subscribed := group.subscribed_topics()) is None:
             return []
         read = subscribed
     elif group.protocol_type is not None:

@@ -24,7 +24,6 @@ from minibroker_protocol.coordinator_records import (
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    UnknownKey,
     decode_versioned,
     read_group_key,
 )
@@ -37,11 +36,10 @@ from minibroker_protocol.coordinator_records.share_groups import (
 from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS, StreamsGroupMetadataKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import Batch, RecordBatch
-from minibroker_protocol.records.header import CONTROL_KEY
+from minibroker_protocol.records.header import control_type
 from minibroker_protocol.schema import schema_of
 from minibroker_storage.data_directory.names import TopicPartition
 
-_COMMIT_MARKER: Final = 1
 _GROUP_METADATA_KEY: Final = b"\x00\x02"
 _MODERN_GROUPS: Final = {
     schema_of(key).versions.first: (key, value)
@@ -99,7 +97,7 @@ class Replay(PartitionReplay):
 
     def _end_transaction(self, batch: RecordBatch) -> None:
         pending = self._pending.pop(batch.header.producer_id, None)
-        if not pending or not any(_is_commit(record.key) for record in batch):
+        if not pending or not any(control_type(record.key)[0] == "COMMIT" for record in batch):
             return
         for key, written in pending.items():
             latest = self._latest.get(key)
@@ -134,28 +132,31 @@ class Replay(PartitionReplay):
         try:
             key = read_group_key(raw_key)
             if isinstance(key, OffsetCommitKey):
-                offset = _committed_offset(decode_versioned(OffsetCommitValue, value), written.log_offset)
-                self._add_offset(key, offset, producer_id)
+                self._add_offset(key, decode_versioned(OffsetCommitValue, value), written.log_offset, producer_id)
             elif isinstance(key, GroupMetadataKey):
                 metadata = decode_versioned(GroupMetadataValue, value)
                 _, offsets = self.groups.get(key.group, (None, None))
                 self.groups[key.group] = (metadata, offsets or GroupOffsets())
+            elif (classes := _MODERN_GROUPS.get(key.version)) is not None:
+                change = Change(decode_versioned(classes[0], raw_key), decode_versioned(classes[1], value))
+                self.modern_groups.setdefault(change.key.group_id, []).append(change)
             else:
-                self._decode_change(raw_key, key, value)
+                self._warn(f"keys of version {key.version} are unknown")
         except DecodeError as error:
             self._warn(f"the record at offset {written.log_offset} cannot be read: {error}")
 
-    def _decode_change(self, raw_key: bytes, key: UnknownKey, value: bytes) -> None:
-        classes = _MODERN_GROUPS.get(key.version)
-        if classes is None:
-            self._warn(f"keys of version {key.version} are unknown")
-            return
-        change = Change(decode_versioned(classes[0], raw_key), decode_versioned(classes[1], value))
-        self.modern_groups.setdefault(change.key.group_id, []).append(change)
-
-    def _add_offset(self, key: OffsetCommitKey, offset: CommittedOffset, producer_id: int | None) -> None:
-        group = self.groups.get(key.group)
-        if group is None:
+    def _add_offset(
+        self, key: OffsetCommitKey, value: OffsetCommitValue, log_offset: int, producer_id: int | None
+    ) -> None:
+        offset = CommittedOffset(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            log_offset,
+        )
+        if (group := self.groups.get(key.group)) is None:
             group = self.groups[key.group] = (None, GroupOffsets())
         offsets = group[1]
         entry: list[tuple[TopicPartition, CommittedOffset]] = [((key.topic, key.partition), offset)]
@@ -179,15 +180,12 @@ class GroupReplay(Replay):
 
     def finish(self) -> ForEach[None]:
         """Decode the loaded records, and create the groups in `created`."""
-        return ForEach((super().finish(),), lambda work: work, self._make_all)
-
-    def _make_all(self, _: object) -> ForEach[None]:
-        return ForEach(self.groups.items(), self._make)
+        work = super().finish()
+        return ForEach((work,), lambda decode: decode, lambda _: ForEach(self.groups.items(), self._make))
 
     def _make(self, group: tuple[str, tuple[GroupMetadataValue | None, GroupOffsets]]) -> None:
         group_id, (value, offsets) = group
-        changes = self.modern_groups.get(group_id)
-        if changes is not None:
+        if (changes := self.modern_groups.get(group_id)) is not None:
             self.created.append(self._restore_group(group_id, changes, offsets))
             return
         new_group = Group(group_id, self._clock)
@@ -209,18 +207,3 @@ class GroupReplay(Replay):
         for change in changes:
             group.apply(*change)
         return group
-
-
-def _is_commit(key: bytes | None) -> bool:
-    return key is not None and len(key) >= CONTROL_KEY.size and CONTROL_KEY.unpack_from(key)[1] == _COMMIT_MARKER
-
-
-def _committed_offset(value: OffsetCommitValue, log_offset: int) -> CommittedOffset:
-    return CommittedOffset(
-        value.offset,
-        value.leader_epoch,
-        value.metadata,
-        value.commit_timestamp,
-        value.expire_timestamp,
-        log_offset,
-    )

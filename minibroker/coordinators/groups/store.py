@@ -16,12 +16,13 @@ from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorL
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.modern.records import Change
-from minibroker.coordinators.groups.offsets import CommittedOffset, OffsetKeys, group_record, offset_record
+from minibroker.coordinators.groups.offsets import CommittedOffset, OffsetKeys, group_key, offset_record
 from minibroker.coordinators.groups.registry import AnyGroup, AnyModernGroup, GroupRegistry
 from minibroker.coordinators.groups.removal import expired_offsets, group_keys
 from minibroker.coordinators.groups.replay import GroupReplay
 from minibroker.coordinators.groups.share.group import ShareGroup, state_partitions
 from minibroker.coordinators.partition_loader import PartitionLoader
+from minibroker_protocol.coordinator_records import encode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec
@@ -31,6 +32,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 OffsetChoice = Callable[[], Sequence[TopicPartition] | ErrorCode]
 """Returns the partitions whose offsets a group should forget in its current state, or an error that prevents it."""
 
+_GROUP_VERSION: Final = 3
 _TOMBSTONES_PER_STEP: Final = 5_000
 _TOMBSTONE_BYTES_PER_STEP: Final = 4 << 20
 _KEY_OVERHEAD: Final = 64
@@ -93,8 +95,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
 
         Callers check `check_readiness` first.
         """
-        group = self._groups.get(group_id)
-        if group is None:
+        if (group := self._groups.get(group_id)) is None:
             group = Group(group_id, self._core.clock)
             self._registry.add(group)
         return group
@@ -119,8 +120,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
             raise TypeError(f"group {group_id} is a share group")
         classic = Group(group_id, self._core.clock)
         classic.offsets = group.offsets
-        code = self.replace(classic, self.tombstones(group))
-        if code:
+        if code := self.replace(classic, self.tombstones(group)):
             _logger.warning("Group %s is a classic one now; this could not be stored: %s", group_id, code.name)
         return classic
 
@@ -147,8 +147,8 @@ class GroupStore(PartitionLoader[GroupReplay]):
 
     def _use_replay(self, partition: int, replay: GroupReplay) -> None:
         groups = [group for group in replay.created if group.group_id not in self._groups]
-        self._registry.add_all(groups)
         for group in groups:
+            self._registry.add(group)
             for producer_id in group.offsets.pending:
                 self._registry.open(producer_id, group.group_id)
         self._core.chores.run(steps_of(ForEach(groups, self._resume)), lambda: None)
@@ -170,8 +170,9 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return self._write(group.group_id, [self.record_of(group)])
 
     def record_of(self, group: Group) -> NewRecord:
-        """Return the record of a classic group."""
-        return group_record(group.group_id, group.to_value(), self._core.clock.now_ms())
+        """Return the record of a classic group in the version written by Kafka 3.9."""
+        value = encode_versioned(group.to_value(), _GROUP_VERSION)
+        return NewRecord(group_key(group.group_id), value, self.now_ms())
 
     def save_changes(
         self, group: AnyModernGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
@@ -180,31 +181,23 @@ class GroupStore(PartitionLoader[GroupReplay]):
 
         A new group is added to the store. It replaces a classic group with the same id.
         """
-        all_changes = list(changes)
-        now_ms = self._core.clock.now_ms()
-        code = self._write(group.group_id, [*before, *(item.encode(now_ms) for item in all_changes)])
-        if not code:
+        all_changes, now_ms = list(changes), self.now_ms()
+        if not (code := self._write(group.group_id, [*before, *(item.encode(now_ms) for item in all_changes)])):
             for change in all_changes:
                 group.apply(*change)
             self._registry.add(group)
         return code
 
-    def now_ms(self) -> int:
-        """Return the timestamp for new records."""
-        return self._core.clock.now_ms()
-
     def replace(self, group: Group, records: Iterable[NewRecord]) -> ErrorCode:
         """Write records that turn a consumer group into a classic group, and replace the group."""
-        code = self._write(group.group_id, list(records))
-        if not code:
+        if not (code := self._write(group.group_id, list(records))):
             self._registry.add(group)
         return code
 
     def _write(self, group_id: str, records: list[NewRecord]) -> ErrorCode:
         try:
             if records:
-                self.log.append(self.log.partition_of(group_id), records)
-                self.update_topic()
+                self._append(self.partition_of(group_id), records)
         except CoordinatorLogError as error:
             return _write_error(group_id, error)
         return ErrorCode.NONE
@@ -222,7 +215,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
 
     def tombstones(self, group: AnyGroup) -> list[NewRecord]:
         """Return the tombstones of a group, without those of its offsets."""
-        now_ms = self._core.clock.now_ms()
+        now_ms = self.now_ms()
         return [NewRecord(key, None, now_ms) for key in group_keys(group)]
 
     def commit(
@@ -240,17 +233,16 @@ class GroupStore(PartitionLoader[GroupReplay]):
         if producer_id < 0:  # A TxnOffsetCommit may have no producer id if transactions are not verified.
             producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         group_id = group.group_id
-        all_offsets: list[tuple[TopicPartition, CommittedOffset]] = []
         try:
             self.log.check_size(count * (len(group_id) + _OFFSET_OVERHEAD))
-            all_offsets.extend(offsets)
+            all_offsets = list(offsets)
             batch = self.log.build(
                 self._offset_records(group_id, all_offsets),
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 base_sequence=_SEQUENCE_OF_COMMITS,
             )
-            first = self.log.append_batch(self.log.partition_of(group_id), batch)
+            first = self.log.append_batch(self.partition_of(group_id), batch)
         except CoordinatorLogError as error:
             return _commit_error(error)
         self.update_topic()
@@ -270,7 +262,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
         Raises:
             CoordinatorLogError: The records are too large for a batch.
         """
-        now_ms = self._core.clock.now_ms()
+        now_ms = self.now_ms()
         keys = OffsetKeys(group_id)
         size = 0
         records: list[NewRecord] = []
@@ -287,9 +279,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
 
         A transaction of an earlier epoch that still needs its marker does not count.
         """
-        topic = self.log.topic
-        partition = None if topic is None else topic.partition(self.log.partition_of(group_id))
-        if partition is None:
+        if (partition := self.log.partition(self.partition_of(group_id))) is None:
             return False
         try:
             producer = partition.log.producers.active.get(producer_id)
@@ -303,9 +293,8 @@ class GroupStore(PartitionLoader[GroupReplay]):
 
     def complete_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
         """End the producer's transaction after its marker was written to a partition of `__consumer_offsets`."""
-        loading = self.replay_of(partition)
-        if loading is not None:
-            loading.ended.append((producer_id, commit))
+        if (loading := self._loading.get(partition)) is not None:
+            loading.replay.ended.append((producer_id, commit))
             return
         for group in self._registry.close(producer_id, partition):
             group.offsets.complete(producer_id, commit=commit)
@@ -338,9 +327,14 @@ class GroupStore(PartitionLoader[GroupReplay]):
 
     def _forget_states(self, group: ShareGroup) -> None:
         """Remove deleted topics from a share group. The share coordinator deletes their states itself."""
-        deleted = [topic for topic in group.partitions.topic_ids() if self._core.topics.with_id(topic) is None]
+        states = group.partitions
+        deleted = [
+            topic
+            for topic in {*states.initializing, *states.initialized, *states.deleting}
+            if self._core.topics.with_id(topic) is None
+        ]
         if deleted:
-            self.save_changes(group, [state_partitions(group.group_id, group.partitions.without(deleted))])
+            self.save_changes(group, [state_partitions(group.group_id, states.without(deleted))])
 
     def _expire(self) -> Iterator[None]:
         """Remove expired offsets and empty groups (`cleanupGroupMetadata`)."""
@@ -381,22 +375,18 @@ class GroupStore(PartitionLoader[GroupReplay]):
             now_ms = self.now_ms()
             try:
                 for batch in self.log.tombstone_batches(keys):
-                    self.log.append(self.partition_of(group_id), [NewRecord(key, None, now_ms) for key in batch])
-                    self.update_topic()
+                    self._append(self.partition_of(group_id), [NewRecord(key, None, now_ms) for key in batch])
             except CoordinatorLogError as error:
                 _logger.error("The deletions of group %s cannot be written down: %s", group_id, error)  # noqa: TRY400 - the message is enough
                 return _commit_error(error)
             group.offsets.remove(removed)
             if is_last:
                 if goes:
-                    self._remove_group(group)
+                    group.die()
+                    self._registry.discard(group)
+                    self._on_forgotten(group)
                 return ErrorCode.NONE
             yield
-
-    def _remove_group(self, group: AnyGroup) -> None:
-        group.die()
-        self._registry.discard(group)
-        self._on_forgotten(group)
 
 
 def _write_error(group_id: str, error: CoordinatorLogError) -> ErrorCode:

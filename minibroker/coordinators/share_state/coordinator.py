@@ -4,7 +4,8 @@ A call returns after its change is in `__share_group_state`. The group coordinat
 the share coordinator directly. Requests from other brokers arrive through its handlers.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.cluster.core import Core
@@ -18,7 +19,7 @@ from minibroker.coordinators.share_state.state import (
     ShareState,
     StateBatch,
 )
-from minibroker.coordinators.share_state.store import ShareStateStore, StoredState
+from minibroker.coordinators.share_state.store import ShareStateStore
 from minibroker_protocol.error_codes import ErrorCode
 
 _ANY_EPOCH: Final = -1
@@ -76,10 +77,10 @@ class ShareCoordinator:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.store = ShareStateStore(core)
-        self.on_initialized: Callable[[SharePartitionKey], None] = _ignore_state
+        self.on_initialized: Callable[[SharePartitionKey], None] = lambda _: None
         integer = core.config.integer
-        self._cold_ms = integer("share.coordinator.cold.partition.snapshot.interval.ms")
-        core.chores.every("share state snapshots", self._cold_ms, self._write_snapshots)
+        cold_ms = integer("share.coordinator.cold.partition.snapshot.interval.ms")
+        core.chores.every("share state snapshots", cold_ms, partial(self.store.write_snapshots, cold_ms))
         core.chores.every(
             "share state pruning", integer("share.coordinator.state.topic.prune.interval.ms"), self.store.prune
         )
@@ -94,15 +95,13 @@ class ShareCoordinator:
         Returns:
             NONE, FENCED_STATE_EPOCH if the existing state has a higher epoch, or an error common to all methods.
         """
-        code = self._readiness(key, node)
-        if code:
-            return _refused(code)
+        if code := self._readiness(key, node):
+            return _outcome(code)
         stored = self.store.get(key)
         if stored is not None and _ANY_EPOCH != state_epoch < stored.state_fence:
-            return _refused(ErrorCode.FENCED_STATE_EPOCH)
-        code = self._existence(key)
-        if code:
-            return _refused(code)
+            return _outcome(ErrorCode.FENCED_STATE_EPOCH)
+        if code := self._existence(key):
+            return _outcome(code)
         now_ms = self._core.clock.now_ms()
         state = ShareState(
             snapshot_epoch=_FIRST_EPOCH if stored is None else stored.state.snapshot_epoch + 1,
@@ -125,21 +124,19 @@ class ShareCoordinator:
             The state, FENCED_LEADER_EPOCH if a later leader has read it, INVALID_REQUEST if no state was
             initialized, or an error common to all methods.
         """
-        code = self._readiness(key, node)
-        stored = None if code else self.store.get(key)
-        if code or stored is None:
-            return ReadOutcome(*(_refused(code) if code else Outcome(ErrorCode.INVALID_REQUEST, _READ_UNINITIALIZED)))
+        if code := self._readiness(key, node):
+            return ReadOutcome(*_outcome(code))
+        if (stored := self.store.get(key)) is None:
+            return ReadOutcome(ErrorCode.INVALID_REQUEST, _READ_UNINITIALIZED)
         if _ANY_EPOCH != leader_epoch < stored.leader_fence:
-            return ReadOutcome(*_refused(ErrorCode.FENCED_LEADER_EPOCH))
-        code = self._existence(key)
-        if code:
-            return ReadOutcome(*_refused(code))
+            return ReadOutcome(*_outcome(ErrorCode.FENCED_LEADER_EPOCH))
+        if code := self._existence(key):
+            return ReadOutcome(*_outcome(code))
         state = stored.state
         if leader_epoch not in {_ANY_EPOCH, stored.leader_fence}:
             change = Change(leader_epoch, state.start_offset, state.delivery_complete_count, ())
-            code = self.store.change(key, stored, change)
-            if code:
-                return ReadOutcome(*_refused(code))
+            if code := self.store.change(key, stored, change):
+                return ReadOutcome(*_outcome(code))
         return ReadOutcome(state_epoch=state.state_epoch, start_offset=state.start_offset, batches=state.batches)
 
     def write(self, key: SharePartitionKey, state_epoch: int, change: Change, node: Node | None = None) -> Outcome:
@@ -149,25 +146,23 @@ class ShareCoordinator:
             NONE, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for an epoch older than the state's, INVALID_REQUEST if
             no state was initialized, or an error common to all methods.
         """
-        code = self._readiness(key, node)
-        if code:
-            return _refused(code)
-        stored = self.store.get(key)
-        if stored is None:
+        if code := self._readiness(key, node):
+            return _outcome(code)
+        if (stored := self.store.get(key)) is None:
             return Outcome(ErrorCode.INVALID_REQUEST, _WRITE_UNINITIALIZED)
-        code = _check_epochs(stored, state_epoch, change.leader_epoch) or self._existence(key)
-        if code:
-            return _refused(code)
+        if _ANY_EPOCH != change.leader_epoch < stored.leader_fence:
+            return _outcome(ErrorCode.FENCED_LEADER_EPOCH)
+        if _ANY_EPOCH != state_epoch < stored.state_fence:
+            return _outcome(ErrorCode.FENCED_STATE_EPOCH)
+        if code := self._existence(key):
+            return _outcome(code)
         code = self.store.change(key, stored, change._replace(leader_epoch=stored.state.leader_epoch))
-        if code is ErrorCode.INVALID_REQUEST:
-            return Outcome(code, _TOO_MANY)
-        return _outcome(code)
+        return Outcome(code, _TOO_MANY) if code is ErrorCode.INVALID_REQUEST else _outcome(code)
 
     def delete(self, key: SharePartitionKey, node: Node | None = None) -> Outcome:
         """Delete a state, if there is one."""
-        code = self._readiness(key, node) or self._existence(key)
-        if code:
-            return _refused(code)
+        if code := self._readiness(key, node) or self._existence(key):
+            return _outcome(code)
         if self.store.get(key) is None:
             return Outcome()
         code = self.store.remove(key)
@@ -176,11 +171,9 @@ class ShareCoordinator:
 
     def summary(self, key: SharePartitionKey, node: Node | None = None) -> Summary:
         """Return the offsets of a state."""
-        code = self._readiness(key, node) or self._existence(key)
-        if code:
-            return Summary(*_refused(code))
-        stored = self.store.get(key)
-        if stored is None:
+        if code := self._readiness(key, node) or self._existence(key):
+            return Summary(*_outcome(code))
+        if (stored := self.store.get(key)) is None:
             return Summary()
         state = stored.state
         return Summary(
@@ -197,9 +190,6 @@ class ShareCoordinator:
     def close(self) -> None:
         """Stop loading states."""
         self.store.close()
-
-    def _write_snapshots(self) -> Iterator[None]:
-        return self.store.write_snapshots(self._cold_ms)
 
     def _readiness(self, key: SharePartitionKey, node: Node | None) -> ErrorCode:
         # A call from this process creates the topic; a request from another broker does not.
@@ -218,21 +208,7 @@ class ShareCoordinator:
         return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _ignore_state(_: SharePartitionKey) -> None:
-    """Do nothing: the default for `on_initialized`, when nothing uses the states."""
-
-
-def _check_epochs(stored: StoredState, state_epoch: int, leader_epoch: int) -> ErrorCode:
-    if _ANY_EPOCH != leader_epoch < stored.leader_fence:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    if _ANY_EPOCH != state_epoch < stored.state_fence:
-        return ErrorCode.FENCED_STATE_EPOCH
-    return ErrorCode.NONE
-
-
-def _refused(code: ErrorCode) -> Outcome:
-    return Outcome(code, _NEGATIVE if code is ErrorCode.INVALID_REQUEST else code.meaning)
-
-
 def _outcome(code: ErrorCode) -> Outcome:
-    return _refused(code) if code else Outcome()
+    if not code:
+        return Outcome()
+    return Outcome(code, _NEGATIVE if code is ErrorCode.INVALID_REQUEST else code.meaning)

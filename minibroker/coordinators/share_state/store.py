@@ -6,7 +6,7 @@ oldest snapshot still in use are deleted periodically, as in Kafka.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -116,13 +116,6 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         location = self._locations.get(key)
         return self.log.partition_of(key.text) if location is None else location.partition
 
-    def _location_of(self, key: SharePartitionKey) -> "_Location":
-        """Return the log partition and update key of a share-partition that has a state."""
-        location = self._locations.get(key)
-        if location is None:
-            location = self._locations[key] = _Location(self.log.partition_of(key.text), update_key(key))
-        return location
-
     # The following methods change states. A change takes effect only after it is in the log.
 
     def change(self, key: SharePartitionKey, stored: StoredState, change: Change) -> ErrorCode:
@@ -138,15 +131,16 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         if len(state.batches) > MAX_BATCHES:
             return ErrorCode.INVALID_REQUEST
         if stored.updates >= self._updates_per_snapshot:
-            now_ms = self._core.clock.now_ms()
+            now_ms = self.now_ms()
             state = state._replace(
                 snapshot_epoch=state.snapshot_epoch + 1, create_timestamp=now_ms, write_timestamp=now_ms
             )
             return self.write_snapshot(key, state)
         try:
-            value = update_value(state.snapshot_epoch, change)
-            partition, record_key = self._location_of(key)
-            self._ends[partition] = self._append(partition, [NewRecord(record_key, value, self._now())])
+            if (location := self._locations.get(key)) is None:
+                location = self._locations[key] = _Location(self.log.partition_of(key.text), update_key(key))
+            record = NewRecord(location.update_key, update_value(state.snapshot_epoch, change), self.now_ms())
+            self._ends[location.partition] = self._append(location.partition, [record])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
         stored.put(state)
@@ -157,7 +151,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         """Write a tombstone, and remove the state."""
         partition = self._partition_of(key)
         try:
-            self._ends[partition] = self._append(partition, [NewRecord(snapshot_key(key), None, self._now())])
+            self._ends[partition] = self._append(partition, [NewRecord(snapshot_key(key), None, self.now_ms())])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
         self._states.get(partition, {}).pop(key, None)
@@ -168,30 +162,18 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         """Write the snapshot of a state, which replaces any earlier one."""
         partition = self._partition_of(key)
         try:
-            record = NewRecord(snapshot_key(key), snapshot_value(state), self._now())
+            record = NewRecord(snapshot_key(key), snapshot_value(state), self.now_ms())
             offset = self._append(partition, [record])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
-        self._put(partition, key, state, offset)
-        return ErrorCode.NONE
-
-    def _put(self, partition: int, key: SharePartitionKey, state: ShareState, offset: int) -> None:
         states = self._states.setdefault(partition, {})
-        stored = states.get(key)
-        if stored is None:
+        if (stored := states.get(key)) is None:
             states[key] = StoredState(state, offset)
         else:
             stored.put(state)
             stored.offset, stored.updates = offset, 0
         self._ends[partition] = max(self._ends.get(partition, -1), offset)
-
-    def _append(self, partition: int, records: Sequence[NewRecord]) -> int:
-        offset = self.log.append(partition, records)
-        self.update_topic()
-        return offset
-
-    def _now(self) -> int:
-        return self._core.clock.now_ms()
+        return ErrorCode.NONE
 
     def remove_topics(self) -> Iterator[None]:
         """Write tombstones for the share-partitions of deleted topics, one batch per step."""
@@ -204,7 +186,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
 
         def remove(batch: list[bytes]) -> None:
             try:
-                records = [NewRecord(key, None, self._now()) for key in batch]
+                records = [NewRecord(key, None, self.now_ms()) for key in batch]
                 self._ends[partition] = self._append(partition, records) + len(records) - 1
             except CoordinatorLogError as error:
                 _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - a disk error needs no traceback
@@ -233,7 +215,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
 
         def write(part: tuple[int, SharePartitionKey, StoredState]) -> None:
             partition, key, stored = part
-            state, now_ms = stored.state, self._now()
+            state, now_ms = stored.state, self.now_ms()
             is_known = self._states.get(partition, {}).get(key) is stored
             if is_known and partition not in failed_partitions and now_ms - state.write_timestamp >= least_age_ms:
                 state = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)

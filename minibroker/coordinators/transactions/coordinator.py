@@ -130,8 +130,7 @@ class TransactionCoordinator:
             return ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         # Another node may own the transactional id, or its partition may still be loading, so that the state is
         # incomplete.
-        error = self.store.check_readiness(transactional_id, node)
-        if error:
+        if error := self.store.check_readiness(transactional_id, node):
             return ProducerResult(error)
         try:
             transaction = self._initialize(transactional_id, timeout_ms, expected)
@@ -150,8 +149,7 @@ class TransactionCoordinator:
             OSError: No producer id could be reserved.
         """
         now_ms = self._core.clock.now_ms()
-        current = self.store.get(transactional_id)
-        if current is None:
+        if (current := self.store.get(transactional_id)) is None:
             current = Transaction(transactional_id, self._core.producer_ids.next(), timeout_ms, now_ms)
         if not _may_continue(current, expected):
             return ErrorCode.PRODUCER_FENCED
@@ -164,7 +162,10 @@ class TransactionCoordinator:
             return self._fence(current) or ErrorCode.CONCURRENT_TRANSACTIONS
         epoch = None if expected is None else expected.producer_epoch
         transaction: Transaction | None
-        if (current.has_no_epoch_left or self._is_restored(current)) and epoch in {None, current.producer_epoch}:
+        if (is_exhausted(current.producer_epoch) or self._is_restored(current)) and epoch in {
+            None,
+            current.producer_epoch,
+        }:
             new_id = self._core.producer_ids.next()
             # The 16 bits of the epoch are exhausted, or its next values may have been used before a restore. A new
             # producer id begins at epoch 0 (KIP-360).
@@ -284,7 +285,11 @@ class TransactionCoordinator:
             return ErrorCode.INVALID_REQUEST
         error = self.store.check_readiness(transactional_id, node)
         transaction = None if error else self.store.get(transactional_id)
-        if transaction is None or self._was_lost(transaction):
+        # A restore may have removed the producer's transaction with all its records. A transaction that was open in the
+        # snapshot still exists, and can be ended.
+        if transaction is None or (
+            self._is_restored(transaction) and transaction.state is not TransactionState.ONGOING
+        ):
             return error or ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return transaction
 
@@ -309,13 +314,6 @@ class TransactionCoordinator:
         """Return whether this state comes from a restore, with no InitProducerId for its transactional id since."""
         return transaction.producer_id < self._core.topics.first_valid_producer_id
 
-    def _was_lost(self, transaction: Transaction) -> bool:
-        """Return whether a restore may have removed the producer's transaction with all its records.
-
-        A transaction that was open in the snapshot still exists, and can be ended.
-        """
-        return self._is_restored(transaction) and transaction.state is not TransactionState.ONGOING
-
     def _end(self, transaction: Transaction, *, commit: bool, raises_epoch: bool) -> Transaction | ErrorCode:
         """Prepare a commit or an abort, and write the markers.
 
@@ -325,7 +323,7 @@ class TransactionCoordinator:
         now_ms = self._core.clock.now_ms()
         if raises_epoch:
             next_id = NO_PRODUCER_ID
-            if transaction.has_no_epoch_left:
+            if is_exhausted(transaction.producer_epoch):
                 try:
                     # Reserve the next producer id before the end is written, so that a failure leaves the transaction
                     # open.
@@ -336,8 +334,7 @@ class TransactionCoordinator:
         else:
             prepared = transaction.prepared(now_ms, commit=commit)
         # Once this record is written, the outcome is final, even after a crash.
-        error = self.store.save(prepared)
-        if error:
+        if error := self.store.save(prepared):
             return error
         self._complete(prepared)
         return prepared.completed(now_ms)

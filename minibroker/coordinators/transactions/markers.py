@@ -7,14 +7,13 @@ from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.topics import Topic
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CONTROL_KEY, MAGIC_V2, read_header
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.errors import InvalidProducerEpochError
-from minibroker_storage.log import Log
+from minibroker_storage.producer_snapshot import ProducerStateEntry
 
 _VERSION: Final = 0
 _ABORT: Final = 0
@@ -59,8 +58,7 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    unready = _replica_error(partition, node)
-    if unready:
+    if unready := _replica_error(partition, node):
         return unready
     # The topic was changed to an older format during the transaction, and this format has no control batches.
     if topic.append_policy.magic < MAGIC_V2:
@@ -86,32 +84,38 @@ def _replica_error(partition: Partition, node: Node | None) -> ErrorCode:
     return ErrorCode.NOT_ENOUGH_REPLICAS if partition.is_under_min_isr else ErrorCode.NONE
 
 
-def _choose_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
-    """Return the coordinator epoch for a marker from this process's coordinator.
-
-    A Kafka broker that used the directory before may have written a higher epoch, which must not fence our markers.
-    """
-    producer = log.producers.active.get(producer_id)
-    return own_epoch if producer is None else max(own_epoch, producer.coordinator_epoch)
-
-
 def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -> None:
-    log = partition.log
-    producer_id = marker.producer_id
-    _check_epoch(log, marker)
-    epoch = _choose_epoch(log, producer_id, marker.coordinator_epoch) if is_own else marker.coordinator_epoch
-    batch = memoryview(_batch(marker._replace(coordinator_epoch=epoch), partition.topic, core.clock.now_ms()))
+    log, epoch = partition.log, marker.coordinator_epoch
+    producer = log.producers.active.get(marker.producer_id)
+    if producer is not None:
+        _check_epoch(producer, marker)
+        if is_own:
+            # A Kafka broker that used the directory before may have written a higher coordinator epoch. It must not
+            # fence the markers of this process.
+            epoch = max(epoch, producer.coordinator_epoch)
+    now_ms = core.clock.now_ms()
+    control_key = CONTROL_KEY.pack(_VERSION, _COMMIT if marker.commit else _ABORT)
+    batch = memoryview(
+        build_batch(
+            [NewRecord(control_key, _VALUE.pack(_VERSION, epoch), now_ms)],
+            timestamp_type=partition.topic.append_policy.timestamp_type,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            is_transactional=True,
+            is_control=True,
+        )
+    )
     header = read_header(batch)
     # WriteTxnMarkers of another coordinator also uses this path, so epochs are checked as a Kafka leader does.
     log.producers.check(header, from_client=False)
-    log.producers.check_coordinator_epoch(producer_id, epoch)
-    log.append(batch, header, partition.leader_epoch, core.clock.now_ms())
+    log.producers.check_coordinator_epoch(marker.producer_id, epoch)
+    log.append(batch, header, partition.leader_epoch, now_ms)
     # Commit here instead of with the write group, because the coordinator saves the transaction as complete immediately
     # afterwards.
     log.commit()
 
 
-def _check_epoch(log: Log, marker: Marker) -> None:
+def _check_epoch(producer: ProducerStateEntry, marker: Marker) -> None:
     """Check that a marker does not end the producer's next transaction.
 
     If ends raise epochs, a transaction that is open in the marker's own epoch began after the one to end.
@@ -119,26 +123,8 @@ def _check_epoch(log: Log, marker: Marker) -> None:
     Raises:
         InvalidProducerEpochError: The marker's epoch was not raised.
     """
-    producer = log.producers.active.get(marker.producer_id)
-    if marker.transaction_version < RAISES_EPOCHS or producer is None or producer.current_txn_first_offset < 0:
-        return
-    if producer.producer_epoch == marker.producer_epoch:
+    is_open = marker.transaction_version >= RAISES_EPOCHS and producer.current_txn_first_offset >= 0
+    if is_open and producer.producer_epoch == marker.producer_epoch:
         raise InvalidProducerEpochError(
             f"producer {marker.producer_id}: the marker of epoch {marker.producer_epoch} should be of a later one"
         )
-
-
-def _batch(marker: Marker, topic: Topic, now_ms: int) -> bytearray:
-    record = NewRecord(
-        CONTROL_KEY.pack(_VERSION, _COMMIT if marker.commit else _ABORT),
-        _VALUE.pack(_VERSION, marker.coordinator_epoch),
-        now_ms,
-    )
-    return build_batch(
-        [record],
-        timestamp_type=topic.append_policy.timestamp_type,
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        is_transactional=True,
-        is_control=True,
-    )

@@ -69,15 +69,14 @@ class TransactionStore(PartitionLoader["_Replay"]):
             record = NewRecord(
                 encode_key(transaction.transactional_id),
                 encode_value(transaction, level=self._core.features.level(TRANSACTION_VERSION)),
-                self._core.clock.now_ms(),
+                self.now_ms(),
             )
-            self.log.append(partition, [record])
+            self._append(partition, [record])
         except EncodeError:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         except CoordinatorLogError as error:
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - a disk error needs no traceback
             return error.client_code
-        self.update_topic()
         # Apply the state only after the append, because a state that could not be written must not take effect.
         self.keep(transaction)
         return ErrorCode.NONE
@@ -108,7 +107,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
             self.update_topic()
             # A producer may have returned between two batches, so its transactional id must be kept.
             keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
-            now_ms = self._core.clock.now_ms()
+            now_ms = self.now_ms()
             try:
                 if keys:
                     self.log.append(partition, [NewRecord(key, None, now_ms) for key in keys])

@@ -94,11 +94,6 @@ class Transaction(NamedTuple):
     next_producer_id: int = NO_PRODUCER_ID
     client_version: int = 0
 
-    @property
-    def has_no_epoch_left(self) -> bool:
-        """Whether the producer needs another id because its epoch cannot be raised."""
-        return is_exhausted(self.producer_epoch)
-
     def is_timed_out(self, now_ms: int) -> bool:
         """Return whether an open transaction has exceeded its timeout."""
         has_timeout = self.timeout_ms != NO_TIMEOUT_MS
@@ -248,7 +243,7 @@ def end_error(
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Return whether no epoch above this one is left for a producer."""
+    """Return whether a producer in this epoch needs another producer id, because no higher epoch is left."""
     return epoch >= _LAST_EPOCH
 
 
