@@ -6,6 +6,7 @@ keeps a state for each offset, but here each sequence of equal states is one ran
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
 from typing import Final
@@ -14,6 +15,8 @@ NO_MEMBER: Final = ""
 """The member id of a range that no member has acquired."""
 _FIRST: Final = attrgetter("first")
 _LAST: Final = attrgetter("last")
+_RECORD_FIELDS: Final = attrgetter("state", "deliveries", "member", "deadline_ms")
+"""The fields of a range that all its records share."""
 
 
 class RecordState(IntEnum):
@@ -31,6 +34,7 @@ class RecordState(IntEnum):
         return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
+@dataclass(slots=True, eq=False)
 class RecordRange:
     """A range of offsets of one batch in the same state, the last offset included.
 
@@ -40,23 +44,12 @@ class RecordRange:
         deadline_ms: The end of the member's lock, in monotonic time.
     """
 
-    __slots__ = ("deadline_ms", "deliveries", "first", "last", "member", "state")
-
-    def __init__(
-        self,
-        first: int,
-        last: int,
-        state: RecordState,
-        deliveries: int = 0,
-        member: str = NO_MEMBER,
-        deadline_ms: float | None = None,
-    ) -> None:
-        self.first = first
-        self.last = last
-        self.state = state
-        self.deliveries = deliveries
-        self.member = member
-        self.deadline_ms = deadline_ms
+    first: int
+    last: int
+    state: RecordState
+    deliveries: int = 0
+    member: str = NO_MEMBER
+    deadline_ms: float | None = None
 
     def put(self, state: RecordState, member: str = NO_MEMBER, deadline_ms: float | None = None) -> None:
         """Change the state, the member and the end of its lock."""
@@ -68,15 +61,6 @@ class RecordRange:
     def size(self) -> int:
         """The number of offsets."""
         return self.last - self.first + 1
-
-    def is_like(self, other: "RecordRange") -> bool:
-        """Return whether two ranges differ only in their offsets."""
-        return (self.state, self.deliveries, self.member, self.deadline_ms) == (
-            other.state,
-            other.deliveries,
-            other.member,
-            other.deadline_ms,
-        )
 
     def copy(self) -> "RecordRange":
         """Return an independent copy."""
@@ -112,10 +96,6 @@ class InFlightBatch:
         """The number of offsets in the batch."""
         return self.last - self.first + 1
 
-    def is_within(self, first: int, last: int) -> bool:
-        """Return whether all offsets are between `first` and `last`, inclusive."""
-        return first <= self.first and self.last <= last
-
     def is_throttled(self, first: int, last: int, deliveries: int) -> bool:
         """Return whether an offset from `first` to `last` is available after at least `deliveries` deliveries."""
         return any(
@@ -150,7 +130,7 @@ class InFlightBatch:
         """Merge neighboring ranges that differ only in their offsets."""
         merged = self.ranges[:1]
         for records in self.ranges[1:]:
-            if merged[-1].is_like(records):
+            if _RECORD_FIELDS(merged[-1]) == _RECORD_FIELDS(records):
                 merged[-1].last = records.last
             else:
                 merged.append(records)

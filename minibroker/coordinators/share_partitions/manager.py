@@ -130,7 +130,9 @@ class SharePartitions:
         self._states = states
         self._in_use: dict[SharePartitionKey, _LoadedPartition] = {}
         self._keys_by_partition: dict[TopicIdPartition, dict[SharePartitionKey, None]] = {}
-        self._sessions: dict[int, ShareSessions] = {}
+        self._sessions = defaultdict[int, ShareSessions](
+            lambda: ShareSessions(core.config.integer("group.share.max.share.sessions"))
+        )
         self._limits: dict[str, Limits] = {}
         self._features_epoch = 0
         self._waiting: dict[SharePartitionKey, dict[Callable[[], None], None]] = {}
@@ -139,11 +141,7 @@ class SharePartitions:
 
     def sessions(self, node: Node) -> ShareSessions:
         """Return the share sessions of a broker."""
-        sessions = self._sessions.get(node.id)
-        if sessions is None:
-            limit = self._core.config.integer("group.share.max.share.sessions")
-            sessions = self._sessions[node.id] = ShareSessions(limit)
-        return sessions
+        return self._sessions[node.id]
 
     def limits(self, group_id: str) -> Limits:
         """Return the limits of a group."""
@@ -151,8 +149,7 @@ class SharePartitions:
         if self._features_epoch != features.epoch:
             self._features_epoch = features.epoch
             self._limits.clear()
-        limits = self._limits.get(group_id)
-        if limits is None:
+        if (limits := self._limits.get(group_id)) is None:
             config = self._core.configs.group(group_id)
             limits = self._limits[group_id] = Limits(
                 config.integer("share.record.lock.duration.ms"),
@@ -243,8 +240,8 @@ class SharePartitions:
             session = sessions.close(member)
             group_id, member_id = member
             for topic_id, index in session.partitions if session is not None else ():
-                share_partition = self.get(SharePartitionKey(group_id, topic_id, index), node)
-                if share_partition is not None:
+                key = SharePartitionKey(group_id, topic_id, index)
+                if (share_partition := self.get(key, node)) is not None:
                     share_partition.release(member_id)
                 yield
                 # The member has opened a new session, whose records must not be released.
@@ -262,8 +259,7 @@ class SharePartitions:
 
         If a group has no other session, its share-partitions are forgotten.
         """
-        members = self.sessions(node).find_by_connection(connection)
-        if members:
+        if members := self.sessions(node).find_by_connection(connection):
             self._core.slices.begin(self.release(node, members, are_lost=True))
 
     def leader_moved(self, partition: Partition) -> None:
@@ -279,8 +275,7 @@ class SharePartitions:
 
     def forget(self, key: SharePartitionKey) -> None:
         """Forget a share-partition. The next fetch loads it again."""
-        in_use = self._in_use.pop(key, None)
-        if in_use is not None:
+        if (in_use := self._in_use.pop(key, None)) is not None:
             keys = self._keys_by_partition[key[1:]]
             del keys[key]
             if not keys:
@@ -301,8 +296,7 @@ class SharePartitions:
     def unwatch(self, keys: Collection[SharePartitionKey], wake: Callable[[], None]) -> None:
         """Stop calling `wake`."""
         for key in keys:
-            waiting = self._waiting.get(key)
-            if waiting is not None:
+            if (waiting := self._waiting.get(key)) is not None:
                 waiting.pop(wake, None)
                 if not waiting:
                     del self._waiting[key]

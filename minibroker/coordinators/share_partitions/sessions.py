@@ -122,8 +122,7 @@ class ShareSessions:
         Raises:
             ShareSessionError: SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.
         """
-        session = self._sessions.get(member)
-        if session is None:
+        if (session := self._sessions.get(member)) is None:
             raise ShareSessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if epoch != FINAL_EPOCH:
             if session.epoch != epoch:
@@ -133,8 +132,7 @@ class ShareSessions:
 
     def close(self, member: MemberKey) -> ShareSession | None:
         """Close a member's session and return it, or None if the member has no session."""
-        session = self._sessions.pop(member, None)
-        if session is not None:
+        if (session := self._sessions.pop(member, None)) is not None:
             opened = self._connections.get(session.connection, {})
             opened.pop(member, None)
             if not opened:

@@ -80,7 +80,7 @@ class SharePartition:
         self._write_dead_letters = write_dead_letters
         self._batches = Batches()
         self._looks_for_available = False
-        self._lock_deadline = Deadline(clock, self._on_time)
+        self._lock_deadline = Deadline(clock, self._end_locks)
         self.is_fenced = False
         self.start_offset = self.end_offset = start_offset
         self._load(batches)
@@ -120,8 +120,7 @@ class SharePartition:
             self._looks_for_available = False
             return self.end_offset
         if self._looks_for_available:
-            available = self._batches.first_available
-            if available is not None:
+            if (available := self._batches.first_available) is not None:
                 return available.first
             self._looks_for_available = False
         return self.end_offset + 1
@@ -147,18 +146,19 @@ class SharePartition:
         if max_records <= 0:
             return []
         first = spans[0].first
-        # Compaction has removed the offsets before the first batch read. No member will ever acknowledge them.
-        self._archive_missing(fetch_offset, first)
+        if fetch_offset < first:
+            # Compaction has removed the offsets before the first batch read. No member will ever acknowledge them.
+            self._archive_missing(fetch_offset, first)
         floor, base = self._batches.find_floor(first), first
         if floor is None:
             base = max(first, self.start_offset)
         elif floor.last >= first:
             base = floor.first
-        batches = self._batches.find_between(min(first, base), last)
-        if not batches:
-            acquired = self._acquire_new(request._replace(max_records=max_records), base, last, spans)
+        request = request._replace(max_records=max_records)
+        if batches := self._batches.find_between(min(first, base), last):
+            acquired = self._acquire_known(request, batches, Span(first, last), spans)
         else:
-            acquired = self._acquire_known(request._replace(max_records=max_records), batches, Span(first, last), spans)
+            acquired = self._acquire_new(request, base, last, spans)
         self._watch_locks()
         return acquired
 
@@ -213,7 +213,8 @@ class SharePartition:
             if is_throttled and count > 0:
                 return acquired
             if (
-                not batch.is_within(span.first, span.last)
+                batch.first < span.first
+                or batch.last > span.last
                 or batch.is_split
                 or is_throttled
                 or (request.is_strict and batch.size > room - count)
@@ -278,9 +279,7 @@ class SharePartition:
 
     def _archive_missing(self, first: int, end: int) -> None:
         """Archive offsets that compaction has removed from the log (`maybeArchiveStaleBatches`)."""
-        floor = self._batches.find_floor(first)
-        begin = first if floor is None or floor.last < first else floor.first
-        for batch in self._batches.find_between(begin, end - 1):
+        for batch in self._batches.between(first, end - 1):
             self._archive(batch, first, end - 1, RecordState.AVAILABLE)
             batch.join()
 
@@ -291,8 +290,7 @@ class SharePartition:
         """
         changed: dict[InFlightBatch, None] = {}
         for span in merge_neighbors(spans):
-            floor = self._batches.find_floor(span.first)
-            for batch in self._batches.find_between(span.first if floor is None else floor.first, span.last):
+            for batch in self._batches.between(span.first, span.last):
                 self._archive(batch, span.first, span.last, RecordState.ACQUIRED)
                 changed[batch] = None
         for batch in changed:
@@ -374,7 +372,13 @@ class SharePartition:
     def _release(self, should_release: Callable[[RecordRange], bool]) -> ErrorCode:
         """Release the acquired ranges for which `should_release` returns true."""
         changes = Changes()
-        for batch, records in self._acquired_ranges(should_release):
+        released = (
+            (batch, records)
+            for batch in self._batches
+            for records in batch.ranges  # A range that is split off below comes next.
+            if records.state is RecordState.ACQUIRED and should_release(records)
+        )
+        for batch, records in released:
             changes.note(batch)
             # Records below the start offset are no longer in the log. Only later records can be delivered again.
             if records.first < self.start_offset <= records.last:
@@ -383,15 +387,6 @@ class SharePartition:
             state = RecordState.ARCHIVED if records.last < self.start_offset else RecordState.AVAILABLE
             self._end_lock(records, state, changes)
         return self._write_changes(changes)
-
-    def _acquired_ranges(
-        self, should_release: Callable[[RecordRange], bool]
-    ) -> Iterator[tuple[InFlightBatch, RecordRange]]:
-        for batch in self._batches:
-            if any(records.state is RecordState.ACQUIRED and should_release(records) for records in batch.ranges):
-                for records in batch.iterate_ranges(batch.first, batch.last):
-                    if records.state is RecordState.ACQUIRED and should_release(records):
-                        yield batch, records
 
     def _end_lock(self, records: RecordRange, state: RecordState, changes: Changes, reason: str = EXCEEDED) -> None:
         """End a member's lock on a range, and change the range's state.
@@ -432,8 +427,7 @@ class SharePartition:
 
     def resume(self) -> None:
         """Write records to the dead-letter queue again if they were on their way to it when the state was saved."""
-        dead = find_dead_records(self.ranges, self._limits().deliveries)
-        if dead:
+        if dead := find_dead_records(self.ranges, self._limits().deliveries):
             self._write_dead_letters(dead)
 
     def archive_dead(self, dead: Sequence[DeadRecords]) -> None:
@@ -462,10 +456,6 @@ class SharePartition:
         else:
             self._lock_deadline.restart(max(first_ms - self._clock.monotonic_ms(), 0))
 
-    def _on_time(self) -> None:
-        self._end_locks()
-        self._watch_locks()
-
     def _end_locks(self) -> None:
         """Release records whose locks have expired, even if the state cannot be written."""
         now_ms = self._clock.monotonic_ms()
@@ -480,6 +470,7 @@ class SharePartition:
             for late_range in filter(is_late, self._batches.ranges):
                 self._end_lock(late_range, RecordState.AVAILABLE, changes)
             self._apply_changes(changes.dead)
+        self._watch_locks()
 
     def move_start(self, log_start_offset: int) -> None:
         """Move the start offset, and archive available records that left the log (`updateCacheAndOffsets`)."""
@@ -503,8 +494,7 @@ class SharePartition:
         # Finished records above an unfinished one do not move the start offset.
         if floor is None or not floor.range_at(self.start_offset).state.is_final:
             return
-        last_finished = self._batches.last_finished_range
-        if last_finished is None:
+        if (last_finished := self._batches.last_finished_range) is None:
             return
         if last_finished.last == self._batches[-1].last:
             self.start_offset = self.end_offset = last_finished.last + 1
