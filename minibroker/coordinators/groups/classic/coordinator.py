@@ -117,8 +117,7 @@ class ClassicGroups:
 
     def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
         """Return a member's assignment, delayed until the leader has sent all assignments (`classicGroupSync`)."""
-        consumer_group = self.store.get_consumer(request.group_id)
-        if consumer_group is not None:
+        if (consumer_group := self.store.get_consumer(request.group_id)) is not None:
             try:
                 assignment = self.members_of(consumer_group).sync(request)
             except GroupRefusedError as error:
@@ -152,8 +151,7 @@ class ClassicGroups:
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Restart a member's session (`classicGroupHeartbeat`)."""
         identity = request.member_id, request.group_instance_id, request.generation_id
-        consumer_group = self.store.get_consumer(request.group_id)
-        if consumer_group is not None:
+        if (consumer_group := self.store.get_consumer(request.group_id)) is not None:
             try:
                 self.members_of(consumer_group).heartbeat(*identity)
             except GroupRefusedError as error:
@@ -183,16 +181,14 @@ class ClassicGroups:
             return ErrorCode.NONE
         if not member_id:
             member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
-        code = group.validate_member(member_id, instance_id)
-        if not code:
+        if not (code := group.validate_member(member_id, instance_id)):
             self.rebalances.remove(group, group.members[member_id])
         return code
 
 
 def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
     """Return the error for a member's SyncGroup in the current state of the group, or NONE."""
-    code = group.validate_generation(request.member_id, request.group_instance_id, request.generation_id)
-    if code:
+    if code := group.validate_generation(request.member_id, request.group_instance_id, request.generation_id):
         return code
     protocols = (request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name)
     if any(name not in {None, own} for name, own in protocols):
@@ -202,8 +198,6 @@ def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 class _Join:
     """The processing of one JoinGroup request, until `reply` has been sent or stored in the group."""
-
-    __slots__ = ("_client", "_groups", "_is_late", "_protocols", "_rebalance_ms", "_rebalances", "_request", "reply")
 
     def __init__(
         self,
@@ -225,8 +219,7 @@ class _Join:
     def run(self) -> None:
         """Process the request: answer through `reply` now, or store `reply` in the group to answer later."""
         request, config, store = self._request, self._groups.core.config, self._groups.store
-        code = self._groups.status(request.group_id, self._client.node)
-        if code:
+        if code := self._groups.status(request.group_id, self._client.node):
             self._refuse(code)
             return
         min_session_ms = config.integer("group.min.session.timeout.ms")
@@ -245,11 +238,9 @@ class _Join:
             self._refuse(ErrorCode.UNKNOWN_MEMBER_ID)
             return
         # Since 4.0, Kafka first writes a record of the new, empty group.
-        if group is not existing and not self._groups.is_before_4_0:
-            code = store.save_group(group)
-            if code:
-                self._refuse(code)
-                return
+        if group is not existing and not self._groups.is_before_4_0 and (code := store.save_group(group)):
+            self._refuse(code)
+            return
         if not _has_room(group, request.member_id, config.integer("group.max.size")):
             group.remove(request.member_id)
             self.reply.answer(join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -340,8 +331,7 @@ class _Join:
         group.update(member, self._protocols, self._rebalance_ms, self._request.session_timeout_ms)
         self._rebalances.restart_session(group, member)
         if group.is_in(GroupState.STABLE) and group.select_protocol() == group.protocol_name:
-            code = self._groups.store.save_group(group)
-            if code:  # Undo all changes, because they could not be stored.
+            if code := self._groups.store.save_group(group):  # Undo the changes, because they could not be stored.
                 group.update(member, *old_settings)
                 group.replace_static(instance_id, old_id)
                 self._rebalances.restart_session(group, member)
@@ -364,8 +354,7 @@ class _Join:
             else:  # As in Kafka, a pending member cannot become a static member.
                 self.reply.answer(join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
-        code = group.validate_member(request.member_id, request.group_instance_id)
-        if code:
+        if code := group.validate_member(request.member_id, request.group_instance_id):
             self._refuse(code)
             return
         member = group.members[request.member_id]

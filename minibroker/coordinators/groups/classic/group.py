@@ -5,6 +5,7 @@ The order of events is in `rebalances`, and the responses are in `coordinator`.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -152,15 +153,6 @@ class Member:
             return frozenset()
         return frozenset(subscription.topics)
 
-    def vote(self, candidates: set[str]) -> str:
-        """Return the candidate protocol that the member prefers."""
-        return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
-
-    def restart_session(self) -> None:
-        """Restart the session if it has begun."""
-        if self.session is not None:
-            self.session.restart(self.session_timeout_ms)
-
 
 class Group:
     """A classic group.
@@ -207,8 +199,7 @@ class Group:
 
     def die(self) -> None:
         """Move to the state DEAD."""
-        if self.state is not GroupState.DEAD:
-            self.move_to(GroupState.DEAD)
+        self.move_to(GroupState.DEAD)
 
     def is_in(self, *states: GroupState) -> bool:
         """Return whether the group is in one of these states."""
@@ -237,8 +228,7 @@ class Group:
 
     def remove(self, member_id: str) -> None:
         """Remove a member, pending or not. If the leader is removed, the oldest member becomes the leader."""
-        member = self.members.pop(member_id, None)
-        if member is not None:
+        if (member := self.members.pop(member_id, None)) is not None:
             self._supported.subtract({protocol.name for protocol in member.protocols})
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
@@ -252,21 +242,18 @@ class Group:
         self.pending_sync.discard(member_id)
 
     def _forget_pending(self, member_id: str) -> None:
-        deadline = self.pending.pop(member_id, None)
-        if deadline is not None:
+        if (deadline := self.pending.pop(member_id, None)) is not None:
             deadline.cancel()
 
-    def replace_static(self, instance_id: str, member_id: str) -> Member:
-        """Change only the member id of a returning static member, and return the member."""
+    def replace_static(self, instance_id: str, member_id: str) -> None:
+        """Change only the member id of a returning static member."""
         old_id = self.static_members[instance_id]
-        member = self.members[old_id]
-        member.member_id = member_id
+        self.members[old_id].member_id = member_id
         # Rebuild the dict, so that the members keep their order.
         self.members = {other.member_id: other for other in self.members.values()}
         self.static_members[instance_id] = member_id
         if self.leader == old_id:
             self.leader = member_id
-        return member
 
     def update(self, member: Member, protocols: Sequence[Protocol], rebalance_ms: int, session_ms: int) -> None:
         """Update a member that has joined again with other protocols or timeouts."""
@@ -287,7 +274,10 @@ class Group:
         """Return the protocol preferred by most members, among those that all members support."""
         member_count = len(self.members)
         candidates = {name for name, count in self._supported.items() if count == member_count}
-        votes = Counter(member.vote(candidates) for member in self.members.values())
+        votes = Counter(
+            next(protocol.name for protocol in member.protocols if protocol.name in candidates)
+            for member in self.members.values()
+        )
         return votes.most_common(1)[0][0]
 
     @property
@@ -331,14 +321,9 @@ class Group:
         """Begin the next generation, for which all members have joined."""
         self.generation += 1
         self.pending_sync.clear()
-        if self.members:
-            self.protocol_name = self.select_protocol()
-            self._update_subscriptions()
-            self.move_to(GroupState.COMPLETING_REBALANCE)
-        else:
-            self.protocol_name = None
-            self._update_subscriptions()
-            self.move_to(GroupState.EMPTY)
+        self.protocol_name = self.select_protocol() if self.members else None
+        self._update_subscriptions()
+        self.move_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY)
 
     def _update_subscriptions(self) -> None:
         self._subscribed_topics = None
@@ -352,11 +337,8 @@ class Group:
         The topics are unknown if the members are not consumers, or if a subscription cannot be decoded.
         """
         if self._subscriptions is not None:
-            try:
+            with suppress(DecodeError):
                 subscriptions = [decode_versioned(ConsumerProtocolSubscription, data) for data in self._subscriptions]
-            except DecodeError:
-                self._subscribed_topics = None
-            else:
                 self._subscribed_topics = {topic for subscription in subscriptions for topic in subscription.topics}
             self._subscriptions = None
         return self._subscribed_topics
@@ -365,10 +347,10 @@ class Group:
         """Return FENCED_INSTANCE_ID for a replaced static member, UNKNOWN_MEMBER_ID for a non-member, or NONE."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
-            if current is not None and current != member_id:
-                return ErrorCode.FENCED_INSTANCE_ID
             if current is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def validate_generation(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
@@ -395,8 +377,7 @@ class Group:
         if generation_id < 0 and self.state is GroupState.EMPTY:
             return ErrorCode.NONE
         if generation_id >= 0 or member_id or group_instance_id is not None:
-            code = self.validate_generation(member_id, group_instance_id, generation_id)
-            if code:
+            if code := self.validate_generation(member_id, group_instance_id, generation_id):
                 return code
         elif not is_transactional:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -406,8 +387,8 @@ class Group:
     def note_activity(self, member_id: str) -> None:
         """Restart a member's session after a request that counts as a heartbeat."""
         member = self.members.get(member_id)
-        if member is not None:
-            member.restart_session()
+        if member is not None and member.session is not None:
+            member.session.restart(member.session_timeout_ms)
 
     def settle(self, generation: int, protocol_type: str, members: Iterable[Member]) -> None:
         """Make the group STABLE with members that already have assignments. Their sessions are not started."""
@@ -425,9 +406,6 @@ class Group:
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
         self.leader = value.leader
-        self.members.clear()
-        self.static_members.clear()
-        self._supported.clear()
         for entry in value.members:
             # Version 0 has no rebalance timeout, so the session timeout is used instead.
             rebalance_ms = entry.session_timeout if entry.rebalance_timeout == _NEVER else entry.rebalance_timeout

@@ -8,6 +8,7 @@ session ends are removed.
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -38,6 +39,7 @@ _DEFERRED_JOIN_MS: Final = 200
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class _JoinWait:
     """The phase of a rebalance that waits for members to join.
 
@@ -46,12 +48,9 @@ class _JoinWait:
         may_end: Returns whether the wait can end before the timer fires.
     """
 
-    __slots__ = ("extension_ms", "may_end", "timer")
-
-    def __init__(self, timer: Timer, extension_ms: int = 0) -> None:
-        self.timer = timer
-        self.extension_ms = extension_ms
-        self.may_end: Callable[[], bool] = lambda: False
+    timer: Timer
+    extension_ms: int = 0
+    may_end: Callable[[], bool] = lambda: False
 
 
 class Rebalances:
@@ -185,8 +184,7 @@ class Rebalances:
     def _wait_for_joins(self, group: Group) -> None:
         delay_ms = max(group.rebalance_timeout_ms, _MIN_WAIT_MS)
         timer = self._clock.call_later(delay_ms, partial(self._complete_join, group))
-        wait = self._join_waits[group] = _JoinWait(timer)
-        wait.may_end = lambda: group.all_have_joined
+        self._join_waits[group] = _JoinWait(timer, may_end=lambda: group.all_have_joined)
 
     def _wait_for_more(self, group: Group, delay_ms: int, extension_ms: int) -> None:
         timer = self._clock.call_later(delay_ms, partial(self._on_initial_delay, group))
@@ -213,8 +211,7 @@ class Rebalances:
 
     def end_expected_join(self, group_id: str) -> None:
         """Remove the oldest expected join of a group, because a member has joined or the join did not come in time."""
-        timers = self._expected_joins.get(group_id)
-        if not timers:
+        if not (timers := self._expected_joins.get(group_id)):
             return
         timers.pop(0).cancel()
         if not timers:
@@ -237,8 +234,7 @@ class Rebalances:
             self._complete_join(group)
             return
         timer = self._clock.call_later(_FIRST_HOLD_MS, partial(self._complete_join, group))
-        wait = self._join_waits[group] = _JoinWait(timer)
-        wait.may_end = may_begin
+        wait = self._join_waits[group] = _JoinWait(timer, may_end=may_begin)
         for joiner in joiners:
             joiner.on_metadata = partial(self._on_metadata, group, wait)
 
@@ -265,8 +261,7 @@ class Rebalances:
             self._complete_join(group)
 
     def _end_join_wait(self, group: Group) -> None:
-        wait = self._join_waits.pop(group, None)
-        if wait is not None:
+        if (wait := self._join_waits.pop(group, None)) is not None:
             wait.timer.cancel()
 
     def _complete_join(self, group: Group) -> None:
@@ -282,8 +277,7 @@ class Rebalances:
             return
         group.begin_generation()
         if group.is_in(GroupState.EMPTY):
-            code = self._store.save_group(group)
-            if code:  # Without this record, a restart restores the previous generation.
+            if code := self._store.save_group(group):  # Without this record, a restart restores the old generation.
                 _logger.warning("Group %s is empty; its new state could not be stored: %s", group.group_id, code.name)
             return
         for member in tuple(group.members.values()):
@@ -321,14 +315,12 @@ class Rebalances:
         group.pending_sync.clear()
         if group in self._deferred_joins:
             self._call_soon(partial(self._run_deferred_joins, group))
-        timer = self._sync_waits.pop(group, None)
-        if timer is not None:
+        if (timer := self._sync_waits.pop(group, None)) is not None:
             timer.cancel()
 
     def _on_sync_timeout(self, group: Group) -> None:
         del self._sync_waits[group]
-        late = tuple(group.pending_sync)
-        if late:
+        if late := tuple(group.pending_sync):
             _logger.info("Members %s of group %s have not synced in time", ", ".join(late), group.group_id)
             for member_id in late:
                 group.remove(member_id)
@@ -393,18 +385,15 @@ def build_join_response(
         leader=(group.leader if leader is None else leader) or NO_LEADER,
         skip_assignment=skip_assignment and leads,
         member_id=member.member_id,
-        members=_members(group) if leads else [],
+        members=[
+            JoinGroupResponseMember(
+                member_id=listed.member_id,
+                group_instance_id=listed.group_instance_id,
+                metadata=listed.metadata(group.protocol_name),
+            )
+            for listed in (group.members.values() if leads else ())
+        ],
     )
-
-
-def _members(group: Group) -> list[JoinGroupResponseMember]:
-    name = group.protocol_name
-    return [
-        JoinGroupResponseMember(
-            member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata(name)
-        )
-        for member in group.members.values()
-    ]
 
 
 def sync_error(code: ErrorCode) -> SyncGroupResponse:

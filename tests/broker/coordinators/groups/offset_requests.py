@@ -169,6 +169,8 @@ def with_members(
     if subscription is None:
         subscription = encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 0)
     group = harness.services.groups.store.get_or_create(group_id)
+    for member_id in tuple(group.members):
+        group.remove(member_id)
     group.restore(
         GroupMetadataValue(
             protocol_type=protocol_type,
