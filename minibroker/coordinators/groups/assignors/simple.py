@@ -7,6 +7,7 @@ to different topics, each topic is divided separately among its subscribers.
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.modern.topics import Partitions, freeze_partitions
@@ -62,10 +63,9 @@ def _assign_by_topic(order: Sequence[str], specs: Sequence[MemberSpec], ready: P
     result: list[dict[bytes, frozenset[int]]] = [dict(spec.assigned) for spec in specs]
     for topic in hash_order(subscribers, uuid_hash):
         partitions = [(topic, index) for index in in_order(ready.get(topic, ()))]
-        sharing = _PartitionSharing(subscribers[topic], partitions, _index)
+        sharing = _PartitionSharing(subscribers[topic], partitions, itemgetter(1))
         for number, spec in enumerate(specs):
-            indexes = spec.assigned.get(topic)
-            if indexes:
+            if indexes := spec.assigned.get(topic):
                 sharing.has(number, ((topic, index) for index in in_order(indexes)))
         sharing.settle()
         for number, assigned in enumerate(result):
@@ -77,10 +77,6 @@ def _hash(partition: TopicPartition) -> int:
     """Return the `hashCode` of Kafka 4's `TopicIdPartition`, which is a Java record."""
     topic, index = partition
     return 31 * uuid_hash(topic) + index
-
-
-def _index(partition: TopicPartition) -> int:
-    return partition[1]
 
 
 class _PartitionSharing:
@@ -124,35 +120,23 @@ class _PartitionSharing:
     def settle(self) -> None:
         """Trim members with too many partitions and partitions with too many members, and assign the rest."""
         for number in sorted(self._by_member):
-            self._trim_member(number)
+            assigned = self._by_member[number]
+            if (surplus := len(assigned) - self._room.get(number, 0)) > 0:
+                for partition in hash_order(assigned, self._hash_of)[:surplus]:
+                    del assigned[partition], self._by_partition[partition][number]
         for partition in self._sort_as_hash_table():
-            self._trim_partition(partition)
+            readers = self._by_partition[partition]
+            for number in sorted(readers)[: max(0, len(readers) - self._sharing)]:
+                del readers[number], self._by_member[number][partition]
         for partition in self._partitions:
             self._by_partition.setdefault(partition, {})
         self._fill()
 
     def _sort_as_hash_table(self) -> list[TopicPartition]:
         """Return the partitions in the order of a Java hash table created for all of them."""
-        wide = 1
-        while wide < int((len(self._partitions) + 1) / 0.75) + 1:
-            wide *= 2
+        wide = 1 << int((len(self._partitions) + 1) / 0.75).bit_length()
         # Java's computeIfAbsent inserts at the head of a bucket, so newer entries come first.
         return hash_order(reversed(self._by_partition), self._hash_of, table_size(len(self._by_partition), wide))
-
-    def _trim_member(self, number: int) -> None:
-        assigned = self._by_member[number]
-        surplus = len(assigned) - self._room.get(number, 0)
-        if surplus <= 0:
-            return
-        for partition in hash_order(assigned, self._hash_of)[:surplus]:
-            del assigned[partition]
-            del self._by_partition[partition][number]
-
-    def _trim_partition(self, partition: TopicPartition) -> None:
-        readers = self._by_partition[partition]
-        for number in sorted(readers)[: max(0, len(readers) - self._sharing)]:
-            del readers[number]
-            del self._by_member[number][partition]
 
     def _fill(self) -> None:
         """Assign partitions to members with room, in a round-robin fashion.

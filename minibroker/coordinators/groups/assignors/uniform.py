@@ -4,6 +4,8 @@ All members get about the same number of partitions, with as few moves as that a
 to the same topics, only counts matter (`UniformHomogeneousAssignmentBuilder`).
 """
 
+from itertools import islice
+
 from minibroker.coordinators.groups.assignors.range import GroupSpec
 from minibroker.coordinators.groups.assignors.uniform_by_topic import AssignmentByTopic
 from minibroker.coordinators.groups.assignors.uniform_mixed import MixedAssignment
@@ -18,17 +20,8 @@ from minibroker.coordinators.java_order import (
 )
 
 
-def assign_uniform(group: GroupSpec) -> dict[str, Partitions]:
-    """Assign all partitions of all subscribed topics, as since Kafka 4.0."""
-    return _assign(group, since_4_0=True)
-
-
-def assign_uniform_3_9(group: GroupSpec) -> dict[str, Partitions]:
-    """Assign all partitions of all subscribed topics, as before Kafka 4.0."""
-    return _assign(group, since_4_0=False)
-
-
-def _assign(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
+def assign_uniform(group: GroupSpec, *, since_4_0: bool = True) -> dict[str, Partitions]:
+    """Assign all partitions of all subscribed topics, as in Kafka 4, or as in Kafka 3.9 if `since_4_0` is false."""
     if not group.members:
         return {}
     if group.homogeneous:
@@ -65,7 +58,10 @@ def _assign_homogeneous(group: GroupSpec, *, since_4_0: bool) -> dict[str, Parti
         surplus -= has_surplus
         if room > kept_count:
             missing_counts[member_id] = room - kept_count
-    _assign_free(assigned, missing_counts, free)
+    remaining = iter(free)
+    for member_id, missing in missing_counts.items():
+        for topic, index in islice(remaining, missing):
+            assigned[member_id].setdefault(topic, set()).add(index)
     return {member_id: freeze_partitions(partitions) for member_id, partitions in assigned.items()}
 
 
@@ -81,16 +77,6 @@ def _find_unowned(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition]
         for index in range(group.counts[topic])
         if index not in owned.get(topic, frozenset[int]())
     ]
-
-
-def _assign_free(
-    assigned: dict[str, dict[bytes, set[int]]], missing_counts: dict[str, int], free: list[TopicPartition]
-) -> None:
-    """Assign free partitions to the members that have too few, one member after another."""
-    remaining = iter(free)
-    for member_id, missing in missing_counts.items():
-        for _, (topic, index) in zip(range(missing), remaining, strict=False):
-            assigned[member_id].setdefault(topic, set()).add(index)
 
 
 def _keep(previous: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:

@@ -27,11 +27,13 @@ class AssignmentByTopic:
         self._members = hash_order(group.members, string_hash)
         self._sizes = [0] * len(self._members)
         self._subscribers: dict[bytes, list[int]] = {}
-        self._owners: dict[bytes, list[int]] = {}
+        for member, member_id in enumerate(self._members):
+            for topic in group.members[member_id].topics:
+                self._subscribers.setdefault(topic, []).append(member)
+        self._owners = {topic: [_NO_OWNER] * group.counts[topic] for topic in self._subscribers}
 
     def build(self) -> dict[str, Partitions]:
         """Compute the assignment."""
-        self._read_subscriptions()
         self._keep()
         topics = self._sort_topics()
         for topic in topics:
@@ -42,12 +44,6 @@ class AssignmentByTopic:
             for index, owner in enumerate(owners):
                 assigned[owner].setdefault(topic, set()).add(index)
         return dict(zip(self._members, map(freeze_partitions, assigned), strict=True))
-
-    def _read_subscriptions(self) -> None:
-        for member, member_id in enumerate(self._members):
-            for topic in self._group.members[member_id].topics:
-                self._subscribers.setdefault(topic, []).append(member)
-        self._owners = {topic: [_NO_OWNER] * self._group.counts[topic] for topic in self._subscribers}
 
     def _sort_topics(self) -> list[bytes]:
         """Return the topics, sorted by most partitions per subscriber and then by fewest subscribers."""
@@ -130,18 +126,6 @@ class _LoadLevels:
         members: The subscribers.
         sizes: The number of partitions of each member of the group, in all topics. The caller keeps it up to date.
     """
-
-    __slots__ = (
-        "_bottom_end",
-        "_givers",
-        "_high",
-        "_low",
-        "_order",
-        "_sizes",
-        "_takers",
-        "_top_begin",
-        "_top_end",
-    )
 
     def __init__(self, members: list[int], sizes: list[int]) -> None:
         self._sizes = sizes

@@ -33,36 +33,29 @@ class MixedAssignment:
         self._group = group
         self._members = hash_order(group.members, string_hash)
         self._subscribers: dict[bytes, list[str]] = {}
-        self._topics: list[bytes] = []
+        self._most: dict[str, int] = {}
+        for member_id in self._members:
+            topics = group.members[member_id].topics
+            for topic in topics:
+                self._subscribers.setdefault(topic, []).append(member_id)
+            self._most[member_id] = sum(group.counts[topic] for topic in topics)
+        self._topics = hash_order(self._subscribers, uuid_hash)
         self._owners: dict[TopicPartition, str] = {}
-        self._owned: dict[bytes, dict[str, int]] = {}  # The number of partitions that each member owns, by topic.
+        # The number of partitions that each member owns, by topic.
+        self._owned: dict[bytes, dict[str, int]] = {topic: {} for topic in self._topics}
         self._assigned: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in self._members}
         self._sizes = dict.fromkeys(self._members, 0)
-        self._most: dict[str, int] = {}
-        self._open: set[str] = set()
+        self._open = {member_id for member_id in self._members if self._has_room(member_id)}
         self._least: dict[bytes, int] = {}  # The size of each topic's smallest subscriber. Each move clears this cache.
         self._unbalanced: bytes | None = None
 
     def build(self) -> dict[str, Partitions]:
         """Compute the assignment."""
-        self._read_subscriptions()
         ordered = self._sort_partitions()
         self._keep()
         self._assign_unowned(ordered)
         self._balance([partition for partition in ordered if len(self._subscribers[partition[0]]) > 1])
         return {member_id: freeze_partitions(partitions) for member_id, partitions in self._assigned.items()}
-
-    def _read_subscriptions(self) -> None:
-        counts = self._group.counts
-        for member_id in self._members:
-            capacity = 0
-            for topic in self._group.members[member_id].topics:
-                self._subscribers.setdefault(topic, []).append(member_id)
-                capacity += counts[topic]
-            self._most[member_id] = capacity
-        self._topics = hash_order(self._subscribers, uuid_hash)
-        self._owned = {topic: {} for topic in self._topics}
-        self._open = {member_id for member_id in self._members if self._has_room(member_id)}
 
     def _sort_partitions(self) -> list[TopicPartition]:
         """Return all partitions, sorted by the rank of their topic and then by index.
@@ -104,8 +97,7 @@ class MixedAssignment:
             if partition in self._owners:
                 continue
             topic = partition[0]
-            heap = heaps.get(topic)
-            if heap is None:
+            if (heap := heaps.get(topic)) is None:
                 heap = heaps[topic] = [self._member_sort_key(subscriber) for subscriber in self._subscribers[topic]]
                 heapq.heapify(heap)
             while True:  # Sizes only grow in this phase, so the size in a heap entry is either current or too small.
@@ -165,9 +157,10 @@ class MixedAssignment:
                 if was_moved and self._is_balanced():
                     return
                 owner = self._owners[partition]
-                least = self._least.get(partition[0])
-                if least is None:
-                    least = self._least[partition[0]] = self._find_smallest_size(partition[0])
+                if (least := self._least.get(partition[0])) is None:
+                    least = self._least[partition[0]] = min(
+                        map(self._sizes.__getitem__, self._subscribers[partition[0]])
+                    )
                 was_moved = self._sizes[owner] > least + 1
                 if was_moved:
                     self._move(partition, owner)
@@ -175,10 +168,6 @@ class MixedAssignment:
                     stayed.append(partition)
             has_moved = len(stayed) < len(movable)
             movable = stayed
-
-    def _find_smallest_size(self, topic: bytes) -> int:
-        """Return the number of partitions of the topic's least loaded subscriber."""
-        return min(map(self._sizes.__getitem__, self._subscribers[topic]))
 
     def _is_balanced(self) -> bool:
         if not self._open:
