@@ -7,17 +7,13 @@ from minibroker.cluster.errors import ConflictError, OperationError, is_the_call
 from minibroker.cluster.routing.slices import Steps
 from minibroker.config.names import misspelling
 from minibroker.coordinators.groups.classic.group import Group, GroupState
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
+from minibroker.coordinators.groups.modern.group import ModernGroupState
 from minibroker.coordinators.groups.modern.topics import Partitions
 from minibroker.coordinators.groups.registry import AnyGroup, AnyModernGroup
-from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupState, ShareMember
+from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareMember
 from minibroker.coordinators.groups.streams.group import ASSIGNOR as STICKY
-from minibroker.coordinators.groups.streams.group import (
-    StreamsGroup,
-    StreamsGroupState,
-    StreamsMember,
-    partitions_of_tasks,
-)
+from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsMember, partitions_of_tasks
 from minibroker.operations.options import DEFAULT_TIMEOUT
 from minibroker.operations.share_groups import describe_loaded_partitions, wait_for_states
 from minibroker.operations.waiting import until
@@ -33,9 +29,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 __tracebackhide__ = is_the_callers
 
 
-STABLE_STATES: Final = frozenset(
-    {GroupState.STABLE, ConsumerGroupState.STABLE, ShareGroupState.STABLE, StreamsGroupState.STABLE}
-)
+STABLE_STATES: Final = frozenset({GroupState.STABLE, ModernGroupState.STABLE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,11 @@ from minibroker.coordinators.groups.classic.group import (
     Member,
     Reply,
 )
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
-from minibroker.coordinators.groups.modern.group import MemberState
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
+from minibroker.coordinators.groups.modern.group import MemberState, ModernGroupState
 from minibroker.coordinators.groups.registry import AnyGroup
-from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState, ShareMember
-from minibroker.coordinators.groups.streams.group import (
-    StreamsGroup,
-    StreamsGroupState,
-    partitions_of_tasks,
-)
+from minibroker.coordinators.groups.share.group import ShareGroup, ShareMember
+from minibroker.coordinators.groups.streams.group import StreamsGroup, partitions_of_tasks
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker.operations.groups import (
     GroupDescription,
@@ -83,9 +79,9 @@ GROUPS: Final[Mapping[str, StateMachine]] = {
         state.value: tuple(after.value for after in GroupState if state in VALID_PREVIOUS_STATES[after] - {after})
         for state in GroupState
     },
-    ConsumerGroup.kind: _any_to_any(*(state.value for state in ConsumerGroupState)),
-    ShareGroup.kind: _any_to_any(*(state.value for state in ShareGroupState)),
-    StreamsGroup.kind: _any_to_any(*(state.value for state in StreamsGroupState)),
+    ConsumerGroup.kind: _any_to_any("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
+    ShareGroup.kind: _any_to_any("Empty", "Stable", "Dead"),
+    StreamsGroup.kind: _any_to_any(*(state.value for state in ModernGroupState)),
 }
 """The state machine of each group type."""
 

@@ -11,9 +11,11 @@ from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.classic.group import Protocol
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup, ConsumerMember
-from minibroker.coordinators.groups.consumer.migration import decode_subscription, encode_assignment, resolve_topic_ids
+from minibroker.coordinators.groups.consumer.migration import encode_assignment, resolve_topic_ids
 from minibroker.coordinators.groups.modern.group import GroupRefusedError, MemberState
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolSubscription
+from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.groups import JoinGroupRequest, MemberIdentity, SyncGroupRequest
@@ -55,7 +57,7 @@ class ClassicMembers:
         """Add a member, or update it if it joins again. `client` has the member's client id and host."""
         group, groups = self._group, self._groups
         try:
-            subscription = decode_subscription(protocols[0].metadata)
+            subscription = decode_versioned(ConsumerProtocolSubscription, protocols[0].metadata)
         except DecodeError as error:
             code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if groups.rules.since_4_4 else ErrorCode.UNKNOWN_SERVER_ERROR
             raise GroupRefusedError(code, str(error)) from None
@@ -124,20 +126,16 @@ class ClassicMembers:
         removed: list[str] = []
         codes: list[ErrorCode] = []
         for identity in leaving:
+            static_member = self._group.static_member(identity.group_instance_id)
+            member_id = identity.member_id or ("" if static_member is None else static_member.member_id)
             try:
-                removed.append(self._member_of(identity).member_id)
+                self._groups.member(self._group, member_id, identity.group_instance_id)
+                removed.append(member_id)
+                codes.append(ErrorCode.NONE)
             except GroupRefusedError as error:
                 codes.append(error.code)
-            else:
-                codes.append(ErrorCode.NONE)
         code = self._groups.fence(self._group, set(removed)) if removed else ErrorCode.NONE
         return [own_code or code for own_code in codes]
-
-    def _member_of(self, identity: MemberIdentity) -> ConsumerMember:
-        static_member = self._group.static_member(identity.group_instance_id)
-        member_id = identity.member_id or ("" if static_member is None else static_member.member_id)
-        member: ConsumerMember = self._groups.member(self._group, member_id, identity.group_instance_id)
-        return member
 
     def _find(self, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
         member: ConsumerMember = self._groups.member(self._group, member_id, instance_id)

@@ -111,6 +111,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         """
         joins = request.member_epoch == JOINING
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+        timeout_ms = request.rebalance_timeout_ms
         owned = None if request.topic_partitions is None else partitions_of(request.topic_partitions)
         group, tombstones = self.group_for(request.group_id, joins=joins)
         self.check_room(group, request.member_id, request.instance_id)
@@ -131,7 +132,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
             member,
             instance_id=member.instance_id if request.instance_id is None else request.instance_id,
             rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-            rebalance_timeout_ms=_resolve_unset(request.rebalance_timeout_ms, member.rebalance_timeout_ms),
+            rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _UNSET else timeout_ms,
             server_assignor=request.server_assignor or member.server_assignor,
             topics=member.topics if names is None else frozenset(names),
             regex=member.regex if regex is None else regex,
@@ -140,14 +141,17 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
             classic=None,
         )
         if updated.regex != member.regex:
-            _check_regex(updated.regex)
+            try:
+                RegularExpression(updated.regex)
+            except RegularExpressionError as error:
+                raise GroupRefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
         moved = update.advance(member, updated, owned)
         self.finish(group, update, moved, tombstones)
         if update.has_new_regex:
             group.is_matching = True
             self.core.call_soon(partial(self._resolve_new_regex, group, may_describe))
         subscribes = names is not None or regex is not None
-        is_complete = request.rebalance_timeout_ms != _UNSET and subscribes and owned is not None
+        is_complete = timeout_ms != _UNSET and subscribes and owned is not None
         has_assignment = joins or is_complete or moved.assigned != member.assigned
         return Answer(moved.member_id, moved.epoch, moved.assigned if has_assignment else None)
 
@@ -234,16 +238,14 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
 
     def fence(self, group: ConsumerGroup, removed: Collection[str]) -> ErrorCode:
         """Remove members. If only classic members are left, convert the group if the migration policy allows it."""
-        if self.migration.may_downgrade(group, removed):
-            code = self.migration.downgrade(group, removed)
-            if code is not None:
-                if not code:
-                    self.forget(group, is_gone=False)
-                return code
+        may_downgrade = self.migration.may_downgrade(group, removed)
+        if may_downgrade and (downgrade_code := self.migration.downgrade(group, removed)) is not None:
+            if not downgrade_code:
+                self.forget(group, is_gone=False)
+            return downgrade_code
         update = self.begin(group)
         update.without(removed)
-        code = self.store.save_changes(group, update.changes)
-        if not code:
+        if not (code := self.store.save_changes(group, update.changes)):
             group.topics = update.topics
             for member_id in removed:
                 self.end_session(group, member_id)
@@ -262,8 +264,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         """
         if not self.migration.may_downgrade(group, [known.member_id], replaced=True):
             return False
-        code = self.migration.downgrade_and_replace(group, update, known.member_id, member)
-        if code:
+        if code := self.migration.downgrade_and_replace(group, update, known.member_id, member):
             raise GroupRefusedError(code)
         if code is not None:
             self.forget(group, is_gone=False)
@@ -274,17 +275,6 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         if member.classic is not None:
             return member.classic.session_timeout_ms
         return self.core.configs.group(group.group_id).integer("consumer.session.timeout.ms")
-
-
-def _check_regex(regex: str) -> None:
-    try:
-        RegularExpression(regex)
-    except RegularExpressionError as error:
-        raise GroupRefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
-
-
-def _resolve_unset(requested: int, before: int) -> int:
-    return before if requested == _UNSET else requested
 
 
 def new_member_id() -> str:

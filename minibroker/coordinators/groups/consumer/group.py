@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any, Final, Self
 
 from minibroker.cluster.replicas import PartitionRacks
@@ -111,6 +110,7 @@ class ConsumerMember(ModernMember):
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> Self:
         """Return a copy of the member with the metadata from a record."""
+        classic = value.classic_member_metadata
         return replace(
             self,
             instance_id=value.instance_id,
@@ -121,7 +121,7 @@ class ConsumerMember(ModernMember):
             regex=value.subscribed_topic_regex or "",
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
-            classic=value.classic_member_metadata if _has_protocols(value.classic_member_metadata) else None,
+            classic=classic if classic is not None and classic.supported_protocols else None,
         )
 
     def to_current(self) -> ConsumerGroupCurrentMemberAssignmentValue:
@@ -155,10 +155,6 @@ class ConsumerMember(ModernMember):
         return listed
 
 
-def _has_protocols(classic: ClassicMemberMetadata | None) -> bool:
-    return classic is not None and bool(classic.supported_protocols)
-
-
 def _epochs_of(named: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
     """Return the assignment epochs in a record, or the member's epoch for records of earlier Kafka releases."""
     epochs_by_topic: dict[bytes, dict[int, int]] = {}
@@ -168,16 +164,6 @@ def _epochs_of(named: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
             epochs = [max(member_epoch, 0)] * len(topic.partitions)
         epochs_by_topic.setdefault(bytes(topic.topic_id), {}).update(zip(topic.partitions, epochs, strict=True))
     return epochs_by_topic
-
-
-class ConsumerGroupState(Enum):
-    """The state of a consumer group. The values are Kafka's names."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
-    DEAD = "Dead"
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
@@ -213,19 +199,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self._named_topics: frozenset[str] | None = frozenset()
         self._has_new_subscriptions = False
         self._holders: dict[tuple[bytes, int], str] = {}  # Member ids by partition.
-
-    @property
-    def state(self) -> ConsumerGroupState:
-        """The state of the group."""
-        if self.is_dead:
-            return ConsumerGroupState.DEAD
-        if not self.members:
-            return ConsumerGroupState.EMPTY
-        if self.epoch > self.assignment_epoch:
-            return ConsumerGroupState.ASSIGNING
-        if all(member.is_reconciled(self.assignment_epoch) for member in self.members.values()):
-            return ConsumerGroupState.STABLE
-        return ConsumerGroupState.RECONCILING
 
     def target_of(self, member: ConsumerMember) -> Partitions:
         """Return the target assignment of a member.
@@ -269,8 +242,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         if not member.topics:
             return matched
         key = member.topics, member.regex
-        topics = self._joined.get(key)
-        if topics is None:
+        if (topics := self._joined.get(key)) is None:
             topics = self._joined[key] = member.topics | matched
         return topics
 
@@ -290,23 +262,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         votes = Counter(member.server_assignor for member in members if member.server_assignor is not None)
         return max(hash_order(votes, string_hash), key=votes.__getitem__, default=default)
 
-    def classic_members(self) -> list[ConsumerMember]:
-        """Return the members that use the classic protocol."""
-        return [member for member in self.members.values() if member.is_classic]
-
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
         """Return whether a member that supports these classic protocols can join."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if self.is_empty:
             return bool(names)
-        classic = self.classic_members()
-        supported = Counter(
-            protocol.name
-            for member in classic
-            if member.classic is not None
-            for protocol in member.classic.supported_protocols
-        )
+        classic = [member.classic for member in self.members.values() if member.classic is not None]
+        supported = Counter(protocol.name for metadata in classic for protocol in metadata.supported_protocols)
         return any(supported[name] == len(classic) for name in names)
 
     def may_commit_late(self, member_id: str, epoch: int, partitions: Iterable[tuple[bytes, int]]) -> bool:

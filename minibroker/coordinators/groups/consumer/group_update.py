@@ -146,12 +146,11 @@ class GroupUpdate:
 
     def _needs_check(self) -> bool:
         """Return whether all members must be examined. Most heartbeats find nothing changed."""
-        topic_names = self._group.named_topics
-        if topic_names is None or self._group.epoch > self._group.assignment_epoch:
+        group, topic_names = self._group, self._group.named_topics
+        has_old_record = group.has_topics_record and self._rules.since_4_1
+        if topic_names is None or has_old_record or group.epoch > group.assignment_epoch:
             return True
-        if self._group.has_topics_record and self._rules.since_4_1:
-            return True
-        return self._find_topics(topic_names) is not self._group.topics
+        return self._find_topics(topic_names) is not group.topics
 
     def _find_topics(self, names: AbstractSet[str]) -> Mapping[str, TopicMetadata]:
         return find_topics(self._topics, names, self._group.topics)
@@ -179,13 +178,10 @@ class GroupUpdate:
             self.changes.append(subscribed_topics(group.group_id, self.topics))
             changed = True
         if changed:
-            self._raise_epoch()
+            self.epoch += 1
+            self.changes.append(RECORDS.group_epoch(group.group_id, self.epoch, self.metadata_hash))
         if group.has_topics_record and self._rules.since_4_1:
             self.changes.append(Change(ConsumerGroupPartitionMetadataKey(group_id=group.group_id), None))
-
-    def _raise_epoch(self) -> None:
-        self.epoch += 1
-        self.changes.append(RECORDS.group_epoch(self._group.group_id, self.epoch, self.metadata_hash))
 
     def _assign(self, members: Mapping[str, ConsumerMember], updated: ConsumerMember) -> None:
         """Make the target assignment of the new epoch (Kafka's `TargetAssignmentBuilder`)."""

@@ -108,10 +108,12 @@ class Migration:
             DecodeError: The member's subscription or assignment is malformed.
             GroupRefusedError: The group uses a custom assignor.
         """
-        assignment = decode_assignment(member.assignment)
+        assignment = ConsumerProtocolAssignment(assigned_partitions=[])
+        if member.assignment:  # It is empty before the member's first SyncGroup.
+            assignment = decode_versioned(ConsumerProtocolAssignment, member.assignment)
         if assignment.user_data:
             raise _upgrade_error(classic, _CUSTOM_ASSIGNOR)
-        subscription = decode_subscription(member.metadata(classic.protocol_name))
+        subscription = decode_versioned(ConsumerProtocolSubscription, member.metadata(classic.protocol_name))
         protocols = [ClassicProtocol(name=protocol.name, metadata=protocol.metadata) for protocol in member.protocols]
         consumer = ConsumerMember(
             member.member_id,
@@ -188,8 +190,7 @@ class Migration:
         classic.settle(group.epoch, PROTOCOL_TYPE, classic_members)
         now_ms = self._core.clock.now_ms()
         records = [change.encode(now_ms) for change in changes]
-        code = self._store.replace(classic, [*records, self._store.record_of(classic)])
-        if not code:
+        if not (code := self._store.replace(classic, [*records, self._store.record_of(classic)])):
             for member in classic_members:
                 self._rebalances.restart_session(classic, member)
             if rebalances:
@@ -217,32 +218,11 @@ class Migration:
         )
 
 
-def decode_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Return the subscription of a classic member.
-
-    Raises:
-        DecodeError: The metadata is malformed.
-    """
-    return decode_versioned(ConsumerProtocolSubscription, metadata)
-
-
-def decode_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """Return the assignment of a classic member. The assignment is empty before the member's first SyncGroup.
-
-    Raises:
-        DecodeError: The assignment is malformed.
-    """
-    if not assignment:
-        return ConsumerProtocolAssignment(assigned_partitions=[])
-    return decode_versioned(ConsumerProtocolAssignment, assignment)
-
-
 def resolve_topic_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
     """Return partitions by topic id. Topics that do not exist are omitted."""
     partitions: dict[bytes, set[int]] = {}
     for named_partitions in named:
-        topic = topics.get(named_partitions.topic)
-        if topic is not None:
+        if (topic := topics.get(named_partitions.topic)) is not None:
             partitions.setdefault(topic.id, set()).update(named_partitions.partitions)
     return freeze_partitions(partitions)
 

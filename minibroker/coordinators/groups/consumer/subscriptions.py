@@ -31,11 +31,7 @@ class TopicAccess(NamedTuple):
     rules: int = 0
 
 
-def _match_all(_name: str) -> bool:
-    return True
-
-
-ALL_TOPICS: Final = TopicAccess(_match_all)
+ALL_TOPICS: Final = TopicAccess(lambda _: True)
 
 
 def resolve(
@@ -110,7 +106,7 @@ def _match(
         for number, name in enumerate(matching, 1):
             if allows(name):
                 allowed.append(name)
-            if allows is not _match_all and number % _RIGHTS_BY_SLICE == 0:
+            if allows is not ALL_TOPICS.allows and number % _RIGHTS_BY_SLICE == 0:
                 yield
         topics_by_regex[regex] = frozenset(allowed)
         if len(names) > _RIGHTS_BY_SLICE:

@@ -84,8 +84,7 @@ class ModernGroups(Generic[G]):
         Raises:
             GroupRefusedError: GROUP_ID_NOT_FOUND.
         """
-        group = self.find(group_id)
-        if group is None:
+        if (group := self.find(group_id)) is None:
             problem = "not found" if self.store.find(group_id) is None else f"is not a {self._kind} group"
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
         return group
@@ -132,13 +131,11 @@ class ModernGroups(Generic[G]):
             GroupRefusedError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
         """
         if instance_id is None:
-            member = group.members.get(member_id)
-            if member is None:
+            if (member := group.members.get(member_id)) is None:
                 message = f"Member {member_id} is not a member of group {group.group_id}."
                 raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
             return member
-        member = group.static_member(instance_id)
-        if member is None:
+        if (member := group.static_member(instance_id)) is None:
             raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
         if member.member_id != member_id:
             raise GroupRefusedError(
@@ -188,8 +185,7 @@ class ModernGroups(Generic[G]):
         Raises:
             GroupRefusedError: The changes could not be written.
         """
-        code = self.store.save_changes(group, changes, before)
-        if code:
+        if code := self.store.save_changes(group, changes, before):
             raise GroupRefusedError(code)
 
     def rebalance(self, group: G) -> ErrorCode:
@@ -225,8 +221,7 @@ class ModernGroups(Generic[G]):
         # Since Kafka 4.4, the assignment epoch also advances if no member is left.
         if group.members.keys() == {member_id}:
             changes.append(records.assignment_epoch(group_id, group.epoch + 1))
-        code = self.store.save_changes(group, changes)
-        if not code:
+        if not (code := self.store.save_changes(group, changes)):
             self.end_session(group, member_id)
         return code
 
@@ -240,8 +235,7 @@ class ModernGroups(Generic[G]):
 
     def timers(self, group: G, member_id: str) -> MemberTimers:
         """Return the deadlines of a member."""
-        timers = group.timers.get(member_id)
-        if timers is None:
+        if (timers := group.timers.get(member_id)) is None:
             on_deadline = partial(self._on_deadline, group, member_id)
             timers = group.timers[member_id] = MemberTimers(self.core.clock, on_deadline)
         return timers
@@ -255,8 +249,7 @@ class ModernGroups(Generic[G]):
     @staticmethod
     def end_session(group: G, member_id: str) -> None:
         """Cancel all deadlines of a removed member."""
-        timers = group.timers.pop(member_id, None)
-        if timers is not None:
+        if (timers := group.timers.pop(member_id, None)) is not None:
             timers.cancel()
 
     def _on_deadline(self, group: G, member_id: str, reason: str) -> None:
@@ -264,8 +257,7 @@ class ModernGroups(Generic[G]):
             return
         _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
         session_ms = self._session_timeout_ms(group, member_id)
-        code = self._fence(group, member_id)
-        if code:  # The removal is tried again after another session timeout.
+        if code := self._fence(group, member_id):  # The removal is tried again after another session timeout.
             _logger.warning("%s has left group %s; this could not be stored: %s", member_id, group.group_id, code.name)
             self.timers(group, member_id).restart_session(session_ms)
         elif not group.members:

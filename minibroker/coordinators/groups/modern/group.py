@@ -50,6 +50,20 @@ class MemberState(IntEnum):
         return cls.UNKNOWN
 
 
+class ModernGroupState(Enum):
+    """The state of a modern group. The values are Kafka's names.
+
+    Only streams groups can be NOT_READY. Share groups are EMPTY, STABLE or DEAD.
+    """
+
+    EMPTY = "Empty"
+    NOT_READY = "NotReady"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
 @dataclass(frozen=True, slots=True)
 class ModernMember:
     """A member of a modern group, as described by its records. It is immutable.
@@ -124,9 +138,18 @@ class ModernGroup(Generic[M, T]):
         return self.kind
 
     @property
-    def state(self) -> Enum:
-        """The state of the group. The values are Kafka's names."""
-        raise NotImplementedError
+    def state(self) -> ModernGroupState:
+        """The state of the group."""
+        if self.is_dead:
+            return ModernGroupState.DEAD
+        return self._state_with_members() if self.members else ModernGroupState.EMPTY
+
+    def _state_with_members(self) -> ModernGroupState:
+        if self.epoch > self.assignment_epoch:
+            return ModernGroupState.ASSIGNING
+        if all(member.is_reconciled(self.assignment_epoch) for member in self.members.values()):
+            return ModernGroupState.STABLE
+        return ModernGroupState.RECONCILING
 
     @property
     def is_empty(self) -> bool:
@@ -162,8 +185,7 @@ class ModernGroup(Generic[M, T]):
         has_no_member = not member_id and group_instance_id is None
         if generation_id < 0 and (self.is_empty or (is_transactional and has_no_member)):
             return ErrorCode.NONE
-        member = self.members.get(member_id)
-        if member is None:
+        if (member := self.members.get(member_id)) is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not is_transactional and not member.is_classic and version < _FIRST_WITH_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION

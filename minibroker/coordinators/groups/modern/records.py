@@ -66,10 +66,8 @@ class GroupRecords:
         self._make_target = target_value or self._partitions
         self.group, self.member = declared("MetadataKey"), declared("MemberMetadataKey")
         self.current = declared("CurrentMemberAssignmentKey")
-        self.target, self.target_metadata = (
-            declared("TargetAssignmentMemberKey"),
-            declared("TargetAssignmentMetadataKey"),
-        )
+        self.target = declared("TargetAssignmentMemberKey")
+        self.target_metadata = declared("TargetAssignmentMetadataKey")
         self._group_keys = [key for key in (before_group, self.group, after_group) if key is not None]
 
     def _partitions(self, partitions: Partitions) -> Any:

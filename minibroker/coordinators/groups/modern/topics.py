@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from minibroker.cluster.replicas import PartitionRacks
-from minibroker.cluster.topics import Topic, Topics
+from minibroker.cluster.topics import Topics
 
 Partitions = Mapping[bytes, frozenset[int]]
 """Partitions by topic id, without topics that have no partitions."""
@@ -23,9 +23,8 @@ def partitions_of(topics: Iterable[Any]) -> Partitions:
     partitions: dict[bytes, frozenset[int]] = {}
     for topic in topics:
         if topic.partitions:
-            topic_id, indexes = bytes(topic.topic_id), frozenset(topic.partitions)
-            known_indexes = partitions.get(topic_id)
-            partitions[topic_id] = indexes if known_indexes is None else known_indexes | indexes
+            topic_id = bytes(topic.topic_id)
+            partitions[topic_id] = partitions.get(topic_id, frozenset[int]()).union(topic.partitions)
     return partitions
 
 
@@ -62,21 +61,12 @@ def find_topics(
         names: The names of subscribed topics.
         known: The result of an earlier call, which is returned again if nothing has changed.
     """
-    if known.keys() <= names and all(_is_as_before(topics, *entry) for entry in known.items()):
-        unknown = names - known.keys()
-        if not any(topics.get(name) for name in unknown):
-            return known
-    existing = ((name, topics.get(name)) for name in sorted(names))
-    return {name: _metadata_of(topic, topics) for name, topic in existing if topic is not None}
-
-
-def _metadata_of(topic: Topic, topics: Topics) -> TopicMetadata:
-    return TopicMetadata(topic.id, len(topic.partitions), topic.racks(topics.cluster))
-
-
-def _is_as_before(topics: Topics, name: str, before: TopicMetadata) -> bool:
-    topic = topics.get(name)
-    return topic is not None and _metadata_of(topic, topics) == before
+    existing = {
+        name: TopicMetadata(topic.id, len(topic.partitions), topic.racks(topics.cluster))
+        for name in names
+        if (topic := topics.get(name)) is not None
+    }
+    return known if existing == known else dict(sorted(existing.items()))
 
 
 def hash_topics(topics: Mapping[str, TopicMetadata]) -> int:

@@ -70,11 +70,6 @@ class ShareGroups(ModernGroups[ShareGroup]):
         """Whether the feature share.version allows share groups."""
         return self.core.features.level(SHARE_VERSION) > 0
 
-    @property
-    def retry_ms(self) -> int:
-        """The delay before a failed initialization of a state is tried again, in milliseconds."""
-        return self.core.config.integer("group.share.initialize.retry.interval.ms")
-
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """Return the interval of a member's heartbeats, in milliseconds."""
         return self.core.configs.group(group_id).integer("share.heartbeat.interval.ms")
@@ -144,8 +139,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         moved = _reconcile(updated, target_epoch, target, topics, has_new_topics=bumps)
         if moved != updated:
             changes.append(RECORDS.current_assignment(group.group_id, moved))
-        missing = self._find_missing(group, topics)
-        if missing:
+        if missing := self._find_missing(group, topics):
             changes.append(state_partitions(group.group_id, group.partitions.begin_initialization(missing)))
         self.save(group, changes)
         group.topics = topics
@@ -161,8 +155,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         Raises:
             GroupRefusedError: The records are too large.
         """
-        code = self.store.check_size(group.group_id, size)
-        if code:
+        if code := self.store.check_size(group.group_id, size):
             raise GroupRefusedError(code)
 
     def _find_missing(self, group: ShareGroup, topics: Mapping[str, TopicMetadata]) -> Topics:
@@ -172,7 +165,8 @@ class ShareGroups(ModernGroups[ShareGroup]):
         if is_known and not partitions.initializing:
             return {}
         counts = {topic.topic_id: (name, topic.partitions) for name, topic in topics.items()}
-        return partitions.missing(counts, self.store.now_ms(), self.retry_ms)
+        retry_ms = self.core.config.integer("group.share.initialize.retry.interval.ms")
+        return partitions.missing(counts, self.store.now_ms(), retry_ms)
 
     def _may_assign(self, group: ShareGroup) -> bool:
         """Return whether the last assignment is older than the assignment interval. Always true before Kafka 4.3."""
@@ -193,16 +187,14 @@ class ShareGroups(ModernGroups[ShareGroup]):
         states, errors = self.states(), list[ErrorCode]()
 
         def initialize(key: SharePartitionKey) -> None:
-            code = states.initialize(key, epoch, UNKNOWN).code
-            if code:
+            if code := states.initialize(key, epoch, UNKNOWN).code:
                 errors.append(code)
                 partition = f"{missing[key.topic_id].name}-{key.partition}"
                 _logger.warning("The state of %s of group %s could not be made: %s", partition, key.group_id, code.name)
 
         def conclude(_: object) -> None:
             if errors:
-                given_up = {topic_id: topic.partitions for topic_id, topic in missing.items()}
-                self._save_states(group, group.partitions.give_up_initialization(given_up))
+                self._save_states(group, group.partitions.give_up_initialization(missing))
             else:
                 self._save_states(group, group.partitions.finish_initialization(missing))
 
@@ -212,10 +204,9 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     def _save_states(self, group: ShareGroup, partitions: StatePartitions) -> None:
         """Write the share-partitions of a group, unless it was deleted during the initialization of their states."""
-        if self.find(group.group_id) is group:
-            code = self.store.save_changes(group, [state_partitions(group.group_id, partitions)])
-            if code:
-                _logger.warning("The share-partitions of group %s could not be stored: %s", group.group_id, code.name)
+        change = state_partitions(group.group_id, partitions)
+        if self.find(group.group_id) is group and (code := self.store.save_changes(group, [change])):
+            _logger.warning("The share-partitions of group %s could not be stored: %s", group.group_id, code.name)
 
 
 def _assignment(

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any, Final, NamedTuple, Self
 
 from minibroker.clock import Clock
-from minibroker.coordinators.groups.modern.group import MemberState, ModernGroup, ModernMember
+from minibroker.coordinators.groups.modern.group import MemberState, ModernGroup, ModernGroupState, ModernMember
 from minibroker.coordinators.groups.modern.records import Change, GroupRecords
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, partitions_of
 from minibroker.coordinators.share_state.state import SharePartitionKey
@@ -36,8 +35,6 @@ class TopicState(NamedTuple):
 
 Topics = Mapping[bytes, TopicState]
 """Partitions by topic id, without topics that have no partitions."""
-Indexes = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id."""
 NO_TOPICS: Final[Topics] = {}
 
 
@@ -106,15 +103,14 @@ class StatePartitions(NamedTuple):
 
     def finish_initialization(self, topics: Topics) -> Self:
         """Return the share-partitions after some topics were initialized."""
-        return self.give_up_initialization({topic_id: state.partitions for topic_id, state in topics.items()})._replace(
-            initialized=_merge_topics(self.initialized, topics)
-        )
+        initialized = _merge_topics(self.initialized, topics)
+        return self.give_up_initialization(topics)._replace(initialized=initialized)
 
-    def give_up_initialization(self, indexes: Indexes) -> Self:
+    def give_up_initialization(self, topics: Topics) -> Self:
         """Return the share-partitions after some of them are removed from those being initialized."""
         remaining: dict[bytes, TopicState] = {}
         for topic_id, state in self.initializing.items():
-            partitions = state.partitions - indexes.get(topic_id, frozenset())
+            partitions = state.partitions - topics[topic_id].partitions if topic_id in topics else state.partitions
             if partitions:
                 remaining[topic_id] = state._replace(partitions=partitions)
         return self._replace(initializing=remaining)
@@ -134,10 +130,6 @@ class StatePartitions(NamedTuple):
             initializing={topic_id: state for topic_id, state in self.initializing.items() if topic_id not in topics},
             initialized={topic_id: state for topic_id, state in self.initialized.items() if topic_id not in topics},
         )
-
-    def topic_ids(self) -> set[bytes]:
-        """Return the ids of all topics."""
-        return {*self.initializing, *self.initialized, *self.deleting}
 
 
 def _merge_topics(some: Topics, more: Topics) -> dict[bytes, TopicState]:
@@ -212,14 +204,6 @@ class ShareMember(ModernMember):
         )
 
 
-class ShareGroupState(Enum):
-    """The state of a share group. The values are Kafka's names."""
-
-    EMPTY = "Empty"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
 class ShareGroup(ModernGroup[ShareMember, Partitions]):
     """A group whose members share the records of partitions.
 
@@ -241,12 +225,8 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         self._subscribed: frozenset[str] | None = frozenset()
         self._waits: bool | None = None
 
-    @property
-    def state(self) -> ShareGroupState:
-        """The state of the group."""
-        if self.is_dead:
-            return ShareGroupState.DEAD
-        return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
+    def _state_with_members(self) -> ModernGroupState:
+        return ModernGroupState.STABLE
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics to which the members subscribe, including topics that do not exist."""
@@ -269,12 +249,11 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         }
         if not ready:
             return False
-        assigned: dict[bytes, frozenset[int]] = {}
+        assigned: dict[bytes, set[int]] = {}
         for target in self.target.values():
             for topic, indexes in target.items():
-                known_indexes = assigned.get(topic)
-                assigned[topic] = indexes if known_indexes is None else known_indexes | indexes
-        return any(assigned.get(topic) != indexes for topic, indexes in ready.items())
+                assigned.setdefault(topic, set()).update(indexes)
+        return any(indexes.symmetric_difference(assigned.get(topic, ())) for topic, indexes in ready.items())
 
     def validate_commit(self, *_: Any, **__: Any) -> ErrorCode:
         """Return an error, because share groups have no committed offsets (`validateOffsetCommit`)."""

@@ -51,25 +51,22 @@ class ShareOffsets:
     def find_initialized(self, group_id: str) -> dict[str, list[int]]:
         """Return a group's initialized partitions by topic. The result is empty if the group is not a share group."""
         group = self._groups.find(group_id)
-        partitions: dict[str, list[int]] = {}
-        for topic_id, state in () if group is None else group.partitions.initialized.items():
-            topic = self._topics.with_id(topic_id)
-            if topic is not None:
-                partitions[topic.name] = sorted(state.partitions)
-        return partitions
+        return {
+            topic.name: sorted(state.partitions)
+            for topic_id, state in (() if group is None else group.partitions.initialized.items())
+            if (topic := self._topics.with_id(topic_id)) is not None
+        }
 
     def start_of(self, group_id: str, topic_name: str, index: int) -> StartOffset:
         """Return the start offset of a group in a partition, or UNKNOWN if the share coordinator returns an error."""
-        topic = self._topics.get(topic_name)
-        if topic is None:
+        if (topic := self._topics.get(topic_name)) is None:
             return StartOffset()
         summary = self._states.summary(SharePartitionKey(group_id, topic.id, index))
         if summary.code:
             return StartOffset()
         lag = UNKNOWN
         if UNKNOWN not in {summary.start_offset, summary.delivery_complete_count}:
-            partition = topic.partition(index)
-            if partition is None:
+            if (partition := topic.partition(index)) is None:
                 return StartOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             try:
                 high_watermark = partition.log.high_watermark
@@ -134,8 +131,7 @@ class ShareOffsets:
         deleting: dict[bytes, TopicState] = {}
         outcomes: dict[str, Outcome] = {}
         for name in topics:
-            topic = self._topics.get(name)
-            if topic is None:
+            if (topic := self._topics.get(name)) is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 outcomes[name] = Outcome(code, code.meaning)
             elif topic.id in group.partitions.initialized:
@@ -170,8 +166,7 @@ class ShareOffsets:
             return ErrorCode.NON_EMPTY_GROUP
         topics = group.partitions.everything()
         for topic_id, name in group.partitions.deleting.items():
-            topic = self._topics.with_id(topic_id)
-            if topic is not None:
+            if (topic := self._topics.with_id(topic_id)) is not None:
                 topics[topic_id] = TopicState(name, frozenset(range(len(topic.partitions))))
         topics = {topic_id: state for topic_id, state in topics.items() if self._topics.with_id(topic_id) is not None}
         if topics:
@@ -183,8 +178,7 @@ class ShareOffsets:
         errors: list[ErrorCode] = []
 
         def delete(key: SharePartitionKey) -> None:
-            code = self._states.delete(key).code
-            if code:
+            if code := self._states.delete(key).code:
                 errors.append(code)
 
         keys = takewhile(lambda _: not errors, keys_of(group.group_id, topics))

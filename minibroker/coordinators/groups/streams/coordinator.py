@@ -174,7 +174,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         joins, epoch = request.member_epoch == JOINING, request.member_epoch
         if joins and static_member is not None:
             self.check_released(static_member, request.member_id)
-            return static_member.as_returned(request.member_id)
+            return replace(static_member, member_id=request.member_id, epoch=0, previous_epoch=0)
         if joins:
             return group.member_or_new(request.member_id)
         member: StreamsMember = self.member(group, request.member_id, request.instance_id)
@@ -219,8 +219,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         # As in Kafka, offsets in the first heartbeat of a new group are ignored.
         if reported is not NOTHING_REPORTED and not is_new:
             group.reported[updated.member_id] = reported
-        update.set_configs(self._assignor_settings(group.group_id))
-        update.advance_epoch()
+        update.advance_epoch(self._assignor_settings(group.group_id))
         delay_ms = self._setting(group.group_id, "initial.rebalance.delay.ms") if self._has_delay else 0
         if group.is_empty and delay_ms > 0 and not group.is_delayed:
             group.delay = group.delay or Deadline(self.core.clock, partial(self._assign_late, group))
@@ -257,17 +256,14 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         current = group.assignment_epoch, update.target_of(member_id)
         if group.assignment_epoch >= update.epoch:
             return current
-        if self._has_intervals and not self._may_assign(group):
+        interval_ms = self._setting(group.group_id, "assignment.interval.ms") if self._has_intervals else 0
+        if not group.may_assign_again(interval_ms, self.store.now_ms()):
             update.report_delay("Assignment delayed due to the configured assignment interval.")
             return current
         members, target = update.list_updated_members(updated)
         new_target = _assignment(group, members, update.configured, int(update.configs[STANDBYS]))
         update.changes += RECORDS.new_target(group.group_id, new_target, target, update.epoch, self.store.now_ms())
         return update.epoch, new_target.get(member_id, NO_TASKS)
-
-    def _may_assign(self, group: StreamsGroup) -> bool:
-        """Return whether the last assignment is older than the assignment interval, which exists since Kafka 4.3."""
-        return group.may_assign_again(self._setting(group.group_id, "assignment.interval.ms"), self.store.now_ms())
 
     def _save(self, update: GroupUpdate, moved: StreamsMember | None, before: list[NewRecord]) -> None:
         """Write the changes.
@@ -276,8 +272,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             GroupRefusedError: The changes could not be written.
         """
         group = update.group
-        code = self.store.save_changes(group, update.changes, before)
-        if code:
+        if code := self.store.save_changes(group, update.changes, before):
             if moved is not None and moved.member_id not in group.members and group.delay is not None:
                 group.delay.cancel()
             raise GroupRefusedError(code)
@@ -345,9 +340,7 @@ def _answer(
     missing_tags: Sequence[str],
 ) -> StreamsAnswer:
     group = update.group
-    endpoints = None
-    if group.endpoint_epoch != known_endpoint_epoch:
-        endpoints = endpoints_of(group, group.members.values())
+    endpoints = endpoints_of(group) if group.endpoint_epoch != known_endpoint_epoch else None
     statuses = list(update.statuses)
     if update.configured.fault is not None:
         statuses.append(update.configured.fault)

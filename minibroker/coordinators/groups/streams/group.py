@@ -6,12 +6,12 @@ them from heartbeats.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import Any, Final, NamedTuple, Self
 
 from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.deadlines import Deadline
-from minibroker.coordinators.groups.modern.group import AWAY, ModernGroup, ModernMember
+from minibroker.coordinators.groups.modern.group import AWAY, ModernGroup, ModernGroupState, ModernMember
 from minibroker.coordinators.groups.modern.records import Change, GroupRecords
 from minibroker.coordinators.groups.modern.topics import Partitions, TopicMetadata
 from minibroker.coordinators.groups.offsets import GroupOffsets
@@ -125,10 +125,6 @@ class StreamsMember(ModernMember):
         active = {subtopology: dict.fromkeys(tasks, 0) for subtopology, tasks in self.assigned.active.items()}
         return replace(self, epoch=AWAY, assigned=self.assigned._replace(active=active), revoking=NO_HELD_TASKS)
 
-    def as_returned(self, member_id: str) -> Self:
-        """Return the state of a returning static member."""
-        return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
-
     def has_same_config_as(self, other: "StreamsMember") -> bool:
         """Return whether an assignor would treat both members alike (`hasEpochRelevantMemberConfigChanged`)."""
         return (self.topology_epoch, self.rack_id, self.tags, self.process_id) == (
@@ -230,17 +226,6 @@ def _epochs_of(named: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
     return epochs_by_subtopology
 
 
-class StreamsGroupState(Enum):
-    """The state of a streams group. The values are Kafka's names."""
-
-    EMPTY = "Empty"
-    NOT_READY = "NotReady"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
 class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
     """A group whose members run the tasks of a topology.
 
@@ -277,20 +262,9 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         self.endpoint_epoch = 0
         self.reported: dict[str, ReportedOffsets] = {}
 
-    @property
-    def state(self) -> StreamsGroupState:
-        """The state of the group."""
-        if self.is_dead:
-            return StreamsGroupState.DEAD
-        if not self.members:
-            return StreamsGroupState.EMPTY
-        if self.topology is None or self.topology.epoch != self.validated_epoch:
-            return StreamsGroupState.NOT_READY
-        if self.epoch > self.assignment_epoch:
-            return StreamsGroupState.ASSIGNING
-        if all(member.is_reconciled(self.assignment_epoch) for member in self.members.values()):
-            return StreamsGroupState.STABLE
-        return StreamsGroupState.RECONCILING
+    def _state_with_members(self) -> ModernGroupState:
+        is_ready = self.topology is not None and self.topology.epoch == self.validated_epoch
+        return super()._state_with_members() if is_ready else ModernGroupState.NOT_READY
 
     @property
     def is_delayed(self) -> bool:
@@ -319,8 +293,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
             return False
         for topic, index in partitions:
             subtopology = self.topology.sources.get(topic, "")
-            assigned = member.assigned.active.get(subtopology, {}).get(index)
-            if assigned is None:
+            if (assigned := member.assigned.active.get(subtopology, {}).get(index)) is None:
                 assigned = member.revoking.active.get(subtopology, {}).get(index)
             if assigned is None or epoch < assigned:
                 return False
@@ -346,12 +319,11 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         return self.epoch_record(self.epoch + 1, self.metadata_hash, self.validated_epoch, self.configs)
 
     def _apply_metadata(self, value: streams_groups.StreamsGroupMetadataValue | None) -> None:
+        value = value or streams_groups.StreamsGroupMetadataValue(epoch=0, metadata_hash=0)
         super()._apply_metadata(value)
-        self.validated_epoch = _NO_TOPOLOGY if value is None else value.validated_topology_epoch
-        stored = _NO_TOPOLOGY if value is None else value.stored_description_topology_epoch
-        self.description_epochs = stored, _NO_TOPOLOGY if value is None else value.failed_description_topology_epoch
-        configs = None if value is None else value.last_assignment_configs
-        self.configs = {config.key: config.value for config in configs or ()}
+        self.validated_epoch = value.validated_topology_epoch
+        self.description_epochs = value.stored_description_topology_epoch, value.failed_description_topology_epoch
+        self.configs = {config.key: config.value for config in value.last_assignment_configs or ()}
 
     def _apply_own(self, key: Any, value: Any | None) -> None:
         if isinstance(key, streams_groups.StreamsGroupTopologyKey):
@@ -364,8 +336,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         return StreamsMember(member_id)
 
     def _put(self, member_id: str, member: StreamsMember | None) -> StreamsMember | None:
-        previous = super()._put(member_id, member)
-        if previous is not None:
+        if (previous := super()._put(member_id, member)) is not None:
             self._release(previous.assigned, previous.process_id)
             self._release(previous.revoking, previous.process_id)
         if member is not None:
@@ -404,7 +375,7 @@ class EndpointPartitions(NamedTuple):
     standby: list[tuple[str, list[int]]]
 
 
-def endpoints_of(group: StreamsGroup, members: Iterable[StreamsMember]) -> list[EndpointPartitions]:
+def endpoints_of(group: StreamsGroup) -> list[EndpointPartitions]:
     """Return the partitions served by each member that has an endpoint.
 
     The list is empty unless the existing topics fit the topology.
@@ -418,7 +389,7 @@ def endpoints_of(group: StreamsGroup, members: Iterable[StreamsMember]) -> list[
             _source_partitions(group, subtopologies, member.assigned.without_epochs().active),
             _source_partitions(group, subtopologies, member.assigned.copies),
         )
-        for member in members
+        for member in group.members.values()
         if member.endpoint is not None
     ]
 
@@ -442,7 +413,6 @@ def partitions_of_tasks(group: StreamsGroup, tasks: Tasks, topics: Topics) -> Pa
     for subtopology, indexes in tasks.active.items():
         description = None if group.topology is None else group.topology.subtopologies.get(subtopology)
         for name in () if description is None else source_topics(description):
-            topic = topics.get(name)
-            if topic is not None:
+            if (topic := topics.get(name)) is not None:
                 partitions[topic.id] = frozenset(index for index in indexes if index < len(topic.partitions))
     return partitions

@@ -86,7 +86,14 @@ def to_record(topology: streams_group_heartbeat.Topology) -> StreamsGroupTopolog
                 state_changelog_topics=[_topic(info) for info in subtopology.state_changelog_topics],
                 repartition_sink_topics=subtopology.repartition_sink_topics,
                 repartition_source_topics=[_topic(info) for info in subtopology.repartition_source_topics],
-                copartition_groups=[_copartition(group) for group in subtopology.copartition_groups],
+                copartition_groups=[
+                    CopartitionGroup(
+                        source_topics=group.source_topics,
+                        source_topic_regex=group.source_topic_regex,
+                        repartition_source_topics=group.repartition_source_topics,
+                    )
+                    for group in subtopology.copartition_groups
+                ],
             )
             for subtopology in topology.subtopologies
         ],
@@ -99,14 +106,6 @@ def _topic(info: streams_group.TopicInfo) -> TopicInfo:
         partitions=info.partitions,
         replication_factor=info.replication_factor,
         topic_configs=[TopicConfig(key=config.key, value=config.value) for config in info.topic_configs],
-    )
-
-
-def _copartition(group: streams_group_heartbeat.CopartitionGroup) -> CopartitionGroup:
-    return CopartitionGroup(
-        source_topics=group.source_topics,
-        source_topic_regex=group.source_topic_regex,
-        repartition_source_topics=group.repartition_source_topics,
     )
 
 
@@ -195,8 +194,11 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
         GroupRefusedError: STREAMS_INVALID_TOPOLOGY, because the topology cannot work with any topics, or
             UNKNOWN_SERVER_ERROR, because Kafka fails on the topology with an unexpected exception.
     """
+    sources = {name for sub in topology.subtopologies.values() for name in sub.source_topics}
+    if missing_sources := sorted(sources - topics.keys()):
+        detail = f"Source topics {_summary(missing_sources)} are missing."
+        return ConfiguredTopology(topology.epoch, None, {}, Status(StatusCode.MISSING_SOURCE_TOPICS, detail))
     try:
-        _refuse_missing_sources(topology, topics)
         counts = _Counts(topology, topics)
         counts.of_repartition_topics()
         counts.of_copartitioned_topics()
@@ -211,13 +213,6 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
     if missing:
         fault = Status(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {_summary(missing)}")
     return ConfiguredTopology(topology.epoch, subtopologies, missing, fault)
-
-
-def _refuse_missing_sources(topology: Topology, topics: Mapping[str, TopicMetadata]) -> None:
-    missing = {name for sub in topology.subtopologies.values() for name in sub.source_topics if name not in topics}
-    if missing:
-        detail = f"Source topics {_summary(sorted(missing))} are missing."
-        raise _NotReadyError(StatusCode.MISSING_SOURCE_TOPICS, detail)
 
 
 def _find_missing_topics(
@@ -248,6 +243,7 @@ class _Counts:
     def __init__(self, topology: Topology, topics: Mapping[str, TopicMetadata]) -> None:
         self._topics = topics
         self._subtopologies = list(topology.subtopologies.values())
+        self._repartition_sources = [info for sub in self._subtopologies for info in sub.repartition_source_topics]
         self._decided: dict[str, int] = {}
         self._fixed: set[int] | None = None
 
@@ -256,8 +252,7 @@ class _Counts:
         return self._decided.get(name) if existing is None else existing.partitions
 
     def _count_or_fail(self, name: str) -> int:
-        count = self._count(name)
-        if count is None:
+        if (count := self._count(name)) is None:
             raise GroupRefusedError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"Number of partitions must be set for topic {name}"
             )
@@ -272,15 +267,14 @@ class _Counts:
         Raises:
             GroupRefusedError: A count cannot be decided.
         """
-        sources = [info for subtopology in self._subtopologies for info in subtopology.repartition_source_topics]
-        counts = {info.name: info.partitions for info in sources if info.partitions}
+        counts = {info.name: info.partitions for info in self._repartition_sources if info.partitions}
         if not self._follow_sources(counts):
             raise GroupRefusedError(
                 ErrorCode.STREAMS_INVALID_TOPOLOGY,
                 "Failed to compute number of partitions for all repartition topics. "
                 "There may be loops in the topology that cannot be resolved.",
             )
-        if any(info.name not in counts for info in sources):
+        if any(info.name not in counts for info in self._repartition_sources):
             raise GroupRefusedError(
                 ErrorCode.STREAMS_INVALID_TOPOLOGY,
                 "Failed to compute number of partitions for all repartition topics, because "
@@ -305,10 +299,8 @@ class _Counts:
         sinks = [
             (number, sink) for number, sub in enumerate(self._subtopologies) for sink in sub.repartition_sink_topics
         ]
-        first_sinks = [0] * (len(self._subtopologies) + 1)  # The index of each subtopology's first sink.
-        for number, _ in sinks:
-            first_sinks[number + 1] += 1
-        first_sinks = list(accumulate(first_sinks))
+        # The index of each subtopology's first sink, and the number of sinks.
+        first_sinks = list(accumulate((len(sub.repartition_sink_topics) for sub in self._subtopologies), initial=0))
         turns = [(0, sink_index) for sink_index, (number, _) in enumerate(sinks) if largest[number] is not None]
         while turns:
             turn, sink_index = heappop(turns)
@@ -318,8 +310,7 @@ class _Counts:
                 continue
             counts[sink] = count
             for reader in readers.get(sink, ()):
-                previous_count = largest[reader]
-                if previous_count is None:
+                if (previous_count := largest[reader]) is None:
                     for waiting_sink in range(first_sinks[reader], first_sinks[reader + 1]):
                         heappush(turns, (turn if waiting_sink > sink_index else turn + 1, waiting_sink))
                 largest[reader] = count if previous_count is None else max(previous_count, count)
@@ -327,9 +318,8 @@ class _Counts:
 
     def of_copartitioned_topics(self) -> None:
         """Set the same partition count for topics that are joined with each other."""
-        sources = [info for subtopology in self._subtopologies for info in subtopology.repartition_source_topics]
-        fixed = {info.name for info in sources if info.partitions}
-        internal = fixed | {info.name for info in sources}
+        fixed = {info.name for info in self._repartition_sources if info.partitions}
+        internal = {info.name for info in self._repartition_sources}
         for subtopology in self._subtopologies:
             for names in _iterate_copartition_groups(subtopology):
                 self._decided.update(self._enforce_counts(names, fixed, internal))

@@ -7,6 +7,7 @@ between equal members depends on the order of Java's hash tables and queues.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter, itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from minibroker.coordinators.groups.streams.tasks import NO_OFFSETS, Task, TaskOffsets, Tasks, sets_of
@@ -81,11 +82,7 @@ class Process:
         self.standby: dict[str, set[Task]] = {}
         self._tasks: set[Task] = set()
         self._total = 0
-        self._by_load: JavaPriorityQueue[list[str | int]] | None = None
-
-    def add_member(self, member_id: str) -> None:
-        """Add a member."""
-        self.counts[member_id] = 0
+        self._by_load: JavaPriorityQueue[str] | None = None
 
     def has(self, task: Task) -> bool:
         """Return whether any member of the process has the task."""
@@ -93,9 +90,8 @@ class Process:
 
     def give(self, member_id: str, task: Task, *, is_active: bool) -> int:
         """Assign a task to a member, and return the member's new number of tasks."""
-        count = self._give(member_id, task, is_active=is_active)
         self._by_load = None
-        return count
+        return self._give(member_id, task, is_active=is_active)
 
     def give_least_loaded(self, task: Task, *, is_active: bool) -> int:
         """Assign a task to the member with the fewest tasks, and return the member's new number of tasks.
@@ -104,16 +100,12 @@ class Process:
         """
         if len(self.counts) == 1:
             return self._give(next(iter(self.counts)), task, is_active=is_active)
-        queue = self._by_load
-        if queue is None:
-            ordered = hash_order(self.counts, string_hash)
-            queue = self._by_load = JavaPriorityQueue(
-                [[member_id, self.counts[member_id]] for member_id in ordered], _count
-            )
-        entry = queue.poll()
-        assert entry is not None, "no process is without members"
-        count = entry[1] = self._give(str(entry[0]), task, is_active=is_active)
-        queue.add(entry)
+        if (queue := self._by_load) is None:
+            queue = self._by_load = JavaPriorityQueue(hash_order(self.counts, string_hash), self.counts.__getitem__)
+        member_id = queue.poll()
+        assert member_id is not None, "no process is without members"
+        count = self._give(member_id, task, is_active=is_active)
+        queue.add(member_id)
         return count
 
     def _give(self, member_id: str, task: Task, *, is_active: bool) -> int:
@@ -123,10 +115,6 @@ class Process:
         count = self.counts[member_id] = self.counts[member_id] + 1
         self.load = self._total / len(self.counts)
         return count
-
-
-def _count(entry: list[str | int]) -> int:
-    return int(entry[1])
 
 
 class StreamsMemberSpec(NamedTuple):
@@ -211,7 +199,7 @@ class _Assignment:
             spec = members[member_id]
             process_count = len(processes)
             process = processes.setdefault(spec.process_id, Process())
-            process.add_member(member_id)
+            process.counts[member_id] = 0
             member = _Member(process, member_id)
             for subtopology, indexes in spec.tasks.active.items():
                 self._had_active.update(((subtopology, index), member) for index in indexes)
@@ -222,7 +210,9 @@ class _Assignment:
             for subtopology, reported in spec.offsets.items():
                 for index in reported.keys() - spec.tasks.standby.get(subtopology, frozenset()):
                     candidates.setdefault((subtopology, index), []).append((True, -reported[index], member))
-        self._had_standby = {task: [entry[2] for entry in sorted(of, key=_rank)] for task, of in candidates.items()}
+        self._had_standby = {
+            task: [entry[2] for entry in sorted(of, key=itemgetter(0, 1))] for task, of in candidates.items()
+        }
         min_table_size = 1 << max(len(members) - 1, 0).bit_length()
         # Use the order of Java's computeIfAbsent, which checks the table size before it inserts, and inserts at the
         # head of a bucket.
@@ -244,7 +234,7 @@ class _Assignment:
         free = [
             task for task in moved if not self._keep_active(task, _find_least_loaded(self._had_standby.get(task), None))
         ]
-        queue = JavaPriorityQueue(self._processes, _load)
+        queue = JavaPriorityQueue(self._processes, attrgetter("load"))
         for task in sorted(free, key=_task_sort_key):
             process = queue.poll()
             assert process is not None, "there are members"
@@ -275,7 +265,7 @@ class _Assignment:
                 assigned_copies += 1
             if assigned_copies < self._standbys:
                 unassigned.append((task, self._standbys - assigned_copies))
-        queue = JavaPriorityQueue(self._processes, _load)
+        queue = JavaPriorityQueue(self._processes, attrgetter("load"))
         for task, copies in sorted(unassigned, key=lambda entry: _task_sort_key(entry[0]), reverse=True):
             for _ in range(copies):
                 # Every process already has the task, so no further copy can be placed.
@@ -283,15 +273,13 @@ class _Assignment:
                     break
 
     def _keep_standby(self, task: Task) -> bool:
-        active = self._had_active.get(task)
-        if active is not None and not active.process.has(task) and active.tasks < self._quota.each:
-            self._quota.note(active.process.give(active.member_id, task, is_active=False))
-            return True
-        standby = _find_least_loaded(self._had_standby.get(task), task)
-        if standby is not None and standby.tasks < self._quota.each:
-            self._quota.note(standby.process.give(standby.member_id, task, is_active=False))
-            return True
-        return False
+        previous = self._had_active.get(task)
+        if previous is None or previous.process.has(task) or previous.tasks >= self._quota.each:
+            previous = _find_least_loaded(self._had_standby.get(task), task)
+        if previous is None or previous.tasks >= self._quota.each:
+            return False
+        self._quota.note(previous.process.give(previous.member_id, task, is_active=False))
+        return True
 
     def _give_standby(self, queue: JavaPriorityQueue[Process], task: Task) -> bool:
         polled: list[Process] = []
@@ -329,17 +317,9 @@ def _find_least_loaded(members: list[_Member] | None, task: Task | None) -> _Mem
     return least
 
 
-def _rank(candidate: tuple[bool, int, _Member]) -> tuple[bool, int]:
-    return candidate[:2]
-
-
 def _partition_sort_key(task: Task) -> tuple[int, bytes]:
     return task[1], utf16_order(task[0])
 
 
 def _task_sort_key(task: Task) -> tuple[bytes, int]:
     return utf16_order(task[0]), task[1]
-
-
-def _load(process: Process) -> float:
-    return process.load

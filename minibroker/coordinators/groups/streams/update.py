@@ -132,8 +132,7 @@ class GroupUpdate:
         subtopologies = self.configured.subtopologies or {}
         for kind in owned:
             for name, indexes in kind.items():
-                subtopology = subtopologies.get(name)
-                if subtopology is None:
+                if (subtopology := subtopologies.get(name)) is None:
                     raise GroupRefusedError(
                         ErrorCode.INVALID_REQUEST, f"Subtopology {name} does not exist in the topology."
                     )
@@ -145,17 +144,13 @@ class GroupUpdate:
                             f"Number of tasks for this subtopology: {subtopology.tasks}",
                         )
 
-    def set_configs(self, configs: Mapping[str, str]) -> None:
-        """Use the given assignor settings."""
+    def advance_epoch(self, configs: Mapping[str, str]) -> None:
+        """Use the given assignor settings, and raise the group epoch if they or any other change require it."""
         self.configs = configs
-        self.bumps |= configs != self.group.configs
-
-    def advance_epoch(self) -> None:
-        """Raise the group epoch if any change requires it."""
-        if self.bumps:
+        if self.bumps or configs != self.group.configs:
             self.epoch += 1
             self.changes.append(
-                self.group.epoch_record(self.epoch, self._metadata_hash, self._validated_epoch, self.configs)
+                self.group.epoch_record(self.epoch, self._metadata_hash, self._validated_epoch, configs)
             )
 
     def report_delay(self, detail: str) -> None:

@@ -6,8 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from minibroker.cluster.routing.slices import drain
-from minibroker.coordinators.groups.modern.group import GroupRefusedError
-from minibroker.coordinators.groups.share.group import ShareGroupState
+from minibroker.coordinators.groups.modern.group import GroupRefusedError, ModernGroupState
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -40,7 +39,7 @@ def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> N
     answer = members.beat("a", 2)
     assert (answer.epoch, answer.assignment) == (3, {topic.id: frozenset(range(4))})
     assert members.beat("a", 3).assignment is None
-    assert members.group.state is ShareGroupState.STABLE
+    assert members.group.state is ModernGroupState.STABLE
 
 
 def test_a_leaving_member_raises_the_epoch_and_its_partitions_are_reassigned(members: ShareMembers) -> None:
@@ -53,7 +52,7 @@ def test_a_leaving_member_raises_the_epoch_and_its_partitions_are_reassigned(mem
         members.groups.leave("g", "b", None, -1)
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
     members.groups.leave("g", "a", None, -1)
-    assert members.group.state is ShareGroupState.EMPTY
+    assert members.group.state is ModernGroupState.EMPTY
 
 
 def test_a_silent_member_is_removed(members: ShareMembers) -> None:
@@ -135,7 +134,7 @@ def test_a_crash_during_initialization_loses_no_state(members: ShareMembers) -> 
     assert members.group.partitions.initializing
     members.harness.crash()
     members.status()
-    members.pass_time(members.groups.retry_ms)
+    members.pass_time(members.groups.core.config.integer("group.share.initialize.retry.interval.ms"))
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
 
 
