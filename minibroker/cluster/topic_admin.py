@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.core import Core
 from minibroker.cluster.replicas import Replicas
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker_protocol.error_codes import ErrorCode
@@ -22,12 +23,8 @@ TOO_LARGE: Final = "Unable to perform excessively large batch operation."
 """The controller's error message for a request that exceeds the maximum."""
 
 
-class TopicError(ValueError):
-    """The rejection of a request, with the error code for the client."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+class TopicError(RefusedRequestError, ValueError):
+    """The rejection of a request about topics, with the error code for the client."""
 
 
 class TopicPlan(NamedTuple):
@@ -57,7 +54,8 @@ def refuse_duplicate(name: str, occurrences: Mapping[str, int]) -> None:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-def _assignment_error(message: str) -> TopicError:
+def assignment_error(message: str) -> TopicError:
+    """Return the error for an invalid assignment of replicas."""
     return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
@@ -68,7 +66,7 @@ def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
         TopicError: A partition has no replicas.
     """
     if not all(replicas):
-        raise _assignment_error("The manual partition assignment includes an empty replica list.")
+        raise assignment_error("The manual partition assignment includes an empty replica list.")
 
 
 def refuse_too_many(partitions: int) -> None:
@@ -192,19 +190,19 @@ def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partitio
     for index, node_ids in enumerate(replicas, first_partition):
         unknown = next((node_id for node_id in node_ids if node_id not in cluster.nodes), None)
         if unknown is not None:
-            raise _assignment_error(
+            raise assignment_error(
                 f"The manual partition assignment includes broker {unknown}, but no such broker is registered."
             )
         duplicate = next((node_id for node_id in node_ids if node_ids.count(node_id) > 1), None)
         if duplicate is not None:
-            raise _assignment_error(f"The manual partition assignment includes the broker {duplicate} more than once.")
+            raise assignment_error(f"The manual partition assignment includes the broker {duplicate} more than once.")
         if len(node_ids) != len(replicas[0]):
-            raise _assignment_error(
+            raise assignment_error(
                 f"The manual partition assignment includes a partition with {len(node_ids)} replica(s), but this is "
                 f"not consistent with previous partitions, which have {len(replicas[0])} replica(s).",
             )
         if not any(cluster.nodes[node_id].is_up for node_id in node_ids):
-            raise _assignment_error(
+            raise assignment_error(
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
                 "controlled shutdown.",
             )

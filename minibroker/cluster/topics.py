@@ -220,6 +220,11 @@ class Topics:
         """Return the topic with this id, or None."""
         return self._by_id.get(topic_id)
 
+    def find_partition(self, name: str, index: int) -> Partition | None:
+        """Return a partition by topic name and index, or None."""
+        topic = self.get(name)
+        return None if topic is None else topic.partition(index)
+
     def find_collision(self, name: str) -> str | None:
         """Return the name of a topic that differs from `name` only in '.' versus '_', or None.
 

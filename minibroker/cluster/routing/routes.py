@@ -6,6 +6,7 @@
 from typing import Final, NamedTuple
 
 from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
 
 
 class UnservedRequestError(Exception):
@@ -13,6 +14,20 @@ class UnservedRequestError(Exception):
 
     As in Kafka, the connection is closed.
     """
+
+
+class RefusedRequestError(Exception):
+    """The refusal of a whole request. The client gets the API's error response with this code and message.
+
+    Attributes:
+        code: The error code.
+        message: The error message, or None.
+    """
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.name)
+        self.code = code
+        self.message = message
 
 
 class Route(NamedTuple):

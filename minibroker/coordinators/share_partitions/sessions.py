@@ -8,6 +8,7 @@ that opened it closes.
 from collections.abc import Iterable
 from typing import Final
 
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker_protocol.error_codes import ErrorCode
 
 INITIAL_EPOCH: Final = 0
@@ -21,16 +22,8 @@ MemberKey = tuple[str, str]
 """A group id and a member id."""
 
 
-class ShareSessionError(Exception):
-    """A request that does not continue its session.
-
-    Attributes:
-        code: The error in the response.
-    """
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
+class ShareSessionError(RefusedRequestError):
+    """The refusal of a request that does not continue its session."""
 
 
 class ShareSession:

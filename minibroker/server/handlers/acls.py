@@ -1,8 +1,10 @@
-"""Access control lists (KIP-140, KIP-290)."""
+"""Handlers for access control lists (KIP-140, KIP-290)."""
+
+from typing import Final
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.routes import RefusedRequestError, UnservedRequestError
 from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.cluster.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker.security.authorization.acls import (
@@ -36,6 +38,9 @@ from minibroker_protocol.messages.acls import (
     DescribeAclsResponse,
 )
 
+_ANY: Final = 1
+"""The number of ANY among resource types, pattern types, operations and permission types."""
+
 
 @handles(ApiKey.DESCRIBE_ACLS, needs=on_cluster(Operation.DESCRIBE))
 def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
@@ -49,11 +54,7 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
         raise UnservedRequestError("DescribeAcls: a filter for what is not known")
     authorizer = call.services.authorizer
     if authorizer is None:
-        return DescribeAclsResponse(
-            error_code=ErrorCode.SECURITY_DISABLED,
-            error_message="No Authorizer is configured on the broker",
-            resources=[],
-        )
+        raise RefusedRequestError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     descriptions: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
     for acl in authorizer.find(_filter_of(request)):
         descriptions.setdefault(acl[:3], []).append(
@@ -68,11 +69,7 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
         DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
         for (kind, name, pattern), acls in descriptions.items()
     ]
-    return DescribeAclsResponse(
-        error_code=ErrorCode.NONE,
-        error_message="",
-        resources=resources,
-    )
+    return DescribeAclsResponse(error_code=ErrorCode.NONE, error_message="", resources=resources)
 
 
 @handles(ApiKey.CREATE_ACLS, needs=on_cluster(Operation.ALTER))
@@ -94,15 +91,18 @@ def create_acls(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | 
             raise UnservedRequestError("CreateAcls: a rule about what is not known")
     authorizer = call.services.authorizer
     if authorizer is None:
-        return _refuse_creations(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        raise RefusedRequestError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     if len(request.creations) > MAX_RECORDS:
-        return _refuse_creations(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-    bindings = [_binding_of(creation) for creation in request.creations]
-    if any(map(_has_filter_value, bindings)):
-        return _refuse_creations(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        raise RefusedRequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    if any(
+        _ANY in _enums_of_creation(creation) or creation.resource_pattern_type == PatternType.MATCH
+        for creation in request.creations
+    ):
+        raise RefusedRequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
     results: list[AclCreationResult] = []
     valid: list[AclBinding] = []
-    for acl in bindings:
+    for creation in request.creations:
+        acl = _binding_of(creation)
         try:
             acl.check()
             if not acl.host and not call.services.is_before("4.4"):
@@ -115,7 +115,7 @@ def create_acls(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | 
     try:
         authorizer.add(valid)
     except MAPPED as error:
-        return _refuse_creations(request, error_code_of(error), str(error))
+        raise RefusedRequestError(error_code_of(error), str(error)) from None
     return hold(CreateAclsResponse(results=results), request, call)
 
 
@@ -135,21 +135,6 @@ def _binding_of(creation: AclCreation) -> AclBinding:
     )
 
 
-def _has_filter_value(acl: AclBinding) -> bool:
-    return (
-        acl.resource_type is ResourceType.ANY
-        or acl.pattern_type in {PatternType.ANY, PatternType.MATCH}
-        or acl.operation is Operation.ANY
-        or acl.permission_type is PermissionType.ANY
-    )
-
-
-def _refuse_creations(request: CreateAclsRequest, code: ErrorCode, message: str | None) -> CreateAclsResponse:
-    return CreateAclsResponse(
-        results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
-    )
-
-
 @handles(ApiKey.DELETE_ACLS, needs=on_cluster(Operation.ALTER))
 def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResponse | DelayedResponse]:
     """DeleteAcls: delete the access control lists that match filters (KIP-140, KIP-290).
@@ -163,7 +148,7 @@ def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResp
             raise UnservedRequestError("DeleteAcls: a filter for what is not known")
     authorizer = call.services.authorizer
     if authorizer is None:
-        return _refuse_filters(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        raise RefusedRequestError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     deleted: dict[AclBinding, None] = {}
 
     def find(requested: DeleteAclsFilter) -> DeleteAclsFilterResult:
@@ -171,17 +156,21 @@ def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResp
         try:
             acl_filter.check()
         except InvalidAclError as error:
-            return _refuse_filter(ErrorCode.INVALID_REQUEST, str(error))
+            return DeleteAclsFilterResult(
+                error_code=ErrorCode.INVALID_REQUEST, error_message=str(error), matching_acls=[]
+            )
         acls = authorizer.find(acl_filter)
         deleted.update(dict.fromkeys(acls))
-        matching = [_build_matching_acl(acl) for acl in acls]
+        matching = [
+            DeleteAclsMatchingAcl(error_code=ErrorCode.NONE, error_message=None, **acl._asdict()) for acl in acls
+        ]
         return DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=matching)
 
     def remove(results: list[DeleteAclsFilterResult]) -> DeleteAclsResponse | DelayedResponse:
         try:
             authorizer.remove(deleted)
         except MAPPED as error:
-            return _refuse_filters(request, error_code_of(error), str(error))
+            raise RefusedRequestError(error_code_of(error), str(error)) from None
         return hold(DeleteAclsResponse(filter_results=results), request, call)
 
     return ForEach(request.filters, find, remove)
@@ -201,25 +190,3 @@ def _filter_of(requested: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
         Operation(requested.operation),
         PermissionType(requested.permission_type),
     )
-
-
-def _build_matching_acl(acl: AclBinding) -> DeleteAclsMatchingAcl:
-    return DeleteAclsMatchingAcl(
-        error_code=ErrorCode.NONE,
-        error_message=None,
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission_type,
-    )
-
-
-def _refuse_filter(code: ErrorCode, message: str) -> DeleteAclsFilterResult:
-    return DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])
-
-
-def _refuse_filters(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
-    return DeleteAclsResponse(filter_results=[_refuse_filter(code, message) for _ in request.filters])

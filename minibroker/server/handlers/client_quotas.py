@@ -1,9 +1,10 @@
-"""Client quotas (KIP-546)."""
+"""Handlers for client quotas (KIP-546)."""
 
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Final
 
 from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.quotas.entities import ENTITY_TYPES, IP, Entity, QuotaError, Values, check_value, keys_of
@@ -31,12 +32,6 @@ _DEFAULT: Final = 1
 _SPECIFIED: Final = 2
 
 
-class _FilterError(ValueError):
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @handles(
     ApiKey.DESCRIBE_CLIENT_QUOTAS, needs=on_cluster(Operation.DESCRIBE_CONFIGS), refusal=Refusal({"entries": None})
 )
@@ -51,10 +46,7 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
     - INVALID_REQUEST: an entity type is repeated, a match type is unknown or does not fit, or IP addresses are
       combined with users or client ids.
     """
-    try:
-        _check_filter(request.components)
-    except _FilterError as error:
-        return DescribeClientQuotasResponse(error_code=error.code, error_message=str(error), entries=None)
+    _check_filter(request.components)
     entries = [
         _entry(entity, values)
         for entity, values in call.services.quota_table.items()
@@ -64,21 +56,26 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
 
 
 def _check_filter(components: Sequence[ComponentData]) -> None:
+    """Check a filter.
+
+    Raises:
+        RefusedRequestError: The filter is invalid.
+    """
     kinds: set[str] = set()
     for component in components:
         kind = component.entity_type
         if not kind:
-            raise _FilterError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+            raise RefusedRequestError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
         if kind in kinds:
             message = f"Entity type {kind} cannot appear more than once in the filter."
-            raise _FilterError(ErrorCode.INVALID_REQUEST, message)
+            raise RefusedRequestError(ErrorCode.INVALID_REQUEST, message)
         if kind not in ENTITY_TYPES:
-            raise _FilterError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+            raise RefusedRequestError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
         _check_match(component)
         kinds.add(kind)
     if IP in kinds and len(kinds) > 1:
         message = "Invalid entity filter component combination. IP filter component should not be used with "
-        raise _FilterError(ErrorCode.INVALID_REQUEST, message + "user or clientId filter component.")
+        raise RefusedRequestError(ErrorCode.INVALID_REQUEST, message + "user or clientId filter component.")
 
 
 def _check_match(component: ComponentData) -> None:
@@ -93,7 +90,7 @@ def _check_match(component: ComponentData) -> None:
         message = f"Unknown match type {how}"
     else:
         return
-    raise _FilterError(ErrorCode.INVALID_REQUEST, message)
+    raise RefusedRequestError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _matches(entity: Entity, components: Sequence[ComponentData], *, strict: bool) -> bool:
@@ -132,19 +129,15 @@ def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterC
     - POLICY_VIOLATION: for all entries if the request has more than 10,000 entries or quotas.
     """
     if sum(max(1, len(entry.ops)) for entry in request.entries) > MAX_RECORDS:
-        return AlterClientQuotasResponse(
-            entries=[_result(entry, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for entry in request.entries]
-        )
+        raise RefusedRequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    hosts = dict.fromkeys(
+        entry.entity[0].entity_name
+        for entry in request.entries
+        if len(entry.entity) == 1 and entry.entity[0].entity_type == IP
+    )
     names = call.services.host_names
-    addresses: dict[str, frozenset[str]] = {}
-    unknown: list[str] = []
-    for entry in request.entries:
-        if len(entry.entity) == 1 and entry.entity[0].entity_type == IP and entry.entity[0].entity_name:
-            host = entry.entity[0].entity_name
-            if host not in addresses:
-                cached = addresses[host] = names.cached_addresses(host) or frozenset()
-                if not cached:
-                    unknown.append(host)
+    addresses = {host: names.cached_addresses(host) or frozenset() for host in hosts if host}
+    unknown = [host for host, known in addresses.items() if not known]
     if unknown:
         return _HostLookup(request, call, addresses, unknown[:_MAX_UNKNOWN_HOSTS])
     return hold(_alter(request, call, addresses), request, call)

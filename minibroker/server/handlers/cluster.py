@@ -1,11 +1,13 @@
 """Handlers for brokers, controllers and features of the cluster."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from minibroker.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, KRAFT_VERSION, METADATA_VERSION, Features
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import RefusedRequestError
+from minibroker.cluster.topic_admin import disk_refusal
 from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
@@ -17,7 +19,6 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import METADATA_TOPIC
 from minibroker_protocol.messages.cluster import (
     AddRaftVoterRequest,
-    AddRaftVoterResponse,
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -28,13 +29,11 @@ from minibroker_protocol.messages.cluster import (
     Node,
     PartitionState,
     RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse,
     ReplicaState,
     TopicState,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
     UnregisterControllerRequest,
-    UnregisterControllerResponse,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -59,17 +58,17 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
     as in Metadata.
     """
     if request.endpoint_type == _CONTROLLERS:
-        return _refusal(
+        raise RefusedRequestError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
         )
     if request.endpoint_type != _BROKERS:
-        return _refusal(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
+        message = f"Unsupported endpoint type {request.endpoint_type}"
+        raise RefusedRequestError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, message)
     cluster = call.core.cluster
-    registered = [node for node in cluster.nodes.values() if node.id not in cluster.unregistered]
     brokers: list[DescribeClusterBroker] = []
-    for node in registered:
-        if not node.is_up and not request.include_fenced_brokers:
+    for node in cluster.nodes.values():
+        if node.id in cluster.unregistered or not (node.is_up or request.include_fenced_brokers):
             continue
         host, port = call.address_of(node)
         brokers.append(
@@ -77,7 +76,7 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
         )
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
-        cluster_id=call.core.cluster.cluster_id,
+        cluster_id=cluster.cluster_id,
         controller_id=NO_NODE if cluster.controller is None else cluster.controller.id,
         brokers=brokers,
         cluster_authorized_operations=authorized_cluster_operations(call)
@@ -86,13 +85,8 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
     )
 
 
-def _refusal(code: ErrorCode, message: str) -> DescribeClusterResponse:
-    return DescribeClusterResponse(error_code=code, error_message=message, cluster_id="", brokers=[])
-
-
 _IDLE_RECORD_INTERVAL_MS: Final = 500
 """Kafka's default of `metadata.max.idle.interval.ms`."""
-_CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 
 @handles(ApiKey.DESCRIBE_QUORUM, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(explained=True))
@@ -137,7 +131,7 @@ def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuoru
         error_code=ErrorCode.NONE,
         error_message="",
         topics=[TopicState(topic_name=METADATA_TOPIC, partitions=[quorum])],
-        nodes=[Node(node_id=controller.id, listeners=[Listener(name=_CONTROLLER_LISTENER, host=host, port=port)])],
+        nodes=[Node(node_id=controller.id, listeners=[Listener(name="CONTROLLER", host=host, port=port)])],
     )
 
 
@@ -169,7 +163,6 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     )
 
 
-_LAST_WITH_RESULTS: Final = 1
 _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
@@ -178,10 +171,6 @@ _LEVELS_WITH_NEW_RECORDS: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 3
 _FIRST_METADATA_LEVEL_WITH_ELR: Final = 23
 _MAX_HASHED_CHARACTERS: Final = 100_000
 """The most characters of feature names that are hashed."""
-
-
-class _RefusedError(ValueError):
-    """Raised if a feature cannot be set to a level, with the reason."""
 
 
 @handles(ApiKey.UPDATE_FEATURES, needs=on_cluster(Operation.ALTER))
@@ -195,33 +184,21 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
     features = call.core.features
     controller = f"Local controller {call.node.id}"
     levels: dict[str, int] = {}
-    try:
-        requested = {update.feature: update.max_version_level for update in request.feature_updates}
-        for update in _sort_in_hash_order(request.feature_updates):
-            levels[update.feature] = _checked_level(update, features, controller)
-            if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
-                _check_dependencies(requested, features)
-    except _RefusedError as error:
-        return UpdateFeaturesResponse(
-            error_code=ErrorCode.INVALID_UPDATE_VERSION,
-            error_message=f"The update failed for all features since the following feature had an error: {error}",
-        )
+    requested = {update.feature: update.max_version_level for update in request.feature_updates}
+    for update in _sort_in_hash_order(request.feature_updates):
+        levels[update.feature] = _checked_level(update, features, controller)
+        if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
+            _check_dependencies(requested, features)
     changed = {name: level for name, level in levels.items() if level != features.level(name)}
     if changed and not request.validate_only:
         try:
             features.finalize(changed)
         except OSError as error:
-            return UpdateFeaturesResponse(
-                error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=f"{error.filename}: {error.strerror}"
-            )
-    results = (
-        [
-            UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message=None)
-            for update in request.feature_updates
-        ]
-        if call.api_version <= _LAST_WITH_RESULTS
-        else []
-    )
+            raise disk_refusal(error) from None
+    results = [
+        UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message=None)
+        for update in request.feature_updates
+    ]
     return hold(UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results), request, call)
 
 
@@ -238,7 +215,7 @@ def _checked_level(update: FeatureUpdateKey, features: Features, controller: str
     """Return the requested level of a feature.
 
     Raises:
-        _RefusedError: The feature cannot be set to that level.
+        RefusedRequestError: The feature cannot be set to that level.
     """
     name, requested = update.feature, update.max_version_level
     current = features.level(name)
@@ -246,32 +223,32 @@ def _checked_level(update: FeatureUpdateKey, features: Features, controller: str
     kind = update.upgrade_type
     supported = features.supported.get(name)
     if kind not in {_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE}:
-        raise _refuse_level(name, requested, "The controller does not support the given upgrade type.")
-    if requested < 0:
-        raise _refuse_level(name, requested, "A feature version cannot be less than 0.")
-    if supported is None and requested > 0:
-        raise _refuse_level(name, requested, f"{controller} does not support this feature.")
-    if supported is not None and not supported.first <= requested <= supported.last:
-        raise _refuse_level(name, requested, f"{controller} only supports versions {supported.first}-{supported.last}")
-    if requested < current and kind == _UPGRADE:
-        raise _refuse_level(
-            name,
-            requested,
+        reason = "The controller does not support the given upgrade type."
+    elif requested < 0:
+        reason = "A feature version cannot be less than 0."
+    elif supported is None and requested > 0:
+        reason = f"{controller} does not support this feature."
+    elif supported is not None and not supported.first <= requested <= supported.last:
+        reason = f"{controller} only supports versions {supported.first}-{supported.last}"
+    elif requested < current and kind == _UPGRADE:
+        reason = (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
-            "downgrade.",
+            "downgrade."
         )
-    if requested > current and kind != _UPGRADE:
-        raise _refuse_level(name, requested, "Can't downgrade to a newer version.")
-    if name == KRAFT_VERSION and requested < current:
-        raise _refuse_level(name, requested, "Can't downgrade the version of this feature.")
-    if name == METADATA_VERSION and any(requested < level <= current for level in _LEVELS_WITH_NEW_RECORDS):
+    elif requested > current and kind != _UPGRADE:
+        reason = "Can't downgrade to a newer version."
+    elif name == KRAFT_VERSION and requested < current:
+        reason = "Can't downgrade the version of this feature."
+    elif name == METADATA_VERSION and any(requested < level <= current for level in _LEVELS_WITH_NEW_RECORDS):
         reason = (
             "Unsafe metadata downgrade is not supported in this version."
             if kind == _UNSAFE_DOWNGRADE
             else "Refusing to perform the requested downgrade because it might delete metadata information."
         )
-        raise _RefusedError(f"Unsupported metadata.version downgrade from {current} to {requested}. {reason}")
-    return requested
+        raise _refuse_update(f"Unsupported metadata.version downgrade from {current} to {requested}. {reason}")
+    else:
+        return requested
+    raise _refuse_level(name, requested, reason)
 
 
 def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
@@ -280,7 +257,7 @@ def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
     The feature needs records that the metadata only has from a certain level on.
 
     Raises:
-        _RefusedError: The level of metadata.version is too low.
+        RefusedRequestError: The level of metadata.version is too low.
     """
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
     if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _FIRST_METADATA_LEVEL_WITH_ELR:
@@ -292,8 +269,13 @@ def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
         )
 
 
-def _refuse_level(name: str, level: int, reason: str) -> _RefusedError:
-    return _RefusedError(f"Invalid update version {level} for feature {name}. {reason}")
+def _refuse_level(name: str, level: int, reason: str) -> RefusedRequestError:
+    return _refuse_update(f"Invalid update version {level} for feature {name}. {reason}")
+
+
+def _refuse_update(error: str) -> RefusedRequestError:
+    message = f"The update failed for all features since the following feature had an error: {error}"
+    return RefusedRequestError(ErrorCode.INVALID_UPDATE_VERSION, message)
 
 
 @handles(ApiKey.UNREGISTER_BROKER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
@@ -308,43 +290,39 @@ def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> Unregiste
     cluster = call.core.cluster
     node = cluster.nodes.get(request.broker_id)
     if node is None or node.id in cluster.unregistered:
-        return UnregisterBrokerResponse(
-            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
-            error_message=f"Broker ID {request.broker_id} is not currently registered",
-        )
+        message = f"Broker ID {request.broker_id} is not currently registered"
+        raise RefusedRequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
     cluster.unregistered.add(node.id)
     call.core.call_soon(lambda: cluster.stop_node(node.id))
     return UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)
 
 
 @handles(ApiKey.ADD_RAFT_VOTER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
-def add_raft_voter(request: AddRaftVoterRequest, call: Call) -> AddRaftVoterResponse:
+def add_raft_voter(request: AddRaftVoterRequest, call: Call) -> NoReturn:
     """AddRaftVoter: refuse to make a controller a voter of the metadata quorum (KIP-853).
 
     Versions 0-1 are served. The voters are fixed, as in a Kafka cluster with kraft.version 0, so the error is
     UNSUPPORTED_VERSION. The checks of Kafka's `KafkaRaftClient` come first: INCONSISTENT_CLUSTER_ID for the id of
     another cluster, and INVALID_REQUEST if no voter is named.
     """
-    code, message = _voter_error(request, call, "Add", "adding")
-    return AddRaftVoterResponse(error_code=code, error_message=message)
+    raise _refuse_voter(request, call, "Add", "adding")
 
 
 @handles(ApiKey.REMOVE_RAFT_VOTER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
-def remove_raft_voter(request: RemoveRaftVoterRequest, call: Call) -> RemoveRaftVoterResponse:
+def remove_raft_voter(request: RemoveRaftVoterRequest, call: Call) -> NoReturn:
     """RemoveRaftVoter: refuse to remove a voter from the metadata quorum (KIP-853).
 
     Version 0 is served. The voters are fixed, as in a Kafka cluster with kraft.version 0, so the error is
     UNSUPPORTED_VERSION. The checks of Kafka's `KafkaRaftClient` come first: INCONSISTENT_CLUSTER_ID for the id of
     another cluster, and INVALID_REQUEST if no voter is named.
     """
-    code, message = _voter_error(request, call, "Remove", "removing")
-    return RemoveRaftVoterResponse(error_code=code, error_message=message)
+    raise _refuse_voter(request, call, "Remove", "removing")
 
 
-def _voter_error(
+def _refuse_voter(
     request: AddRaftVoterRequest | RemoveRaftVoterRequest, call: Call, verb: str, doing: str
-) -> tuple[ErrorCode, str]:
-    """Return the error of a request to change the voters, with Kafka's message.
+) -> RefusedRequestError:
+    """Return the refusal of a request to change the voters, with Kafka's message.
 
     Args:
         request: The request to add or remove a voter.
@@ -355,15 +333,15 @@ def _voter_error(
     cluster_id = call.core.cluster.cluster_id
     if request.cluster_id not in {None, cluster_id}:
         message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'
-        return ErrorCode.INCONSISTENT_CLUSTER_ID, message
+        return RefusedRequestError(ErrorCode.INCONSISTENT_CLUSTER_ID, message)
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
-        return ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
+        return RefusedRequestError(ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter")
     message = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
-    return ErrorCode.UNSUPPORTED_VERSION, message
+    return RefusedRequestError(ErrorCode.UNSUPPORTED_VERSION, message)
 
 
 @handles(ApiKey.UNREGISTER_CONTROLLER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
-def unregister_controller(request: UnregisterControllerRequest, call: Call) -> UnregisterControllerResponse:
+def unregister_controller(request: UnregisterControllerRequest, call: Call) -> NoReturn:
     """UnregisterController: refuse to remove a controller, since the cluster has only one (KIP-1312).
 
     Version 0 is served. The controller is the only voter of its quorum, so removing it gets INVALID_REQUEST. Any
@@ -371,12 +349,7 @@ def unregister_controller(request: UnregisterControllerRequest, call: Call) -> U
     """
     requested, controller = request.controller_id, call.core.cluster.controller
     if controller is not None and requested == controller.id:
-        reason = f"Cannot unregister controller {requested} because it is part of the voter set."
-        return _refuse_controller(ErrorCode.INVALID_REQUEST, reason)
-    return _refuse_controller(
-        ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {requested} is not currently registered."
-    )
-
-
-def _refuse_controller(code: ErrorCode, message: str) -> UnregisterControllerResponse:
-    return UnregisterControllerResponse(error_code=code, error_message=message)
+        message = f"Cannot unregister controller {requested} because it is part of the voter set."
+        raise RefusedRequestError(ErrorCode.INVALID_REQUEST, message)
+    message = f"Controller ID {requested} is not currently registered."
+    raise RefusedRequestError(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, message)

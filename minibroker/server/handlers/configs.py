@@ -5,6 +5,7 @@ from typing import Final
 
 from minibroker.cluster.dynamic_configs import ALL_BROKERS
 from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.cluster.topics import topic_name_error
 from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
@@ -14,7 +15,7 @@ from minibroker.config.keys import ConfigResourceType
 from minibroker.config.releases import RELEASES, is_before
 from minibroker.config.run_time import is_alterable, key_of
 from minibroker.config.values import ConfigValues
-from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.configs.changes import Changes, Resource, alter, refusal
 from minibroker.server.requests.configs.resources import Change, ResourceError, check_node
@@ -69,10 +70,7 @@ def describe_configs(request: DescribeConfigsRequest, call: Call) -> Served[Desc
     - INVALID_TOPIC_EXCEPTION: no topic can have that name.
     """
     if any(not _is_described(requested.resource_type, call) for requested in request.resources):
-        malformed = ResourceError(_INVALID, _INVALID.meaning)
-        return DescribeConfigsResponse(
-            results=[_refuse_resource(requested, malformed) for requested in request.resources]
-        )
+        raise RefusedRequestError(_INVALID, _INVALID.meaning)
     return ForEach(
         request.resources,
         lambda resource: _describe(resource, request, call),
@@ -243,15 +241,7 @@ def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespo
     brokers (an empty name stands for all brokers), client metrics and groups. Allowed keys and errors are those of
     IncrementalAlterConfigs. Loggers are refused with INVALID_REQUEST.
     """
-    altered = [
-        (
-            Resource(resource.resource_type, resource.resource_name),
-            [(config.name, Change.SET, config.value) for config in resource.configs],
-        )
-        for resource in request.resources
-    ]
-    responses = _alter_resources(altered, call, replaces=True, validate_only=request.validate_only)
-    return hold(AlterConfigsResponse(responses=responses), request, call)
+    return hold(AlterConfigsResponse(responses=_alter_resources(request, call)), request, call)
 
 
 @handles(
@@ -275,26 +265,26 @@ def incremental_alter_configs(
       all resources, while Kafka returns UNKNOWN_SERVER_ERROR for most of them.
     - UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist.
     """
-    altered = [
-        (
-            Resource(resource.resource_type, resource.resource_name),
-            [(config.name, config.config_operation, config.value) for config in resource.configs],
-        )
-        for resource in request.resources
-    ]
-    responses = _alter_resources(altered, call, replaces=False, validate_only=request.validate_only)
-    return hold(IncrementalAlterConfigsResponse(responses=responses), request, call)
+    return hold(IncrementalAlterConfigsResponse(responses=_alter_resources(request, call)), request, call)
 
 
 def _alter_resources(
-    altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest, call: Call
 ) -> list[AlterConfigsResourceResponse]:
     """Alter resources, and return the result of each (see `configs.changes.alter`)."""
+    altered: list[tuple[Resource, Changes]] = [
+        (
+            Resource(resource.resource_type, resource.resource_name),
+            [(key.name, getattr(key, "config_operation", Change.SET), key.value) for key in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    replaces = isinstance(request, AlterConfigsRequest)
     return [
         AlterConfigsResourceResponse(
             error_code=code, error_message=message, resource_type=resource.kind, resource_name=resource.name
         )
-        for resource, code, message in alter(altered, call, replaces=replaces, validate_only=validate_only)
+        for resource, code, message in alter(altered, call, replaces=replaces, validate_only=request.validate_only)
     ]
 
 
@@ -306,12 +296,10 @@ def list_config_resources(request: ListConfigResourcesRequest, call: Call) -> Li
     client metrics and groups that have a key set, and the running brokers, both as brokers and as loggers. An
     unknown resource type gets UNSUPPORTED_VERSION.
     """
-    if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
-        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, config_resources=[])
     supported = list(ConfigResourceType) if call.api_version else [ConfigResourceType.CLIENT_METRICS]
     kinds = dict.fromkeys(request.resource_types or supported)
     if not kinds.keys() <= set(supported):
-        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
+        raise RefusedRequestError(ErrorCode.UNSUPPORTED_VERSION)
     resources = [
         ConfigResource(resource_name=name, resource_type=kind)
         for kind in kinds

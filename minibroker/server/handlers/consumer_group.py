@@ -15,7 +15,7 @@ from minibroker.coordinators.java_order import timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at, handles
-from minibroker.server.requests.elements import check_describable, describe_groups
+from minibroker.server.requests.elements import check_describable, check_group, describe_groups, find_blank_field
 from minibroker.server.requests.requirements import TO_SUBSCRIBE, asked_by_handler, on_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -55,24 +55,15 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
     - INVALID_REGULAR_EXPRESSION: the regular expression is invalid.
     - UNSUPPORTED_VERSION: `group.coordinator.rebalance.protocols` lacks "consumer".
     """
-    coordinator = call.services.groups
-    consumers = coordinator.consumers
-    if not consumers.is_enabled:
-        return _refuse_heartbeat(ErrorCode.UNSUPPORTED_VERSION)
-    try:
+    consumers = call.services.groups.consumers
+    if consumers.is_enabled:
         _validate(request, call.api_version, consumers)
-        code = coordinator.status(request.group_id, call.node)
-        if code:
-            return _refuse_heartbeat(code)
-        if request.member_epoch in {LEAVING, AWAY}:
-            answer = consumers.leave(request.group_id, request.member_id, request.instance_id, request.member_epoch)
-        else:
-            may_describe = partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC)
-            answer = consumers.heartbeat(request, Client(call.client_id or "", call.client_host), may_describe)
-    except GroupRefusedError as error:
-        return _refuse_heartbeat(error.code, error.message)
-    if request.member_epoch < 0:
+    check_group(consumers, request.group_id, call)
+    if request.member_epoch in {LEAVING, AWAY}:
+        answer = consumers.leave(request.group_id, request.member_id, request.instance_id, request.member_epoch)
         return _response(answer, 0)
+    may_describe = partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC)
+    answer = consumers.heartbeat(request, Client(call.client_id or "", call.client_host), may_describe)
     # Real clients send ApiVersions first, and get a short interval at first. Tests, such as Kafka's own, do not, and
     # compare the exact interval.
     is_short = call.session.waited_fetches is not None
@@ -85,22 +76,8 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
     Raises:
         GroupRefusedError: The request is invalid.
     """
-    epoch = request.member_epoch
-    message = None
-    unnamed = {JOINING, AWAY} if consumers.rules.since_4_0 else {JOINING}
-    has_no_name = not request.member_id.strip() and (epoch not in unnamed or version >= _FIRST_WITH_OWN_MEMBER_IDS)
-    if not request.group_id.strip():
-        message = "GroupId can't be empty."
-    elif _is_blank(request.instance_id) or _is_blank(request.rack_id):
-        message = f"{'InstanceId' if _is_blank(request.instance_id) else 'RackId'} can't be empty."
-    elif has_no_name:
-        message = "MemberId can't be empty."
-    elif epoch < AWAY:
-        message = "MemberEpoch is invalid."
-    elif epoch == AWAY and request.instance_id is None:
-        message = "InstanceId can't be null."
-    elif epoch == JOINING:
-        message = _joining_error(request)
+    blank = find_blank_field(GroupId=request.group_id, InstanceId=request.instance_id, RackId=request.rack_id)
+    message = blank or _member_error(request, version, consumers)
     if message is not None:
         raise GroupRefusedError(ErrorCode.INVALID_REQUEST, message)
     if request.server_assignor is not None and request.server_assignor not in consumers.assignors:
@@ -111,9 +88,16 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
         )
 
 
-def _is_blank(text: str | None) -> bool:
-    """Return whether a text is not None and consists only of blanks."""
-    return text is not None and not text.strip()
+def _member_error(request: ConsumerGroupHeartbeatRequest, version: int, consumers: ConsumerGroups) -> str | None:
+    epoch = request.member_epoch
+    unnamed = {JOINING, AWAY} if consumers.rules.since_4_0 else {JOINING}
+    if not request.member_id.strip() and (epoch not in unnamed or version >= _FIRST_WITH_OWN_MEMBER_IDS):
+        return "MemberId can't be empty."
+    if epoch < AWAY:
+        return "MemberEpoch is invalid."
+    if epoch == AWAY and request.instance_id is None:
+        return "InstanceId can't be null."
+    return _joining_error(request) if epoch == JOINING else None
 
 
 def _joining_error(request: ConsumerGroupHeartbeatRequest) -> str | None:
@@ -139,12 +123,6 @@ def _response(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatRespons
         member_epoch=answer.epoch,
         heartbeat_interval_ms=interval_ms,
         assignment=assignment,
-    )
-
-
-def _refuse_heartbeat(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(
-        error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0
     )
 
 

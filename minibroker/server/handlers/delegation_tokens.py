@@ -1,5 +1,6 @@
 """Handlers for delegation tokens (KIP-48)."""
 
+from collections.abc import Callable
 from typing import Final
 
 from minibroker.cluster.listeners import PLAINTEXT
@@ -43,21 +44,35 @@ def _principal(kind: str | None, name: str | None) -> Principal | None:
     return Principal(kind or "", name) if name else None
 
 
-def _find_changeable(proof: bytes | bytearray | memoryview, call: Call) -> tuple[ErrorCode, DelegationToken | None]:
-    """Return the token with this HMAC, or the error why the client cannot change it."""
-    tokens = call.services.security.tokens
+def _request_error(call: Call) -> ErrorCode:
+    """Return the error that any request for tokens gets, or NONE."""
     if not _may_request_tokens(call):
-        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None
-    if not tokens.is_enabled:
-        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None
-    token = tokens.with_hmac(bytes(proof))
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    is_enabled = call.services.security.tokens.is_enabled
+    return ErrorCode.NONE if is_enabled else ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+
+
+def _change_expiry(
+    proof: bytes | bytearray | memoryview, call: Call, change: Callable[[DelegationToken], int]
+) -> tuple[ErrorCode, int]:
+    """Change when the token with this HMAC expires.
+
+    Returns:
+        NONE and the new timestamp from `change`, or the error that prevents the change and -1.
+    """
+    tokens = call.services.security.tokens
+    code = _request_error(call)
+    token = None if code else tokens.with_hmac(bytes(proof))
     if token is None:
-        return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, None
+        return code or ErrorCode.DELEGATION_TOKEN_NOT_FOUND, _NO_TIME
     if tokens.is_expired(token):
-        return ErrorCode.DELEGATION_TOKEN_EXPIRED, None
+        return ErrorCode.DELEGATION_TOKEN_EXPIRED, _NO_TIME
     if not token.may_be_renewed_by(call.principal):
-        return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, None
-    return ErrorCode.NONE, token
+        return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, _NO_TIME
+    try:
+        return ErrorCode.NONE, change(token)
+    except OSError:
+        return ErrorCode.KAFKA_STORAGE_ERROR, _NO_TIME
 
 
 @handles(
@@ -92,46 +107,33 @@ def create_delegation_token(
     owner = _principal(request.owner_principal_type, request.owner_principal_name) or requester
     renewers = [Principal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers]
     tokens = call.services.security.tokens
+    code, token = ErrorCode.NONE, None
     if not _may_request_tokens(call):
-        return _refusal(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester)
-    if owner != requester and not call.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
-        return _refusal(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester)
-    if any(renewer.type != USER for renewer in renewers):
-        return _refusal(ErrorCode.INVALID_PRINCIPAL_TYPE, owner, requester)
-    if not tokens.is_enabled:
-        return _refusal(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, requester)
-    try:
-        token = tokens.create(owner, requester, renewers, request.max_lifetime_ms)
-    except OSError:
-        return _refusal(ErrorCode.KAFKA_STORAGE_ERROR, owner, requester)
+        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    elif owner != requester and not call.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
+        code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    elif any(renewer.type != USER for renewer in renewers):
+        code = ErrorCode.INVALID_PRINCIPAL_TYPE
+    elif not tokens.is_enabled:
+        code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    else:
+        try:
+            token = tokens.create(owner, requester, renewers, request.max_lifetime_ms)
+        except OSError:
+            code = ErrorCode.KAFKA_STORAGE_ERROR
     response = CreateDelegationTokenResponse(
-        error_code=ErrorCode.NONE,
-        principal_type=owner.type,
-        principal_name=owner.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
-        issue_timestamp_ms=token.issued_ms,
-        expiry_timestamp_ms=token.expires_ms,
-        max_timestamp_ms=token.max_ms,
-        token_id=token.id,
-        hmac=tokens.hmac_of(token),
-    )
-    return hold(response, request, call)
-
-
-def _refusal(code: ErrorCode, owner: Principal, requester: Principal) -> CreateDelegationTokenResponse:
-    return CreateDelegationTokenResponse(
         error_code=code,
         principal_type=owner.type,
         principal_name=owner.name,
         token_requester_principal_type=requester.type,
         token_requester_principal_name=requester.name,
-        issue_timestamp_ms=_NO_TIME,
-        expiry_timestamp_ms=_NO_TIME,
-        max_timestamp_ms=_NO_TIME,
-        token_id="",
-        hmac=b"",
+        issue_timestamp_ms=_NO_TIME if token is None else token.issued_ms,
+        expiry_timestamp_ms=_NO_TIME if token is None else token.expires_ms,
+        max_timestamp_ms=_NO_TIME if token is None else token.max_ms,
+        token_id="" if token is None else token.id,
+        hmac=b"" if token is None else tokens.hmac_of(token),
     )
+    return response if token is None else hold(response, request, call)
 
 
 @handles(ApiKey.RENEW_DELEGATION_TOKEN, needs=asked_by_handler("to be the token's owner or one of its renewers"))
@@ -148,16 +150,12 @@ def renew_delegation_token(
     - DELEGATION_TOKEN_NOT_FOUND: no token has this HMAC.
     - DELEGATION_TOKEN_EXPIRED: the token has expired.
     """
-    code, token = _find_changeable(request.hmac, call)
-    if token is None:
-        return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_NO_TIME)
-    try:
-        renewed = call.services.security.tokens.renew(token, request.renew_period_ms)
-    except OSError:
-        return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=_NO_TIME)
-    return hold(
-        RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=renewed.expires_ms), request, call
+    tokens = call.services.security.tokens
+    code, expires_ms = _change_expiry(
+        request.hmac, call, lambda token: tokens.renew(token, request.renew_period_ms).expires_ms
     )
+    response = RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expires_ms)
+    return response if code else hold(response, request, call)
 
 
 @handles(ApiKey.EXPIRE_DELEGATION_TOKEN, needs=asked_by_handler("to be the token's owner or one of its renewers"))
@@ -169,15 +167,14 @@ def expire_delegation_token(
     Versions 0-2 are served. The required rights and the errors are those of RenewDelegationToken.
     """
     period_ms = request.expiry_time_period_ms
-    code, token = _find_changeable(request.hmac, call)
-    if token is None:
-        return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_NO_TIME)
-    try:
+
+    def expire(token: DelegationToken) -> int:
         updated = call.services.security.tokens.expire(token, period_ms)
-    except OSError:
-        return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=_NO_TIME)
-    ends_ms = period_ms if updated is None else updated.expires_ms
-    return hold(ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms), request, call)
+        return period_ms if updated is None else updated.expires_ms
+
+    code, expires_ms = _change_expiry(request.hmac, call, expire)
+    response = ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expires_ms)
+    return response if code else hold(response, request, call)
 
 
 @handles(
@@ -194,20 +191,19 @@ def describe_delegation_token(request: DescribeDelegationTokenRequest, call: Cal
     are those of CreateDelegationToken. Unlike Kafka, which returns expired tokens until it removes them, minibroker
     leaves them out.
     """
+    code = _request_error(call)
+    if code:
+        return DescribeDelegationTokenResponse(error_code=code, tokens=[])
     tokens = call.services.security.tokens
-    if not _may_request_tokens(call):
-        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])
-    if not tokens.is_enabled:
-        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, tokens=[])
     owners = None
     if request.owners is not None:
         owners = {Principal(owner.principal_type, owner.principal_name) for owner in request.owners}
-    described: list[DescribedDelegationToken] = []
-    for token in tokens.all():
-        if owners is not None and token.owner not in owners and owners.isdisjoint(token.renewers):
-            continue
-        if _may_describe(token, call):
-            described.append(_describe_token(token, tokens.hmac_of(token)))
+    described = [
+        _describe_token(token, tokens.hmac_of(token))
+        for token in tokens.all()
+        if owners is None or token.owner in owners or not owners.isdisjoint(token.renewers)
+        if _may_describe(token, call)
+    ]
     return DescribeDelegationTokenResponse(error_code=ErrorCode.NONE, tokens=described)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.routing.slices import ForEach, Steps, catch_errors, then
 from minibroker.cluster.topics import topic_name_error
 from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
@@ -82,9 +83,7 @@ def _describe_transaction(transactional_id: str, call: Call) -> TransactionState
 
 
 @handles(ApiKey.LIST_TRANSACTIONS, needs=asked_by_handler("DESCRIBE on each transactional id, or it is hidden"))
-def list_transactions(
-    request: ListTransactionsRequest, call: Call
-) -> ListTransactionsResponse | Steps[ListTransactionsResponse]:
+def list_transactions(request: ListTransactionsRequest, call: Call) -> Steps[ListTransactionsResponse]:
     """ListTransactions: list the transactional ids that the broker coordinates (KIP-664).
 
     Versions 0-2 are served. Version 1 adds a filter by how long transactions have been running (KIP-994). Version 2
@@ -98,7 +97,7 @@ def list_transactions(
     """
     store = call.services.transactions.store
     if store.is_loading:
-        return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        raise RefusedRequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     now_ms = call.core.clock.now_ms()
     passes = _filter(request, now_ms)
     log = store.log
@@ -124,7 +123,7 @@ def list_transactions(
         return ListTransactionsResponse(
             error_code=ErrorCode.NONE,
             unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME],
-            transaction_states=[transaction_row for transaction_row in rows if transaction_row is not None],
+            transaction_states=list(filter(None, rows)),
         )
 
     def rows_of(names: list[str]) -> ForEach[ListTransactionsResponse]:
@@ -133,20 +132,15 @@ def list_transactions(
     return catch_errors(
         lambda: then(match(), rows_of),
         RegularExpressionError,
-        lambda _: _refusal(ErrorCode.INVALID_REGULAR_EXPRESSION),
+        lambda _: ListTransactionsResponse(
+            error_code=ErrorCode.INVALID_REGULAR_EXPRESSION, unknown_state_filters=[], transaction_states=[]
+        ),
     )
-
-
-def _refusal(code: ErrorCode) -> ListTransactionsResponse:
-    return ListTransactionsResponse(error_code=code, unknown_state_filters=[], transaction_states=[])
 
 
 def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:
-    producer_ids, states, duration = (
-        set(request.producer_id_filters),
-        set(request.state_filters),
-        request.duration_filter,
-    )
+    producer_ids, states = set(request.producer_id_filters), set(request.state_filters)
+    duration = request.duration_filter
 
     def passes(transaction: Transaction) -> bool:
         return (

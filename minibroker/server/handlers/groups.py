@@ -358,9 +358,7 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsRes
     return ForEach(
         _sort_in_hash_order(store, is_before_4_0=call.services.is_before("4.0")),
         row,
-        lambda rows: ListGroupsResponse(
-            error_code=code, groups=[group_row for group_row in rows if group_row is not None]
-        ),
+        lambda rows: ListGroupsResponse(error_code=code, groups=list(filter(None, rows))),
     )
 
 
@@ -406,20 +404,15 @@ def _delete(group_id: str, call: Call) -> Any:
     """Delete a group. Return an error code, or work that results in one."""
     store = call.services.groups.store
     code = store.check_readiness(group_id, call.node)
-    if code:
-        return code
-    group = store.find(group_id)
+    group = None if code else store.find(group_id)
+    if group is None:
+        return code or ErrorCode.GROUP_ID_NOT_FOUND
 
     def refusal() -> ErrorCode:
         code = store.check_readiness(group_id, call.node)
-        if code:
-            return code
-        if group is None or store.find(group_id) is not group:
+        if not code and store.find(group_id) is not group:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
-
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
+        return code or (ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP)
 
     def forget(code: ErrorCode) -> Any:
         return code or store.forget(group, lambda: refusal() or group.offsets.everything(), removes_group=True)

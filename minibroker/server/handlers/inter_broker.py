@@ -1,7 +1,8 @@
 """Handlers for requests between brokers and controllers, most of them from clusters with ZooKeeper."""
 
-from typing import Any, Final
+from typing import Final, NoReturn
 
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
@@ -10,13 +11,9 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.inter_broker import (
     AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
     AlterPartitionRequest,
-    AlterPartitionResponse,
     ControlledShutdownRequest,
-    ControlledShutdownResponse,
     EnvelopeRequest,
-    EnvelopeResponse,
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -25,7 +22,6 @@ from minibroker_protocol.messages.inter_broker import (
     StopReplicaRequest,
     StopReplicaResponse,
     UpdateMetadataRequest,
-    UpdateMetadataResponse,
 )
 from minibroker_protocol.schema import first_version
 
@@ -52,13 +48,13 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, version: int, code: Err
 @handles(
     ApiKey.LEADER_AND_ISR, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(whole=_refuse_leader_and_isr)
 )
-def leader_and_isr(request: LeaderAndIsrRequest, call: Call) -> Any:
+def leader_and_isr(_request: LeaderAndIsrRequest, _call: Call) -> NoReturn:
     """LeaderAndIsr: refuse a controller that assigns leaders and followers, as in clusters with ZooKeeper.
 
     Versions 0-7 are served. This broker alone controls its cluster, so the sender must be an outdated controller.
     It gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
-    return _refuse_leader_and_isr(request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
+    raise RefusedRequestError(ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 def _error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionError:
@@ -78,61 +74,61 @@ def _refuse_stop_replica(request: StopReplicaRequest, _version: int, code: Error
 
 
 @handles(ApiKey.STOP_REPLICA, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(whole=_refuse_stop_replica))
-def stop_replica(request: StopReplicaRequest, call: Call) -> Any:
+def stop_replica(_request: StopReplicaRequest, _call: Call) -> NoReturn:
     """StopReplica: refuse a controller that removes replicas, as in clusters with ZooKeeper.
 
     Versions 0-4 are served. This broker alone controls its cluster, so the sender must be an outdated controller.
     It gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
-    return _refuse_stop_replica(request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
+    raise RefusedRequestError(ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 @handles(ApiKey.UPDATE_METADATA, needs=on_cluster(Operation.CLUSTER_ACTION))
-def update_metadata(_request: UpdateMetadataRequest, _call: Call) -> UpdateMetadataResponse:
+def update_metadata(_request: UpdateMetadataRequest, _call: Call) -> NoReturn:
     """UpdateMetadata: refuse a controller that sends metadata for clients, as in clusters with ZooKeeper.
 
     Versions 0-8 are served. This broker alone controls its cluster, so the sender must be an outdated controller.
     It gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
-    return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+    raise RefusedRequestError(ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 @handles(ApiKey.CONTROLLED_SHUTDOWN, needs=on_cluster(Operation.CLUSTER_ACTION))
-def controlled_shutdown(_request: ControlledShutdownRequest, _call: Call) -> ControlledShutdownResponse:
+def controlled_shutdown(_request: ControlledShutdownRequest, _call: Call) -> NoReturn:
     """ControlledShutdown: refuse the shutdown request of a broker, which exists in clusters with ZooKeeper.
 
     Versions 0-3 are served. Version 0 has no client id in its header. Brokers of this cluster never send this
     request, and this broker is not the controller of any other. The error is STALE_CONTROLLER_EPOCH, which Kafka up
     to 3.9 returns if it is not the controller. Kafka without ZooKeeper closes the connection.
     """
-    return ControlledShutdownResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, remaining_partitions=[])
+    raise RefusedRequestError(ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 @handles(ApiKey.ALTER_PARTITION, needs=on_cluster(Operation.CLUSTER_ACTION))
-def alter_partition(_request: AlterPartitionRequest, _call: Call) -> AlterPartitionResponse:
+def alter_partition(_request: AlterPartitionRequest, _call: Call) -> NoReturn:
     """AlterPartition: refuse the request, which brokers of this cluster never send.
 
     Versions 0-3 are served. The nodes of this cluster need no requests to each other, so the sender cannot be one
     of them. The error is STALE_BROKER_EPOCH, which a Kafka controller returns to a broker that is not registered
     with the epoch in its request.
     """
-    return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[])
+    raise RefusedRequestError(ErrorCode.STALE_BROKER_EPOCH)
 
 
 @handles(ApiKey.ENVELOPE, needs=on_cluster(Operation.CLUSTER_ACTION))
-def envelope(_request: EnvelopeRequest, _call: Call) -> EnvelopeResponse:
+def envelope(_request: EnvelopeRequest, _call: Call) -> NoReturn:
     """Envelope: refuse the request, as any Kafka broker does if a client sends it (KIP-590).
 
     Version 0 is served. Only controllers accept envelopes, and only from brokers of their cluster. The error is
     CLUSTER_AUTHORIZATION_FAILED, whatever the envelope contains.
     """
-    return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    raise RefusedRequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 @handles(ApiKey.ALLOCATE_PRODUCER_IDS, needs=on_cluster(Operation.CLUSTER_ACTION))
-def allocate_producer_ids(_request: AllocateProducerIdsRequest, _call: Call) -> AllocateProducerIdsResponse:
+def allocate_producer_ids(_request: AllocateProducerIdsRequest, _call: Call) -> NoReturn:
     """AllocateProducerIds: refuse the request, which brokers of this cluster never send.
 
     Version 0 is served, with the error of `alter_partition`. Producers use InitProducerId instead.
     """
-    return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, producer_id_start=0, producer_id_len=0)
+    raise RefusedRequestError(ErrorCode.STALE_BROKER_EPOCH)

@@ -160,8 +160,7 @@ def _check(name: str, index: int, call: Call, *, is_ours: bool) -> ErrorCode:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not is_ours:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    topic = call.core.topics.get(name)
-    partition = None if topic is None else topic.partition(index)
+    partition = call.core.topics.find_partition(name, index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE if call.node.id in partition.replicas else ErrorCode.REPLICA_NOT_AVAILABLE

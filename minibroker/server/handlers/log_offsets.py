@@ -139,8 +139,7 @@ def _begin_look_up(
 ) -> Any:
     """Look up the offset of a partition. Return work if many records may have to be read for that, otherwise None."""
     timestamp = requested.timestamp
-    topic = call.core.topics.get(topic_name)
-    partition = topic.partition(requested.partition_index) if topic is not None else None
+    partition = call.core.topics.find_partition(topic_name, requested.partition_index)
     if call.api_version > 0 > timestamp and call.api_version < _FIRST_VERSIONS.get(timestamp, call.api_version + 1):
         response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Like Kafka, check the version before the partition.
         return None
@@ -240,8 +239,7 @@ def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) ->
 
 def _epoch_end(name: str, requested: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
     response = EpochEndOffset(error_code=ErrorCode.NONE, partition=requested.partition)
-    topic = call.core.topics.get(name)
-    partition = topic.partition(requested.partition) if topic is not None else None
+    partition = call.core.topics.find_partition(name, requested.partition)
     if partition is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return response
@@ -301,13 +299,12 @@ def _delete(
     name: str, index: int, offset: int, call: Call, moved: dict[Partition, LogShape]
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=index, error_code=ErrorCode.NONE)
-    topic = call.core.topics.get(name)
-    partition = topic.partition(index) if topic is not None else None
-    if topic is None or partition is None:
+    partition = call.core.topics.find_partition(name, index)
+    if partition is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif topic.is_internal:
+    elif partition.topic.is_internal:
         result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif not topic.log_config.delete:
+    elif not partition.topic.log_config.delete:
         result.error_code = ErrorCode.POLICY_VIOLATION
     elif offset < _HIGH_WATERMARK:
         result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE

@@ -6,6 +6,7 @@ from typing import Final
 from minibroker.cluster.advice import MISSING_TOPICS, explain_missing_topic, log_topic_creation
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.routing.slices import Steps
 from minibroker.cluster.topic_admin import TopicError, TopicPlan, create_topics, plan_topic, refuse_too_large
 from minibroker.cluster.topics import Topic, topic_name_error
@@ -87,8 +88,7 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
     if call.api_version < _FIRST_WITH_IDS and any(
         topic.name is None or topic.topic_id != ZERO_UUID for topic in requested
     ):
-        refused = [_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in requested]
-        return MetadataResponse(brokers=[], topics=refused)
+        raise RefusedRequestError(ErrorCode.INVALID_REQUEST)
     if not requested and (request.topics is None or call.api_version == 0):
         if joiner is not None:
             joiner.note_metadata(topic.name for topic in call.core.topics)
@@ -304,7 +304,7 @@ def describe_topic_partitions(
     cursor = request.cursor
     names = _names_from_cursor(request, call)
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
-        return _refuse_describe_topic_partitions(request, call.api_version, ErrorCode.INVALID_REQUEST)
+        raise RefusedRequestError(ErrorCode.INVALID_REQUEST)
     limit = min(call.core.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
     remaining = max(limit, 1)
     response = DescribeTopicPartitionsResponse(topics=[])

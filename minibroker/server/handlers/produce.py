@@ -260,7 +260,6 @@ def _add_leader_hints(response: ProduceResponse, call: Call) -> None:
         topic = topics.with_id(topic_response.topic_id) if by_id else topics.get(topic_response.name)
         for outcome in topic_response.partition_responses:
             partition = topic.partition(outcome.index) if topic is not None else None
-            if partition is None or outcome.error_code != _NOT_LEADER:
-                continue
-            outcome.current_leader = hint_of(partition, call, nodes)
+            if partition is not None and outcome.error_code == _NOT_LEADER:
+                outcome.current_leader = hint_of(partition, call, nodes)
     response.node_endpoints = list(nodes.values())

@@ -7,11 +7,12 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.topic_admin import TopicError
+from minibroker.cluster.routing.routes import RefusedRequestError
+from minibroker.cluster.topic_admin import TopicError, assignment_error, refuse_empty_replicas
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles, topics_at
-from minibroker.server.requests.held_for_metadata import hold, refusal
+from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -62,8 +63,7 @@ def alter_partition_reassignments(
         outcomes = [_outcome(topic.name, partition, call, may_resize=may_resize) for partition in topic.partitions]
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
     if not call.core.cluster.save_leaders():
-        refused: AlterPartitionReassignmentsResponse = refusal(request, call)
-        return refused
+        raise RefusedRequestError(ErrorCode.KAFKA_STORAGE_ERROR)
     return hold(
         AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=may_resize,
@@ -84,7 +84,7 @@ def _outcome(
     try:
         _reassign(name, requested, call, may_resize=may_resize)
     except TopicError as error:
-        code, message = error.code, str(error) or None
+        code, message = error.code, error.message
     return ReassignablePartitionResponse(
         partition_index=requested.partition_index, error_code=code, error_message=message
     )
@@ -100,7 +100,7 @@ def _reassign(name: str, requested: ReassignablePartition, call: Call, *, may_re
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{requested.partition_index}."
         )
     if requested.replicas is None:
-        raise TopicError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")
+        raise TopicError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     cluster = call.core.cluster
     _check(cluster, requested.replicas)
     if not may_resize and len(requested.replicas) != len(partition.replicas):
@@ -109,7 +109,7 @@ def _reassign(name: str, requested: ReassignablePartition, call: Call, *, may_re
             f"The replication factor is changed from {len(partition.replicas)} to {len(requested.replicas)}",
         )
     if not any(cluster.nodes[node_id].is_up for node_id in requested.replicas):
-        raise _refusal("None of the brokers in the manual partition assignment is up.")
+        raise assignment_error("None of the brokers in the manual partition assignment is up.")
     cluster.reassign(partition, tuple(requested.replicas))
 
 
@@ -119,19 +119,14 @@ def _check(cluster: Cluster, replicas: Sequence[int]) -> None:
     Raises:
         TopicError: The list is empty, or a broker is unknown or repeated.
     """
-    if not replicas:
-        raise _refusal("The manual partition assignment includes an empty replica list.")
+    refuse_empty_replicas([replicas])
     for node_id in sorted(replicas):
         if node_id not in cluster.nodes or node_id in cluster.unregistered:
-            raise _refusal(
+            raise assignment_error(
                 f"The manual partition assignment includes broker {node_id}, but no such broker is registered."
             )
         if replicas.count(node_id) > 1:
-            raise _refusal(f"The manual partition assignment includes the broker {node_id} more than once.")
-
-
-def _refusal(message: str) -> TopicError:
-    return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+            raise assignment_error(f"The manual partition assignment includes the broker {node_id} more than once.")
 
 
 def _refuse_list_partition_reassignments(
@@ -172,28 +167,11 @@ _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
 
 
-def _refuse_elect_leaders(
-    request: ElectLeadersRequest, _version: int, code: ErrorCode, message: str | None = None
-) -> ElectLeadersResponse:
-    """Refuse all elections with the same error."""
-    results = [
-        ReplicaElectionResult(
-            topic=topic.topic,
-            partition_result=[
-                PartitionResult(partition_id=index, error_code=code, error_message=message)
-                for index in topic.partitions
-            ],
-        )
-        for topic in request.topic_partitions or ()
-    ]
-    return ElectLeadersResponse(error_code=code, replica_election_results=results)
-
-
 @handles(
     ApiKey.ELECT_LEADERS,
     needs=on_cluster(Operation.ALTER),
     names=topics_at("topic_partitions.topic", "partitions"),
-    refusal=Refusal(whole=_refuse_elect_leaders),
+    refusal=Refusal(everywhere=True),
     deadline="topic_partitions",
 )
 def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | DelayedResponse:
@@ -212,7 +190,7 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
     """
     if request.election_type not in {_PREFERRED, _UNCLEAN}:
         message = f"Unknown election type {request.election_type}"
-        return _refuse_elect_leaders(request, call.api_version, ErrorCode.INVALID_REQUEST, message)
+        raise RefusedRequestError(ErrorCode.INVALID_REQUEST, message)
     unclean = request.election_type == _UNCLEAN
     results: list[ReplicaElectionResult] = []
     for name, indexes in _list_requested(request, call):
@@ -223,7 +201,7 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
             ]
         results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
     if not call.core.cluster.save_leaders():
-        return _refuse_elect_leaders(request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
+        raise RefusedRequestError(ErrorCode.KAFKA_STORAGE_ERROR)
     return hold(ElectLeadersResponse(replica_election_results=results), request, call)
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from minibroker.cluster.features import METADATA_VERSION
 from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.topic_admin import MAX_RECORDS
 from minibroker.security.authorization.acls import Operation
 from minibroker.security.sasl import scram as scram_mechanisms
@@ -127,7 +128,7 @@ def alter_user_scram_credentials(
     - UNKNOWN_SERVER_ERROR: the request has more than 10,000 changes. Kafka refuses more than 10,000 records.
     """
     if len(request.deletions) + len(request.upsertions) > MAX_RECORDS:
-        return _refuse_alter_user_scram_credentials(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise RefusedRequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
     stored, features = call.services.security.scram, call.services.core.features
     has_scram = (
         METADATA_VERSION not in features.supported or features.level(METADATA_VERSION) >= _FIRST_LEVEL_WITH_SCRAM
@@ -152,12 +153,10 @@ def alter_user_scram_credentials(
     except OSError as error:
         refused |= dict.fromkeys(changes, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
         changes.clear()
+    outcomes = dict.fromkeys(changes, (ErrorCode.NONE, None)) | refused
     results = [
-        AlterUserScramCredentialsResult(user=user, error_code=ErrorCode.NONE, error_message=None) for user in changes
-    ]
-    results += [
         AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
-        for user, (code, message) in refused.items()
+        for user, (code, message) in outcomes.items()
     ]
     return hold(AlterUserScramCredentialsResponse(results=results), request, call)
 

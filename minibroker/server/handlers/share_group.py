@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from minibroker.cluster.routing.slices import ForEach, Steps, catch_errors, then
-from minibroker.cluster.topics import Topic, Topics
+from minibroker.cluster.routing.slices import ForEach, Served, then
+from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.modern.coordinator import Client
 from minibroker.coordinators.groups.modern.group import JOINING, LEAVING, GroupRefusedError
 from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareMember
@@ -15,7 +15,13 @@ from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, groups_at, handles, topics_at
-from minibroker.server.requests.elements import check_describable, describe_groups, for_each_partition
+from minibroker.server.requests.elements import (
+    check_describable,
+    check_group,
+    describe_groups,
+    find_blank_field,
+    for_each_partition,
+)
 from minibroker.server.requests.requirements import TO_SUBSCRIBE, asked_by_handler, on_each, on_group
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -45,6 +51,7 @@ from minibroker_protocol.messages.share_group import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+from minibroker_protocol.primitives import ZERO_UUID
 
 _MAX_MEMBER_ID_LENGTH: Final = 36
 
@@ -64,23 +71,16 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
     - GROUP_ID_NOT_FOUND: the group is of another type.
     - UNSUPPORTED_VERSION: the feature share.version is off.
     """
-    coordinator = call.services.groups
-    shares = coordinator.shares
-    if not shares.is_enabled:
-        return _refuse_heartbeat(ErrorCode.UNSUPPORTED_VERSION)
-    message = _request_error(request)
+    shares = call.services.groups.shares
+    # Like Kafka, report disabled share groups before an invalid request.
+    message = _request_error(request) if shares.is_enabled else None
     if message is not None:
-        return _refuse_heartbeat(ErrorCode.INVALID_REQUEST, message)
-    code = coordinator.status(request.group_id, call.node)
-    if code:
-        return _refuse_heartbeat(code)
-    try:
-        if request.member_epoch == LEAVING:
-            answer = shares.leave(request.group_id, request.member_id, None, LEAVING)
-        else:
-            answer = shares.heartbeat(request, Client(call.client_id or "", call.client_host))
-    except GroupRefusedError as error:
-        return _refuse_heartbeat(error.code, error.message)
+        raise GroupRefusedError(ErrorCode.INVALID_REQUEST, message)
+    check_group(shares, request.group_id, call)
+    if request.member_epoch == LEAVING:
+        answer = shares.leave(request.group_id, request.member_id, None, LEAVING)
+    else:
+        answer = shares.heartbeat(request, Client(call.client_id or "", call.client_host))
     assignment = None
     if answer.assignment is not None:
         partitions = [
@@ -100,19 +100,14 @@ def _request_error(request: ShareGroupHeartbeatRequest) -> str | None:
     """Return why a request is invalid, or None."""
     if not request.member_id or len(request.member_id) > _MAX_MEMBER_ID_LENGTH:
         return f"A member id has 1 to {_MAX_MEMBER_ID_LENGTH} characters."
-    texts = {"MemberId": request.member_id, "GroupId": request.group_id, "RackId": request.rack_id}
-    blank = next((name for name, text in texts.items() if text is not None and not text.strip()), None)
+    blank = find_blank_field(MemberId=request.member_id, GroupId=request.group_id, RackId=request.rack_id)
     if blank is not None:
-        return f"{blank} can't be empty."
+        return blank
     if request.member_epoch < LEAVING:
         return "MemberEpoch is invalid."
     if request.member_epoch == JOINING and not request.subscribed_topic_names:
         return "SubscribedTopicNames must be set in first request."
     return None
-
-
-def _refuse_heartbeat(code: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
-    return ShareGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
 _REFUSED: Final = partial(DescribedGroup, assignor_name="")
@@ -177,9 +172,6 @@ def _member(member: ShareMember, topics: Topics) -> Member:
     )
 
 
-_NO_TOPIC_ID: Final = bytes(16)
-
-
 @handles(
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     needs=asked_by_handler("DESCRIBE on each group and on each topic; all topics: those it may describe"),
@@ -203,42 +195,29 @@ def describe_share_group_offsets(
     )
 
 
-class _NamedTopic(NamedTuple):
-    """A topic named in a request to describe offsets.
-
-    Attributes:
-        known: The topic, or None if it does not exist or the client may not describe it.
-    """
-
-    name: str
-    indexes: list[int]
-    is_allowed: bool
-    known: Topic | None
-
-
 def _describe_offsets(
     requested: DescribeShareGroupOffsetsRequestGroup, call: Call
 ) -> ForEach[DescribeShareGroupOffsetsResponseGroup]:
-    code, requested_topics = _topics_of(requested, call)
-    topics: list[_NamedTopic] = []
-    for name, indexes in requested_topics:
-        is_allowed = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
-        topics.append(_NamedTopic(name, indexes, is_allowed, call.core.topics.get(name) if is_allowed else None))
+    code, topics = _topics_of(requested, call)
+    # The ids of the topics that the client may describe.
+    ids = {
+        topic.topic_name: _topic_id(topic.topic_name, call)
+        for topic in topics
+        if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name)
+    }
 
-    def answer(topic: _NamedTopic, index: int) -> DescribeShareGroupOffsetsResponsePartition:
+    def answer(topic: DescribeShareGroupOffsetsRequestTopic, index: int) -> DescribeShareGroupOffsetsResponsePartition:
         start = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if topic.is_allowed:
-            start = call.services.groups.share_offsets.start_of(requested.group_id, topic.name, index)
+        if topic.topic_name in ids:
+            start = call.services.groups.share_offsets.start_of(requested.group_id, topic.topic_name, index)
         return _partition(index, start)
 
     return for_each_partition(
         topics,
-        "indexes",
+        "partitions",
         answer,
         lambda topic, partitions: DescribeShareGroupOffsetsResponseTopic(
-            topic_name=topic.name,
-            topic_id=_NO_TOPIC_ID if topic.known is None else topic.known.id,
-            partitions=partitions,
+            topic_name=topic.topic_name, topic_id=ids.get(topic.topic_name, ZERO_UUID), partitions=partitions
         ),
         lambda topics: DescribeShareGroupOffsetsResponseGroup(
             group_id=requested.group_id, topics=topics, error_code=code
@@ -248,7 +227,7 @@ def _describe_offsets(
 
 def _topics_of(
     requested: DescribeShareGroupOffsetsRequestGroup, call: Call
-) -> tuple[ErrorCode, list[tuple[str, list[int]]]]:
+) -> tuple[ErrorCode, list[DescribeShareGroupOffsetsRequestTopic]]:
     """Return the error of a group, or NONE, and the partitions to describe."""
     group_id = requested.group_id
     coordinator = call.services.groups
@@ -263,21 +242,35 @@ def _topics_of(
         return code, []
     if requested.topics is not None:
         return code, _merge_topics(requested.topics, call)
-    initialized = coordinator.share_offsets.find_initialized(group_id).items()
-    return code, [topic for topic in initialized if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic[0])]
+    return code, [
+        DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
+        for name, indexes in coordinator.share_offsets.find_initialized(group_id).items()
+        if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    ]
 
 
-def _merge_topics(topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call) -> list[tuple[str, list[int]]]:
+def _merge_topics(
+    topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call
+) -> list[DescribeShareGroupOffsetsRequestTopic]:
     """Return the partitions of each topic. Existing topics are merged, as by Kafka's share coordinator."""
-    result: list[tuple[str, list[int]]] = []
-    indexes_by_topic: dict[str, dict[int, None]] = {}
+    result: list[DescribeShareGroupOffsetsRequestTopic] = []
+    merged: dict[str, dict[int, None]] = {}
     for topic in topics:
         name = topic.topic_name
         if call.core.topics.get(name) is None or not call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
-            result.append((name, topic.partitions))
+            result.append(topic)
         else:
-            indexes_by_topic.setdefault(name, {}).update(dict.fromkeys(topic.partitions))
-    return [*result, *((name, list(indexes)) for name, indexes in indexes_by_topic.items())]
+            merged.setdefault(name, {}).update(dict.fromkeys(topic.partitions))
+    return result + [
+        DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=list(indexes))
+        for name, indexes in merged.items()
+    ]
+
+
+def _topic_id(name: str, call: Call) -> bytes:
+    """Return the id of a topic, or zeros if the topic does not exist."""
+    topic = call.core.topics.get(name)
+    return ZERO_UUID if topic is None else topic.id
 
 
 def _partition(index: int, start: StartOffset) -> DescribeShareGroupOffsetsResponsePartition:
@@ -299,7 +292,7 @@ def _partition(index: int, start: StartOffset) -> DescribeShareGroupOffsetsRespo
 )
 def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, call: Call
-) -> AlterShareGroupOffsetsResponse | Steps[AlterShareGroupOffsetsResponse]:
+) -> Served[AlterShareGroupOffsetsResponse]:
     """AlterShareGroupOffsets: set the start offsets of an empty share group (KIP-932).
 
     Version 0 is served. The states of the partitions are initialized again
@@ -311,44 +304,31 @@ def alter_share_group_offsets(
     - GROUP_ID_NOT_FOUND: the group is of another type.
     - UNSUPPORTED_VERSION: the feature share.version is off.
     """
-    code = _change_error(request.group_id, call)
-    if code:
-        return _refuse_alteration(code)
+    groups = call.services.groups
+    check_group(groups.shares, request.group_id, call)
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         by_index = offsets.setdefault(topic.topic_name, {})
         by_index.update((partition.partition_index, partition.start_offset) for partition in topic.partitions)
-    groups = call.services.groups.share_offsets
-    return catch_errors(
-        lambda: then(groups.alter(request.group_id, offsets), lambda outcomes: _build_alter_response(outcomes, call)),
-        GroupRefusedError,
-        lambda error: _refuse_alteration(error.code, error.message),
+    work: ForEach[AlterShareGroupOffsetsResponse] = then(
+        groups.share_offsets.alter(request.group_id, offsets), lambda outcomes: _build_alter_response(outcomes, call)
     )
-
-
-def _change_error(group_id: str, call: Call) -> ErrorCode:
-    """Return the error that prevents a change of a share group's offsets, or NONE."""
-    groups = call.services.groups
-    return groups.status(group_id, call.node) if groups.shares.is_enabled else ErrorCode.UNSUPPORTED_VERSION
+    return work
 
 
 def _build_alter_response(outcomes: Mapping[str, Mapping[int, Outcome]], call: Call) -> AlterShareGroupOffsetsResponse:
     responses: list[AlterShareGroupOffsetsResponseTopic] = []
     for name, by_partition in outcomes.items():
-        topic = call.core.topics.get(name)
         partitions = [
             AlterShareGroupOffsetsResponsePartition(
                 partition_index=index, error_code=outcome.code, error_message=outcome.message
             )
             for index, outcome in by_partition.items()
         ]
-        topic_id = _NO_TOPIC_ID if topic is None else topic.id
-        responses.append(AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=partitions))
+        responses.append(
+            AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=_topic_id(name, call), partitions=partitions)
+        )
     return AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
-
-
-def _refuse_alteration(code: ErrorCode, message: str | None = None) -> AlterShareGroupOffsetsResponse:
-    return AlterShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])
 
 
 @handles(
@@ -359,7 +339,7 @@ def _refuse_alteration(code: ErrorCode, message: str | None = None) -> AlterShar
 )
 def delete_share_group_offsets(
     request: DeleteShareGroupOffsetsRequest, call: Call
-) -> DeleteShareGroupOffsetsResponse | Steps[DeleteShareGroupOffsetsResponse]:
+) -> Served[DeleteShareGroupOffsetsResponse]:
     """DeleteShareGroupOffsets: delete an empty share group's offsets for some topics (KIP-932).
 
     Version 0 is served. The states of all partitions of the topics are deleted
@@ -372,34 +352,25 @@ def delete_share_group_offsets(
     - UNKNOWN_TOPIC_OR_PARTITION: the group has no offsets for the topic.
     - UNSUPPORTED_VERSION: the feature share.version is off.
     """
-    code = _change_error(request.group_id, call)
-    if code:
-        return _refuse_deletion(code)
+    groups = call.services.groups
+    check_group(groups.shares, request.group_id, call)
     if not request.topics and call.services.is_before("4.2"):
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
-    groups = call.services.groups.share_offsets
-    return catch_errors(
-        lambda: then(groups.delete(request.group_id, names), lambda outcomes: _build_delete_response(outcomes, call)),
-        GroupRefusedError,
-        lambda error: _refuse_deletion(error.code, error.message),
+    work: ForEach[DeleteShareGroupOffsetsResponse] = then(
+        groups.share_offsets.delete(request.group_id, names), lambda outcomes: _build_delete_response(outcomes, call)
     )
+    return work
 
 
 def _build_delete_response(outcomes: Mapping[str, Outcome], call: Call) -> DeleteShareGroupOffsetsResponse:
-    responses: list[DeleteShareGroupOffsetsResponseTopic] = []
-    for name, outcome in outcomes.items():
-        topic = call.core.topics.get(name)
-        responses.append(
-            DeleteShareGroupOffsetsResponseTopic(
-                topic_name=name,
-                topic_id=_NO_TOPIC_ID if topic is None else topic.id,
-                error_code=outcome.code,
-                error_message=outcome.message,
-            )
+    responses = [
+        DeleteShareGroupOffsetsResponseTopic(
+            topic_name=name,
+            topic_id=_topic_id(name, call),
+            error_code=outcome.code,
+            error_message=outcome.message,
         )
+        for name, outcome in outcomes.items()
+    ]
     return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
-
-
-def _refuse_deletion(code: ErrorCode, message: str | None = None) -> DeleteShareGroupOffsetsResponse:
-    return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])

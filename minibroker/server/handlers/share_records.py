@@ -15,7 +15,7 @@ from minibroker.coordinators.share_partitions.sessions import (
     TopicIdPartition,
 )
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.declarations import Refusal, Target, handles, topics_at
+from minibroker.server.requests.declarations import Target, handles, topics_at
 from minibroker.server.requests.requirements import asked_by_handler, checked
 from minibroker.server.requests.share.acknowledging import acknowledge, authorization_error, hint_leader, member_of
 from minibroker.server.requests.share.reader import DelayedShareFetch, ShareReader, failed
@@ -57,16 +57,10 @@ def _session_partitions(request: ShareFetchRequest, call: Call) -> tuple[Target,
     return tuple(dict.fromkeys(targets))
 
 
-def _refuse_share_fetch(request: ShareFetchRequest, version: int, code: ErrorCode) -> ShareFetchResponse:  # noqa: ARG001 - as all such functions
-    """Refuse a request with an error for the whole response."""
-    return ShareFetchResponse(error_code=code, responses=[], node_endpoints=[])
-
-
 @handles(
     ApiKey.SHARE_FETCH,
     needs=checked(authorization_error, "READ on the group") & asked_by_handler("READ on each topic"),
     names=topics_at("topics.topic_id", "partitions.partition_index", implied=_session_partitions),
-    refusal=Refusal(whole=_refuse_share_fetch),
 )
 def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResponse | DelayedResponse]:
     """ShareFetch: acquire records for a member of a share group, and acknowledge earlier ones (KIP-932).
@@ -91,16 +85,15 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
     - SHARE_SESSION_LIMIT_REACHED: there are too many sessions. This response is sent after `max_wait_ms`.
     """
     is_renewal = call.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
+    member = member_of(request, call)
+    if is_renewal and any(getattr(request, name) for name in _ZERO_IN_RENEWAL):
+        raise ShareSessionError(ErrorCode.INVALID_REQUEST)
     try:
-        member = member_of(request, call)
-        if is_renewal and any(getattr(request, name) for name in _ZERO_IN_RENEWAL):
-            return _refuse_share_fetch(request, call.api_version, ErrorCode.INVALID_REQUEST)
         session = _session(request, member, call)
     except ShareSessionError as error:
-        refused = _refuse_share_fetch(request, call.api_version, error.code)
-        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
-            return _IdleShareFetch(refused, request.max_wait_ms, call)
-        return refused
+        if error.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
+            raise
+        return _IdleShareFetch(error.code, request.max_wait_ms, call)
     fetches = (
         not is_renewal and request.share_session_epoch != FINAL_EPOCH and request.max_records and request.max_bytes
     )
@@ -191,7 +184,8 @@ def _answer(
 class _IdleShareFetch(DelayedResponse):
     """A delayed refusal, for a client that would otherwise retry immediately."""
 
-    def __init__(self, refused: ShareFetchResponse, wait_ms: int, call: Call) -> None:
+    def __init__(self, code: ErrorCode, wait_ms: int, call: Call) -> None:
+        refused = ShareFetchResponse(error_code=code, responses=[], node_endpoints=[])
         self._timer = call.core.clock.call_later(wait_ms, lambda: self.deliver(refused))
 
     def cancel(self) -> None:
@@ -199,20 +193,10 @@ class _IdleShareFetch(DelayedResponse):
         self._timer.cancel()
 
 
-def _refuse_share_acknowledge(
-    request: ShareAcknowledgeRequest,  # noqa: ARG001 - as all such functions
-    version: int,  # noqa: ARG001 - as all such functions
-    code: ErrorCode,
-) -> ShareAcknowledgeResponse:
-    """Refuse a request with an error for the whole response."""
-    return ShareAcknowledgeResponse(error_code=code, responses=[], node_endpoints=[])
-
-
 @handles(
     ApiKey.SHARE_ACKNOWLEDGE,
     needs=checked(authorization_error, "READ on the group") & asked_by_handler("READ on each topic"),
     names=topics_at("topics.topic_id", "partitions.partition_index"),
-    refusal=Refusal(whole=_refuse_share_acknowledge),
 )
 def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Served[ShareAcknowledgeResponse]:
     """ShareAcknowledge: acknowledge records of a share group without a fetch (KIP-932).
@@ -226,14 +210,10 @@ def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Served[Sh
     - INVALID_RECORD_STATE: the member has not acquired the records, or no longer holds them.
     - UNKNOWN_TOPIC_OR_PARTITION: no member of the group has fetched from the partition.
     """
-    manager = call.services.share_partitions
-    try:
-        member = member_of(request, call)
-        if request.share_session_epoch == INITIAL_EPOCH:
-            return _refuse_share_acknowledge(request, call.api_version, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        manager.sessions(call.node).next(member, request.share_session_epoch)
-    except ShareSessionError as error:
-        return _refuse_share_acknowledge(request, call.api_version, error.code)
+    member = member_of(request, call)
+    if request.share_session_epoch == INITIAL_EPOCH:
+        raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    call.services.share_partitions.sessions(call.node).next(member, request.share_session_epoch)
     return acknowledge(request, call, member, partial(_build_acknowledge_response, call, member))
 
 

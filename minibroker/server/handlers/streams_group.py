@@ -124,21 +124,21 @@ def _topology(group: StreamsGroup) -> Topology | None:
 
 
 def _topic_infos(topics: Iterable[InternalTopic | RecordedTopic]) -> list[TopicInfo]:
-    infos: list[TopicInfo] = []
-    for topic in sorted(topics, key=lambda topic: topic.name):
-        if isinstance(topic, InternalTopic):
-            configs = [KeyValue(key=key, value=value) for key, value in topic.configs.items()]
-        else:
-            configs = [KeyValue(key=config.key, value=config.value) for config in topic.topic_configs]
-        infos.append(
-            TopicInfo(
-                name=topic.name,
-                partitions=topic.partitions,
-                replication_factor=topic.replication_factor,
-                topic_configs=configs,
-            )
+    return [
+        TopicInfo(
+            name=topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            topic_configs=[KeyValue(key=key, value=value) for key, value in _topic_configs(topic)],
         )
-    return infos
+        for topic in sorted(topics, key=lambda topic: topic.name)
+    ]
+
+
+def _topic_configs(topic: InternalTopic | RecordedTopic) -> Iterable[tuple[str, str]]:
+    if isinstance(topic, InternalTopic):
+        return topic.configs.items()
+    return ((config.key, config.value) for config in topic.topic_configs)
 
 
 def _member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> Member:

@@ -1,6 +1,6 @@
 """The StreamsGroupHeartbeat handler."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from minibroker.cluster.routing.outcomes import DelayedResponse
@@ -22,6 +22,7 @@ from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
 from minibroker.server.handlers.streams_group import task_ids
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
+from minibroker.server.requests.elements import check_group, find_blank_field
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler, check_can_subscribe, checked, may_create_topic
 from minibroker_protocol.api_keys import ApiKey
@@ -33,6 +34,7 @@ from minibroker_protocol.messages.streams_group_heartbeat import (
     Status,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+    Subtopology,
     TopicPartition,
 )
 
@@ -79,29 +81,22 @@ def streams_group_heartbeat(
     - UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID: another member has the same instance id.
     - UNSUPPORTED_VERSION: the feature streams.version is off.
     """
-    coordinator = call.services.groups
-    streams = coordinator.streams
-    if not streams.is_enabled:
-        return _refuse_heartbeat(ErrorCode.UNSUPPORTED_VERSION)
-    try:
+    streams = call.services.groups.streams
+    if streams.is_enabled:
         _check(request, call)
-        code = coordinator.status(request.group_id, call.node)
-        if code:
-            return _refuse_heartbeat(code)
-        if request.member_epoch in {LEAVING, AWAY}:
-            answer_to_leaving = streams.leave_with_shutdown(
-                request.group_id,
-                request.member_id,
-                request.instance_id,
-                request.member_epoch,
-                shuts_down=request.shutdown_application,
-            )
-            return _response(answer_to_leaving)
-        client = Client(call.client_id or "", call.client_host)
-        knows_missing_tags = call.api_version >= _FIRST_WITH_MISSING_TAGS
-        answer = streams.heartbeat(request, client, knows_missing_tags=knows_missing_tags)
-    except GroupRefusedError as error:
-        return _refuse_heartbeat(error.code, error.message)
+    check_group(streams, request.group_id, call)
+    if request.member_epoch in {LEAVING, AWAY}:
+        answer_to_leaving = streams.leave_with_shutdown(
+            request.group_id,
+            request.member_id,
+            request.instance_id,
+            request.member_epoch,
+            shuts_down=request.shutdown_application,
+        )
+        return _response(answer_to_leaving)
+    client = Client(call.client_id or "", call.client_host)
+    knows_missing_tags = call.api_version >= _FIRST_WITH_MISSING_TAGS
+    answer = streams.heartbeat(request, client, knows_missing_tags=knows_missing_tags)
     response = _response(answer)
     response.heartbeat_interval_ms = streams.heartbeat_interval_ms(request.group_id)
     if not call.services.is_before("4.4"):
@@ -133,10 +128,14 @@ def _check(request: StreamsGroupHeartbeatRequest, call: Call) -> None:
             raise GroupRefusedError(code, message)
 
 
+def _subtopologies(request: StreamsGroupHeartbeatRequest) -> Sequence[Subtopology]:
+    return () if request.topology is None else request.topology.subtopologies
+
+
 def _topics(request: StreamsGroupHeartbeatRequest) -> list[str]:
     """Return all topics of the topology, in the order in which Kafka checks them."""
     topics: dict[str, None] = {}
-    for subtopology in () if request.topology is None else request.topology.subtopologies:
+    for subtopology in _subtopologies(request):
         topics.update(dict.fromkeys((*subtopology.source_topics, *subtopology.repartition_sink_topics)))
         topics.update(dict.fromkeys(info.name for info in subtopology.repartition_source_topics))
         topics.update(dict.fromkeys(info.name for info in subtopology.state_changelog_topics))
@@ -146,7 +145,7 @@ def _topics(request: StreamsGroupHeartbeatRequest) -> list[str]:
 def _size_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for a topology that is too large to process quickly. Kafka has no such limit."""
     size = 0
-    for subtopology in () if request.topology is None else request.topology.subtopologies:
+    for subtopology in _subtopologies(request):
         internal = [*subtopology.repartition_source_topics, *subtopology.state_changelog_topics]
         size += 1 + len(subtopology.source_topics) + len(subtopology.repartition_sink_topics) + len(internal)
         size += len(subtopology.copartition_groups)
@@ -173,7 +172,7 @@ def _topic_name_error(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 def _changelog_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for a changelog with a number of partitions, which the tasks determine."""
-    for subtopology in () if request.topology is None else request.topology.subtopologies:
+    for subtopology in _subtopologies(request):
         for info in subtopology.state_changelog_topics:
             if info.partitions:
                 return (
@@ -198,24 +197,21 @@ def _new_field_error(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 def _regex_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for fields that no release of Kafka supports yet."""
-    if request.topology is not None and any(
-        subtopology.source_topic_regex for subtopology in request.topology.subtopologies
-    ):
+    if any(subtopology.source_topic_regex for subtopology in _subtopologies(request)):
         return "Regular expressions for source topics are not supported yet."
     return None
 
 
 def _field_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for any other field except tasks and topologies."""
-    fields = (
-        ("MemberId", request.member_id),
-        ("GroupId", request.group_id),
-        ("InstanceId", request.instance_id),
-        ("RackId", request.rack_id),
+    blank = find_blank_field(
+        MemberId=request.member_id,
+        GroupId=request.group_id,
+        InstanceId=request.instance_id,
+        RackId=request.rack_id,
     )
-    for name, value in fields:
-        if value is not None and not value.strip():
-            return f"{name} can't be empty."
+    if blank is not None:
+        return blank
     if request.member_epoch == AWAY and request.instance_id is None:
         return "InstanceId can't be null."
     if request.member_epoch < AWAY:
@@ -306,16 +302,3 @@ def _add_status_detail(response: StreamsGroupHeartbeatResponse, detail: str) -> 
     for status in response.status or ():
         if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
             status.status_detail += detail
-
-
-def _refuse_heartbeat(code: ErrorCode, message: str | None = None) -> StreamsGroupHeartbeatResponse:
-    return StreamsGroupHeartbeatResponse(
-        error_code=code,
-        error_message=message,
-        member_id="",
-        member_epoch=0,
-        heartbeat_interval_ms=0,
-        task_offset_interval_ms=0,
-        status=[],
-        endpoint_information_epoch=0,
-    )

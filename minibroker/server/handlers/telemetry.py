@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import handles
 from minibroker.server.requests.requirements import NOTHING
@@ -35,23 +36,23 @@ def get_telemetry_subscriptions(
     THROTTLING_QUOTA_EXCEEDED. Kafka lists this API only if a plugin collects metrics. Here it is always listed, and
     the metrics are kept.
     """
-    telemetry = call.services.telemetry
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = new_uuid()
     client = _client(instance_id, call)
     if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _RETRIED_ERRORS:
-        return _response(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        raise RefusedRequestError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     client.last_error = ErrorCode.NONE
-    response = _response(ErrorCode.NONE)
-    response.client_instance_id = instance_id
-    response.subscription_id = client.subscription_id
-    response.accepted_compression_types = list(_ACCEPTED)
-    response.push_interval_ms = client.interval_ms
-    response.telemetry_max_bytes = telemetry.max_bytes
-    response.delta_temporality = True
-    response.requested_metrics = client.metrics
-    return response
+    return GetTelemetrySubscriptionsResponse(
+        error_code=ErrorCode.NONE,
+        client_instance_id=instance_id,
+        subscription_id=client.subscription_id,
+        accepted_compression_types=list(_ACCEPTED),
+        push_interval_ms=client.interval_ms,
+        telemetry_max_bytes=call.services.telemetry.max_bytes,
+        delta_temporality=True,
+        requested_metrics=client.metrics,
+    )
 
 
 def _client(instance_id: bytes, call: Call) -> ClientInstance:
@@ -59,19 +60,6 @@ def _client(instance_id: bytes, call: Call) -> ClientInstance:
     address = session.client_host, session.client_port
     return call.services.telemetry.client(
         instance_id, identity_of(instance_id, call.client_id, session.software, address)
-    )
-
-
-def _response(code: ErrorCode) -> GetTelemetrySubscriptionsResponse:
-    return GetTelemetrySubscriptionsResponse(
-        error_code=code,
-        client_instance_id=ZERO_UUID,
-        subscription_id=0,
-        accepted_compression_types=[],
-        push_interval_ms=0,
-        telemetry_max_bytes=0,
-        delta_temporality=False,
-        requested_metrics=[],
     )
 
 

@@ -8,12 +8,12 @@ from typing import Final
 from minibroker.cluster.directories import purge_and_log_errors
 from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.topic_admin import (
     DEFAULT,
-    MAX_RECORDS,
-    TOO_LARGE,
     TopicError,
     TopicPlan,
+    assignment_error,
     check_new_name,
     check_replicas,
     disk_refusal,
@@ -97,23 +97,11 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
     counts = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
     plans: list[TopicPlan] = []
-    try:
-        refuse_too_many(
-            max(
-                len(counts),
-                sum(
-                    _partitions(topic_request, call)
-                    for topic_request in request.topics
-                    if counts[topic_request.name] == 1
-                ),
-            )
-        )
-    except TopicError as error:
-        return _refuse_all(request, error, call)
+    partitions = sum(_partitions(requested, call) for requested in request.topics if counts[requested.name] == 1)
+    refuse_too_many(max(len(counts), partitions))
     for requested in request.topics:
         try:
             refuse_duplicate(requested.name, counts)
-            _check_rights(requested.name, call)
             plan = _plan_creation(requested, call)
             if not request.validate_only:
                 _count_mutation(call, plan.partitions, _FIRST_STRICT_CREATION)
@@ -122,14 +110,12 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
         else:
             plans.append(plan)
             results[requested.name] = None  # The entry reserves the topic's position in the response.
+    refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
     created: list[Topic] | list[None] = [None] * len(plans)
     try:
-        refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
         if not request.validate_only and plans:
             created = create_planned(call.core, plans)
     except TopicError as error:
-        if error.code is ErrorCode.POLICY_VIOLATION:
-            return _refuse_all(request, error, call)
         results.update((plan.name, _refuse_creation(plan.name, error)) for plan in plans)
     else:
         # Topics with equal overrides share one list of configurations.
@@ -139,13 +125,8 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
             if overrides not in configs:
                 configs[overrides] = _configs(plan)
             results[plan.name] = _creation_result(plan, topic, configs[overrides], call)
-    return hold(
-        CreateTopicsResponse(
-            throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
-        ),
-        request,
-        call,
-    )
+    topics = [result for result in results.values() if result is not None]
+    return hold(CreateTopicsResponse(topics=topics), request, call)
 
 
 def _partitions(requested: CreatableTopic, call: Call) -> int:
@@ -157,17 +138,9 @@ def _partitions(requested: CreatableTopic, call: Call) -> int:
     return max(0, requested.num_partitions)
 
 
-def _refuse_all(request: CreateTopicsRequest, error: TopicError, call: Call) -> CreateTopicsResponse:
-    topics = [_refuse_creation(topic.name, error) for topic in request.topics]
-    return CreateTopicsResponse(throttle_time_ms=call.session.muted_ms, topics=topics)
-
-
-def _check_rights(name: str, call: Call) -> None:
-    if not may_create_topic(call, name):
-        raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-
-
 def _plan_creation(requested: CreatableTopic, call: Call) -> TopicPlan:
+    if not may_create_topic(call, requested.name):
+        raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     partitions, replication_factor = requested.num_partitions, requested.replication_factor
     replicas = None
     if requested.assignments:
@@ -182,9 +155,7 @@ def _plan_creation(requested: CreatableTopic, call: Call) -> TopicPlan:
         refuse_empty_replicas(assignment.broker_ids for assignment in requested.assignments)
         partitions = len(requested.assignments)
         if by_hand.keys() != set(range(partitions)):
-            raise TopicError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
-            )
+            raise assignment_error("partitions should be a consecutive 0-based integer sequence")
         replicas = check_replicas(call.core, [by_hand[index] for index in range(partitions)])
     return plan_topic(
         call.core,
@@ -260,19 +231,10 @@ def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespo
     """
     states = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.core.config.boolean("delete.topic.enable"):
-        code = (
-            ErrorCode.TOPIC_DELETION_DISABLED
-            if call.api_version >= _FIRST_WITH_DISABLED_ERROR
-            else ErrorCode.INVALID_REQUEST
-        )
-        return DeleteTopicsResponse(
-            responses=[_refuse_deletion(topic, code, "Topic deletion is disabled.") for topic in states]
-        )
-    if len(states) > MAX_RECORDS:
-        return DeleteTopicsResponse(
-            throttle_time_ms=call.session.muted_ms,
-            responses=[_refuse_deletion(topic, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for topic in states],
-        )
+        is_known = call.api_version >= _FIRST_WITH_DISABLED_ERROR
+        code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
+        raise RefusedRequestError(code, "Topic deletion is disabled.")
+    refuse_too_large(len(states))
     counts = Counter((topic.name, topic.topic_id) for topic in states)
     results: list[DeletableTopicResult] = []
     deleted: list[_Deleted] = []
@@ -282,12 +244,7 @@ def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespo
         directories = call.core.topics.save_deletions(deleted)
         call.core.background(partial(purge_and_log_errors, directories))
         call.core.hooks.topics_deleted([topic.name for topic, _ in deleted])
-    return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
-
-
-def _target(state: DeleteTopicState, call: Call) -> Topic | None:
-    topics = call.core.topics
-    return topics.get(state.name) if state.name is not None else topics.with_id(state.topic_id)
+    return hold(DeleteTopicsResponse(responses=results), request, call)
 
 
 def _delete(
@@ -300,7 +257,8 @@ def _delete(
     mistake = _naming_error(state, counts)
     if mistake is not None:
         return [_refuse_deletion(state, ErrorCode.INVALID_REQUEST, mistake)]
-    topic = _target(state, call)
+    topics = call.core.topics
+    topic = topics.get(state.name) if state.name is not None else topics.with_id(state.topic_id)
     refusal = _authorization_refusal(state, topic, call)
     if refusal is not None:
         return [refusal]
@@ -379,20 +337,11 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
     """
     counts = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
+    added = sum(_count_added_partitions(topic, call) for topic in request.topics if counts[topic.name] == 1)
     try:
-        refuse_too_large(
-            max(
-                len(counts),
-                sum(
-                    _count_added_partitions(topic_request, call)
-                    for topic_request in request.topics
-                    if counts[topic_request.name] == 1
-                ),
-            )
-        )
+        refuse_too_large(max(len(counts), added))
     except TopicError as error:
-        refused = [_refuse_growth(topic.name, error) for topic in request.topics]
-        return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=refused)
+        return CreatePartitionsResponse(results=[_refuse_growth(topic.name, error) for topic in request.topics])
     growths: list[_Growth] = []
     for requested in request.topics:
         try:
@@ -408,9 +357,7 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
         call.core.topics.grow(growths)
     except OSError as error:
         results.update((topic.name, _refuse_growth(topic.name, disk_refusal(error))) for topic, _, _ in growths)
-    return hold(
-        CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values())), request, call
-    )
+    return hold(CreatePartitionsResponse(results=list(results.values())), request, call)
 
 
 def _count_added_partitions(requested: CreatePartitionsTopic, call: Call) -> int:
@@ -443,19 +390,17 @@ def _plan_growth(requested: CreatePartitionsTopic, call: Call) -> _Growth:
         )
     added = requested.count - current
     if requested.assignments is not None and len(requested.assignments) != added:
-        raise TopicError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        raise assignment_error(
             f"Attempted to add {added} additional partition(s), but only {len(requested.assignments)} assignment(s) "
-            "were specified.",
+            "were specified."
         )
     if requested.assignments is None:
         replicas = tuple(call.core.cluster.assign_more_replicas(topic, added))
     else:
         replicas = check_replicas(call.core, [assignment.broker_ids for assignment in requested.assignments], current)
         if len(replicas[0]) != len(topic.partitions[0].replicas):
-            raise TopicError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            raise assignment_error(
                 f"The manual partition assignment includes a partition with {len(replicas[0])} replica(s), but this is "
-                f"not consistent with previous partitions, which have {len(topic.partitions[0].replicas)} replica(s).",
+                f"not consistent with previous partitions, which have {len(topic.partitions[0].replicas)} replica(s)."
             )
     return topic, requested.count, replicas

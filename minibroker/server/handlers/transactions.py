@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.cluster.logs.error_mapping import downgrade_fenced_error
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.cluster.topics import resolve_topic_ids
 from minibroker.coordinators.groups.commits import check_member, commit, commit_response
@@ -113,22 +114,22 @@ def init_producer_id(request: InitProducerIdRequest, call: Call) -> InitProducer
     """
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
     if has_id is not has_epoch:
-        return _refusal(ErrorCode.INVALID_REQUEST)
+        raise RefusedRequestError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _init_transactional_id(request, call)
     try:
         producer_id = call.core.producer_ids.next()
     except OSError:
-        return _refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise RefusedRequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from None
     return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
 
 
 def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
     if request.transactional_id:
         if request.enable2_pc and not call.core.config.boolean("transaction.two.phase.commit.enable"):
-            return _refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            raise RefusedRequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if request.keep_prepared_txn:
-            return _refusal(ErrorCode.UNSUPPORTED_VERSION)
+            raise RefusedRequestError(ErrorCode.UNSUPPORTED_VERSION)
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
         expected = coordinator.ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
@@ -141,10 +142,6 @@ def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitPr
     )
     code = downgrade_fenced_error(code, call.api_version, fenced_since=_FENCED_SINCE)
     return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
-
-
-def _refusal(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
 
 
 _FIRST_FROM_BROKERS: Final = first_version(AddPartitionsToTxnRequest, "transactions")
@@ -244,9 +241,8 @@ def _partition_errors(name: str, partitions: list[TopicPartition], call: Call) -
 def _topic_results(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for (name, index), error in outcomes:
-        if name not in topics:
-            topics[name] = AddPartitionsToTxnTopicResult(name=name, results_by_partition=[])
-        topics[name].results_by_partition.append(
+        topic = topics.setdefault(name, AddPartitionsToTxnTopicResult(name=name, results_by_partition=[]))
+        topic.results_by_partition.append(
             AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
         )
     return list(topics.values())

@@ -23,7 +23,7 @@ from minibroker.cluster.routing.outcomes import (
     Waiting,
     make_answer,
 )
-from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.routes import RefusedRequestError, UnservedRequestError
 from minibroker.cluster.routing.slices import ForEach, Steps, Work, catch_errors, is_work, then
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.endpoints import endpoint
@@ -359,6 +359,8 @@ def _failed(request: Any, call: Call, error: Exception) -> Any:
     has_no_response = key is _PRODUCE and request.acks == 0
     if request is None or has_no_response or isinstance(error, DecodeError | EncodeError | UnservedRequestError):
         raise error
+    if isinstance(error, RefusedRequestError):
+        return refusals.error_answer(call.endpoint, request, call.api_version, error.code, error.message)
     is_expected = isinstance(error, MAPPED)
     _logger.error("%s failed: %s", key.name, error, exc_info=None if is_expected else error)
     return _refused(request, call, error_code_of(error))

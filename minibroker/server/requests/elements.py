@@ -69,7 +69,8 @@ def describe_groups(
 
     def describe_one(group_id: str) -> Any:
         try:
-            described: Any = describe(_get_group(groups, group_id, call), call)
+            check_group(groups, group_id, call)
+            described: Any = describe(groups.existing(group_id), call)
         except GroupRefusedError as error:
             return make(
                 error_code=error.code,
@@ -87,16 +88,21 @@ def describe_groups(
     return ForEach(request.group_ids, describe_one, conclude)
 
 
-def _get_group(groups: ModernGroups[G], group_id: str, call: Call) -> G:
-    """Return the group.
+def check_group(groups: ModernGroups[Any], group_id: str, call: Call) -> None:
+    """Check that groups of a type are enabled, and that this broker coordinates a group and has loaded it.
 
     Raises:
-        GroupRefusedError: UNSUPPORTED_VERSION, GROUP_ID_NOT_FOUND, or the status of the group.
+        GroupRefusedError: UNSUPPORTED_VERSION, or the status of the group.
     """
     code = call.services.groups.status(group_id, call.node) if groups.is_enabled else ErrorCode.UNSUPPORTED_VERSION
     if code:
         raise GroupRefusedError(code)
-    return groups.existing(group_id)
+
+
+def find_blank_field(**fields: str | None) -> str | None:
+    """Return the error for the first of these fields that consists only of whitespace, or None."""
+    blank = (name for name, text in fields.items() if text is not None and not text.strip())
+    return next((f"{name} can't be empty." for name in blank), None)
 
 
 def check_describable(call: Call, *assignments: Any) -> None:

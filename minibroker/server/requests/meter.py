@@ -54,7 +54,8 @@ def _charge(
     quotas: Quotas, session: Session, client_id: str, produced: int, outcome: Outcome, spent_s: float
 ) -> Outcome:
     """Charge the cost of a request, and throttle its client if it exceeds a quota."""
-    wait_ms = quotas.record_request(session, client_id, spent_s, produced)
+    # A handler mutes a client that is over its quota for mutations or fetched bytes.
+    wait_ms = max(quotas.record_request(session, client_id, spent_s, produced), session.muted_ms)
     if not wait_ms:
         return outcome
     throttle = partial(_throttle, session, wait_ms)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from minibroker.server.requests.endpoints import Endpoint
 
 
+_DEFAULT_MESSAGE: Final = ""
+"""Stands for the message that the API's `Refusal` determines."""
 _CODES: Final = frozenset({"error_code", "partition_error_code"})
 _IDENTITIES: Final = (
     ("name", "topic", "topic_name"),
@@ -69,12 +71,12 @@ class _Level(NamedTuple):
     plain: str
     inner: tuple[str, str, _Level] | None
 
-    def build(self, element: Any, code: ErrorCode) -> Any:
+    def build(self, element: Any, code: ErrorCode, message: str | None) -> Any:
         values = self.values.copy()
         if self.code:
             values[self.code] = code
-        if self.message:
-            values[self.message] = code.meaning
+        if self.message and message != _DEFAULT_MESSAGE:
+            values[self.message] = message
         for name in self.lists:
             values[name] = []
         for name, source in self.copied:
@@ -83,19 +85,21 @@ class _Level(NamedTuple):
             values[self.plain] = element
         if self.inner is not None:
             name, source, level = self.inner
-            values[name] = [level.build(child, code) for child in getattr(element, source) or ()]
+            values[name] = [level.build(child, code, message) for child in getattr(element, source) or ()]
         return self.make(**values)
 
 
 _PLANS: Final[dict[tuple[type[Any], int, bool], _Level]] = {}
 
 
-def error_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode) -> Any:
+def error_answer(
+    endpoint: Endpoint, request: Any, version: int, code: ErrorCode, message: str | None = _DEFAULT_MESSAGE
+) -> Any:
     """Return the response that refuses a whole request."""
     build = endpoint.refusal.whole
     if build is not None:
         return build(request, version, code)
-    return _plan(endpoint, version, parts=False).build(request, code)
+    return _build(endpoint, request, version, code, message, parts=False)
 
 
 def partial_error_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode) -> Any:
@@ -105,7 +109,13 @@ def partial_error_answer(endpoint: Endpoint, request: Any, version: int, code: E
     build = endpoint.refusal.parts
     if build is not None:
         return build(request, version, code)
-    return _plan(endpoint, version, parts=True).build(request, code)
+    return _build(endpoint, request, version, code, _DEFAULT_MESSAGE, parts=True)
+
+
+def _build(endpoint: Endpoint, request: Any, version: int, code: ErrorCode, message: str | None, *, parts: bool) -> Any:
+    if message == _DEFAULT_MESSAGE and endpoint.refusal.explained:
+        message = code.meaning
+    return _plan(endpoint, version, parts=parts).build(request, code, message)
 
 
 def check_acks(endpoint: Endpoint, request: Any, reason: str) -> None:
@@ -153,8 +163,8 @@ class _Planner(NamedTuple):
                 lists.append(field.name)
             else:
                 values[field.name] = value
-        explains = self.refusal.explained and any(field.name == "error_message" for field in fields)
-        return _Level(response, values, code, "error_message" if explains else "", tuple(lists), copied, plain, inner)
+        message = next((field.name for field in fields if field.name == "error_message"), "")
+        return _Level(response, values, code, message, tuple(lists), copied, plain, inner)
 
     def _inner(self, fields: list[Field], request: type[Any] | WireType) -> tuple[str, str, _Level] | None:
         """Return the first response list with error codes, and the first request list, which it is built from."""

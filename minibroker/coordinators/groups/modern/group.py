@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.coordinators.groups.deadlines import MemberTimers
 from minibroker.coordinators.groups.modern.records import Change, GroupRecords
 from minibroker.coordinators.groups.modern.topics import partitions_of
@@ -26,13 +27,8 @@ _FIRST_TRANSACTIONAL_WITH_EPOCHS: Final = 6
 _DELETED_EPOCH: Final = -1
 
 
-class GroupRefusedError(Exception):
-    """A rejected request, with Kafka's error code and message."""
-
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message or code.name)
-        self.code = code
-        self.message = message
+class GroupRefusedError(RefusedRequestError):
+    """A rejected request about a group, with Kafka's error code and message."""
 
 
 class MemberState(IntEnum):
