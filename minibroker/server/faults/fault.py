@@ -67,6 +67,7 @@ class Fault:
     """A fault: its effect, the requests it matches, and how often it fires. `faults.reference` describes each field.
 
     Attributes:
+        fired: The number of requests that the fault has hit.
         hits: The journal entries of the last 1000 requests that the fault hit. They are kept even without a
             journal.
     """
@@ -96,7 +97,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         self.hits: deque[Entry] = deque(maxlen=_MAX_HITS)
-        self._fired = 0
+        self.fired = 0
         self._matched = 0
         self._check_types()
         try:
@@ -166,11 +167,6 @@ class Fault:
                 raise FaultError("error: NONE is not an error")
 
     @property
-    def fired(self) -> int:
-        """The number of requests that the fault has hit."""
-        return self._fired
-
-    @property
     def action(self) -> str | None:
         """The fault's action from `ACTIONS`, or None if it only delays or throttles."""
         return next((name for name in ACTIONS if getattr(self, name) is not None), None)
@@ -218,18 +214,18 @@ class Fault:
             return False
         if self.after is not None and self._matched <= self.after:
             return False
-        if self.times is not None and self._fired >= self.times:
+        if self.times is not None and self.fired >= self.times:
             return False
         return self.probability is None or self._random.random() < self.probability
 
     def record_hit(self, entry: Entry) -> None:
         """Record a request that the fault hits."""
-        self._fired += 1
+        self.fired += 1
         self.hits.append(entry)
 
     def remove_hit(self, entry: Entry) -> None:
         """Undo a recorded hit, because the response contained nothing that the fault could change."""
-        self._fired -= 1
+        self.fired -= 1
         if entry in self.hits:
             self.hits.remove(entry)
         entry.fault = None

@@ -112,10 +112,7 @@ class QuotaTable:
     def __init__(self, metadata: ClusterMetadata, changed: Callable[[], None]) -> None:
         self._metadata = metadata
         self._changed = changed
-        self._by_entity: dict[Entity, Values] = {}
-        self._rows: dict[Entity, dict[str, Any]] = {}
-        self.hosts: dict[str, Values] = {}
-        self._set_rows(self._read())
+        self._load_rows(self._read())
         metadata.subscribe(_SECTION, self._reload)
 
     def __len__(self) -> int:
@@ -137,34 +134,26 @@ class QuotaTable:
         Raises:
             OSError: The file cannot be written. In this case no limit has changed.
         """
-        altered, rows = dict(self._by_entity), dict(self._rows)
+        rows = dict(self._rows)
         for entity, ops in changes.items():
-            values = {**altered.get(entity, {}), **ops}
+            values = {**self._by_entity.get(entity, {}), **ops}
             limits = {key: value for key, value in values.items() if value is not None}
             if limits:
-                altered[entity] = limits
                 rows[entity] = {"entity": dict(entity), "values": limits}
             else:
-                altered.pop(entity, None)
                 rows.pop(entity, None)
         self._metadata.write(_SECTION, list(rows.values()) or None)
-        self._by_entity, self._rows = altered, rows
-        self.hosts = {**self.hosts}
-        for entity in changes:
-            for name in (name for kind, name in entity if kind == IP and name):
-                self.hosts.pop(name, None)
-                if entity in altered:
-                    self.hosts[name] = altered[entity]
+        self._load_rows(rows)
         self._changed()
 
     def _reload(self) -> None:
-        self._set_rows(self._read())
+        self._load_rows(self._read())
         self._changed()
 
-    def _set_rows(self, rows: dict[Entity, dict[str, Any]]) -> None:
-        self._rows = rows
-        self._by_entity = {entity: row["values"] for entity, row in rows.items()}
-        self.hosts = {
+    def _load_rows(self, rows: dict[Entity, dict[str, Any]]) -> None:
+        self._rows = rows  # The same objects are written again, because their JSON text is cached.
+        self._by_entity: dict[Entity, Values] = {entity: row["values"] for entity, row in rows.items()}
+        self.hosts: dict[str, Values] = {
             name: values for entity, values in self._by_entity.items() for kind, name in entity if kind == IP and name
         }
 

@@ -67,8 +67,26 @@ class HostNames:
     def resolve_all(
         self, hosts: Iterable[str], timeout_ms: float, done: Callable[[dict[str, Addresses]], None]
     ) -> None:
-        """Look up hosts, then call `done` once with the addresses found, at the latest after the timeout."""
-        _Search(self, self._clock, hosts, timeout_ms, done)
+        """Look up hosts, then call `done` once, with the addresses found before the timeout."""
+        results: dict[str, Addresses] = {}
+
+        def store(host: str, addresses: Addresses) -> None:
+            results[host] = addresses
+            if len(results) == len(pending):
+                end()
+
+        def end() -> None:
+            timer.cancel()
+            for host, callback in pending.items():
+                self.forget(host, callback)
+            done(results)
+
+        pending: dict[str, Done] = {host: partial(store, host) for host in dict.fromkeys(hosts)}
+        timer = self._clock.call_later(timeout_ms, end)
+        for host, callback in pending.items():
+            self.look_up(host, callback)
+        if not pending:
+            end()
 
     def forget(self, host: str, done: Done) -> None:
         """Cancel a pending call of `done`. A host that no request waits for is not looked up."""
@@ -96,43 +114,3 @@ class HostNames:
         for done in self._waiting.pop(host, ()):
             done(addresses)
         self._start_lookup()
-
-
-class _Search:
-    """A look-up of several hosts that requests wait for."""
-
-    def __init__(
-        self,
-        names: HostNames,
-        clock: Clock,
-        hosts: Iterable[str],
-        timeout_ms: float,
-        done: Callable[[dict[str, Addresses]], None],
-    ) -> None:
-        self._names = names
-        self._done = done
-        self._results: dict[str, Addresses] = {}
-        self._pending: dict[str, Done] = {host: partial(self._store_result, host) for host in dict.fromkeys(hosts)}
-        self._timer = clock.call_later(timeout_ms, self._end)
-        if not self._pending:
-            self._end()
-        for host, note in tuple(self._pending.items()):
-            names.look_up(host, note)
-
-    def _store_result(self, host: str, addresses: Addresses) -> None:
-        self._results[host] = addresses
-        del self._pending[host]
-        if not self._pending:
-            self._end()
-
-    def _end(self) -> None:
-        self._timer.cancel()
-        for host, note in self._pending.items():
-            self._names.forget(host, note)
-        self._pending.clear()
-        done, self._done = self._done, _ignore_results
-        done(self._results)
-
-
-def _ignore_results(_results: "dict[str, Addresses]") -> None:
-    pass

@@ -109,7 +109,7 @@ def firings(tested: Fault, requests: int) -> list[int]:
     numbers: list[int] = []
     for number in range(1, requests + 1):
         if tested.is_due(asked()):
-            tested._fired += 1
+            tested.fired += 1
             numbers.append(number)
     return numbers
 
