@@ -1,1 +1,1 @@
-"""Fault injection: faults as data, with the requests that they match and their limits. See `docs/faults.md`."""
+"""Fault injection: what a fault does, which requests it matches, and how often it fires. See `docs/faults.md`."""

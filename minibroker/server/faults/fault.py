@@ -1,6 +1,7 @@
 """Faults: which requests they match, how often they fire, and what effect they have.
 
-A fault is data that is validated by its constructor. A FaultError names the invalid field and its value.
+A fault is a plain data object whose constructor validates its fields. A FaultError names the invalid field and its
+value.
 """
 
 from __future__ import annotations

@@ -88,15 +88,15 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
     return then(serve(remaining, call), add_errors)
 
 
-def _remove_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool]:
-    """Set the fault's error in the partitions with this number, and remove their leaders."""
+def _remove_leader(fault: Fault, index: int, response: Any) -> tuple[Any, bool]:
+    """Set the fault's error in each topic's partition with this index, and remove its leader."""
     has_partition = False
     for topic in response.topics:
         if fault.applies_to(Target(topic.name)):
-            has_partition |= any(partition.partition_index == number for partition in topic.partitions)
+            has_partition |= any(partition.partition_index == index for partition in topic.partitions)
             topic.partitions = [
                 replace(partition, error_code=fault.error, leader_id=-1)
-                if partition.partition_index == number
+                if partition.partition_index == index
                 else partition
                 for partition in topic.partitions
             ]

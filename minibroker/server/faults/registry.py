@@ -1,4 +1,4 @@
-"""Faults of a broker: which are installed, which of them hit a request, and what effect they have on it."""
+"""The faults installed in a broker, and their effect on the requests that they hit."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class MatchedFault:
 
 
 class FaultRegistry:
-    """The installed faults, in the order of their installation. While any are installed, all requests go through here.
+    """The installed faults, in the order of their installation. While there are any, `serve` gets all requests.
 
     Attributes:
-        history: The history of the metadata, or None unless a fault returns stale metadata.
+        history: The history of the metadata, or None if no fault returns stale metadata.
     """
 
     def __init__(self, services: Services) -> None:
@@ -128,7 +128,7 @@ class FaultRegistry:
     def serve(self, channel: Channel, request: Any, call: Call, entry: RecordedRequest) -> Any:
         """Serve a request unless a fault prevents it, and apply the faults to its response.
 
-        Returns the outcome, or work that produces it.
+        Return the outcome, or work that produces the outcome.
         """
         if self.history is not None:
             self.history.update()

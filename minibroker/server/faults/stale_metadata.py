@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _VERSION = 12
 _NOWHERE = ("", 0)
-"""The address of an earlier connection is unknown, so the client gets the current one."""
+"""Stands for an unknown address, which a response replaces with the client's own."""
 
 
 class MetadataHistory:
@@ -48,7 +48,7 @@ class MetadataHistory:
             self._states.append(current)
 
     def response(self, request: Any, changes: int, call: Call) -> MetadataResponse:
-        """Return the response that a request would have had `changes` changes ago, or with the oldest known state."""
+        """Return the response that a request would have got `changes` changes ago, or from the oldest known state."""
         self.update()
         past: MetadataResponse = detach(self._states[max(0, len(self._states) - 1 - changes)])
         current_brokers = {broker.node_id: broker for broker in _request_metadata([], call).brokers}
@@ -65,7 +65,7 @@ class MetadataHistory:
 
 def _request_metadata(topics: list[Any] | None, call: Call) -> Any:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    # Version 0 would interpret an empty list as all topics.
+    # The call gets a later version, because version 0 would interpret an empty list as all topics.
     newest = Call(call.core, call.services, _VERSION, call.client_id, call.session)
     handled = endpoint(ApiKey.METADATA).handle(request, newest)
     response: MetadataResponse = drain(steps_of(handled))

@@ -1,8 +1,7 @@
 """The handlers of all APIs. A handler is a function that takes a request and its call.
 
-A handler implements the semantics of one API. Its docstring names the served versions and the ignored fields.
-To add an
-API:
+A handler implements the semantics of one API. Its docstring names the served versions and the ignored fields. To
+refuse a whole request, it raises `RefusedRequestError`. To add an API:
 
 1. Add its number to `minibroker_protocol.api_keys`, which lists all APIs of Kafka.
 2. Declare the request and the response in a module of `minibroker_protocol/messages`, and name the module in

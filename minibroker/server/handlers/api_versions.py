@@ -49,17 +49,17 @@ def _refuse_api_versions(_request: ApiVersionsRequest, _version: int, code: Erro
 def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
     """ApiVersions: return the supported versions of each API.
 
-    Versions 0-5 are served. The response to a higher version has the form of version 0, with UNSUPPORTED_VERSION
-    and the supported versions of ApiVersions itself (KIP-511), which lets the client try again. Since version 3 the
-    client's software name and version must match Kafka's pattern, otherwise the error is INVALID_REQUEST. Since
-    version 5 a client can name the cluster and node that it expects. If it has reached another one, the error is
-    REBOOTSTRAP_REQUIRED (KIP-1242).
+    Versions 0-5 are served. A request in a higher version gets a version 0 response with UNSUPPORTED_VERSION and the
+    supported versions of ApiVersions, so that the client can try again (KIP-511). Since version 3 the client's software
+    name and version must match Kafka's pattern, or the error is INVALID_REQUEST. Since version 5 a client can name the
+    cluster and node that it expects. If it has reached a different cluster or node, the error is REBOOTSTRAP_REQUIRED
+    (KIP-1242).
 
-    The APIs of client metrics are listed only while there is a subscription. Clients that find these APIs use them,
-    and some clients log that. Kafka lists them while it has a plugin that collects metrics.
+    The client metrics APIs are listed only while a subscription exists, because clients that find these APIs use them,
+    and some clients log it. Kafka lists the APIs while a plugin collects metrics.
 
-    Feature levels are returned since version 3. Features whose first level is 0 can be turned off. These are listed
-    as supported only since version 4, because older Java clients cannot read them (KIP-1022).
+    Feature levels are returned since version 3. Features that can be turned off, with a first level of 0, are listed as
+    supported only since version 4, because older Java clients cannot read them (KIP-1022).
 
     Args:
         request: The request, or None if the client's version is not supported.
@@ -81,9 +81,9 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
         if joins_early(call.session.software, call.client_id):
             call.session.early_joiner = EarlyJoiner()
     if call.api_version >= _FIRST_WITH_NODE:
-        misrouted = _routing_error(request, call)
-        if misrouted:
-            return ApiVersionsResponse(error_code=misrouted, api_keys=[])
+        code = _routing_error(request, call)
+        if code:
+            return ApiVersionsResponse(error_code=code, api_keys=[])
     features = call.core.features
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
@@ -102,7 +102,7 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
 
 
 def _routing_error(request: ApiVersionsRequest, call: Call) -> ErrorCode:
-    """Return the error for a client that expects another cluster or node. It must name both of them or neither."""
+    """Return the error for a client that expects a different cluster or node. It must name both or neither."""
     if (request.cluster_id is None) is not (request.node_id == _NO_NODE):
         return ErrorCode.INVALID_REQUEST
     if request.cluster_id is None:
@@ -112,7 +112,7 @@ def _routing_error(request: ApiVersionsRequest, call: Call) -> ErrorCode:
 
 
 def _served_versions(call: Call) -> list[ApiVersion]:
-    """Return the versions of all routes, or those that the emulated release serves."""
+    """Return the versions that are served for each API, by this broker or by the release that it emulates."""
     served, configs = call.services.served, call.core.configs
     table = _ALL_VERSIONS
     if served is not None:

@@ -56,7 +56,7 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
 
 
 def _check_filter(components: Sequence[ComponentData]) -> None:
-    """Check a filter.
+    """Check the components of a filter.
 
     Raises:
         RefusedRequestError: The filter is invalid.
@@ -79,15 +79,15 @@ def _check_filter(components: Sequence[ComponentData]) -> None:
 
 
 def _check_match(component: ComponentData) -> None:
-    how, match = component.match_type, component.match
-    if how == _EXACT and match is None:
+    match_type, match = component.match_type, component.match
+    if match_type == _EXACT and match is None:
         message = "Request specified MATCH_TYPE_EXACT, but set match string to null."
-    elif how == _DEFAULT and match is not None:
+    elif match_type == _DEFAULT and match is not None:
         message = "Request specified MATCH_TYPE_DEFAULT, but also specified a match string."
-    elif how == _SPECIFIED and match is not None:
+    elif match_type == _SPECIFIED and match is not None:
         message = "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string."
-    elif how not in {_EXACT, _DEFAULT, _SPECIFIED}:
-        message = f"Unknown match type {how}"
+    elif match_type not in {_EXACT, _DEFAULT, _SPECIFIED}:
+        message = f"Unknown match type {match_type}"
     else:
         return
     raise RefusedRequestError(ErrorCode.INVALID_REQUEST, message)
@@ -180,7 +180,7 @@ class _HostLookup(DelayedResponse):
             self.deliver(response)
 
     def cancel(self) -> None:
-        """Apply the changes without sending a response."""
+        """Drop only the response. The quotas are changed even if the client has disconnected."""
         self._is_canceled = True
 
 
@@ -213,7 +213,7 @@ def _check_operations(
     others: Container[Entity],
     addresses: Mapping[str, frozenset[str]],
 ) -> dict[str, float | None]:
-    """Return the quotas to set, with None for those to remove.
+    """Return the new limits by key, with None for each limit to remove.
 
     Raises:
         QuotaError: The entity, a key or a value is invalid or repeated.

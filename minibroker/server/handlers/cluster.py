@@ -49,13 +49,13 @@ _NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     """DescribeCluster: return the running brokers and the controller (KIP-700).
 
-    Versions 0-2 are served. Since version 1 a client names the type of endpoint that it expects (KIP-919). Every
-    node here is a broker. A request for controllers gets MISMATCHED_ENDPOINT_TYPE, and one for any unknown type
-    gets UNSUPPORTED_ENDPOINT_TYPE. Since version 2 a client can ask for fenced brokers (KIP-1073). Stopped brokers
-    are reported as fenced.
+    Versions 0-2 are served. Since version 1 a client names the type of endpoint that it expects (KIP-919). Every node
+    here is a broker, so a request for controllers gets MISMATCHED_ENDPOINT_TYPE. An unknown type gets
+    UNSUPPORTED_ENDPOINT_TYPE. Since version 2 a client can request fenced brokers (KIP-1073). Stopped brokers are
+    reported as fenced.
 
-    Kafka names a random broker as the controller, and that broker forwards requests. Here it is the same controller
-    as in Metadata.
+    Kafka names a random broker as the controller, and that broker forwards requests. Here the controller is the same as
+    in Metadata.
     """
     if request.endpoint_type == _CONTROLLERS:
         raise RefusedRequestError(
@@ -86,7 +86,7 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
 
 
 _IDLE_RECORD_INTERVAL_MS: Final = 500
-"""Kafka's default of `metadata.max.idle.interval.ms`."""
+"""Kafka's default for `metadata.max.idle.interval.ms`."""
 
 
 @handles(ApiKey.DESCRIBE_QUORUM, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(explained=True))
@@ -105,7 +105,7 @@ def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuoru
         (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     ]
     if requested != [(METADATA_TOPIC, 0)]:
-        return _unknown(request)
+        return _refuse_partitions(request)
     core = call.core
     controller = core.cluster.controller or call.node
     end = int(core.clock.monotonic_ms() - call.services.started_ms) // _IDLE_RECORD_INTERVAL_MS + 1
@@ -135,7 +135,7 @@ def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuoru
     )
 
 
-def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def _refuse_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Return UNKNOWN_TOPIC_OR_PARTITION for each partition, with 0 in all other fields, as in Kafka."""
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
@@ -167,10 +167,10 @@ _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
 _LEVELS_WITH_NEW_RECORDS: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
-"""Levels of metadata.version that added records to the level before (`MetadataVersion.didMetadataChange`)."""
+"""The levels of metadata.version that added metadata records (`MetadataVersion.didMetadataChange`)."""
 _FIRST_METADATA_LEVEL_WITH_ELR: Final = 23
 _MAX_HASHED_CHARACTERS: Final = 100_000
-"""The most characters of feature names that are hashed."""
+"""The maximum total length of the feature names that are hashed."""
 
 
 @handles(ApiKey.UPDATE_FEATURES, needs=on_cluster(Operation.ALTER))
@@ -183,13 +183,12 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
     """
     features = call.core.features
     controller = f"Local controller {call.node.id}"
-    levels: dict[str, int] = {}
     requested = {update.feature: update.max_version_level for update in request.feature_updates}
     for update in _sort_in_hash_order(request.feature_updates):
-        levels[update.feature] = _checked_level(update, features, controller)
+        _check_level(update, features, controller)
         if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
             _check_dependencies(requested, features)
-    changed = {name: level for name, level in levels.items() if level != features.level(name)}
+    changed = {name: level for name, level in requested.items() if level != features.level(name)}
     if changed and not request.validate_only:
         try:
             features.finalize(changed)
@@ -203,19 +202,18 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
 
 
 def _sort_in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
-    """Return updates in the order of Kafka's HashMap, which decides which error the response reports."""
-    # Long names keep the order of the request, because hashing megabytes takes long, and no real feature has a long
-    # name.
+    """Return updates in the order of Kafka's HashMap, which determines the error that the response reports."""
+    # Very long names keep the order of the request. Hashing megabytes takes long, and no real feature has a long name.
     if sum(len(update.feature) for update in updates) > _MAX_HASHED_CHARACTERS:
         return updates
     return hash_order(updates, lambda update: string_hash(update.feature))
 
 
-def _checked_level(update: FeatureUpdateKey, features: Features, controller: str) -> int:
-    """Return the requested level of a feature.
+def _check_level(update: FeatureUpdateKey, features: Features, controller: str) -> None:
+    """Check the requested level of a feature.
 
     Raises:
-        RefusedRequestError: The feature cannot be set to that level.
+        RefusedRequestError: The feature cannot be set to this level.
     """
     name, requested = update.feature, update.max_version_level
     current = features.level(name)
@@ -247,14 +245,14 @@ def _checked_level(update: FeatureUpdateKey, features: Features, controller: str
         )
         raise _refuse_update(f"Unsupported metadata.version downgrade from {current} to {requested}. {reason}")
     else:
-        return requested
+        return
     raise _refuse_level(name, requested, reason)
 
 
 def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
-    """Check the metadata.version that eligible leader replicas depend on.
+    """Check that metadata.version is high enough for eligible leader replicas.
 
-    The feature needs records that the metadata only has from a certain level on.
+    The feature needs metadata records that lower levels do not have.
 
     Raises:
         RefusedRequestError: The level of metadata.version is too low.
@@ -283,7 +281,7 @@ def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> Unregiste
     """UnregisterBroker: remove a broker from the cluster (KIP-500).
 
     Version 0 is served. An unknown broker gets BROKER_ID_NOT_REGISTERED. A stopped broker that was unregistered is
-    no longer listed as fenced. It cannot be assigned partitions by hand, but keeps those it has, as in Kafka. A
+    no longer listed as fenced. It cannot be assigned partitions manually, but keeps its partitions, as in Kafka. A
     running broker is stopped after the response, while a Kafka broker would keep running outside the cluster. In
     both cases, starting the broker registers it again.
     """

@@ -57,8 +57,8 @@ Rows = list[DescribeConfigsResourceResult]
 def describe_configs(request: DescribeConfigsRequest, call: Call) -> Served[DescribeConfigsResponse]:
     """DescribeConfigs: return the configuration of topics, brokers, loggers, client metrics and groups.
 
-    Versions 0-4 are served, with synonyms since version 1, and types and documentation since version 3. A broker
-    returns its own configuration for its id, and the dynamic configuration of all brokers for an empty name. The
+    Versions 0-4 are served, with synonyms since version 1, and types and documentation since version 3. For its
+    own id a broker returns its configuration, and for an empty name the dynamic configuration of all brokers. The
     documentation of keys is in minibroker's own words. A broker's configuration has the keys of
     `docs/configuration.md`, and any other keys that were set. In version 0 `is_default` is true for keys that are
     not set, while Kafka 3.9 returns false for all keys.
@@ -196,7 +196,7 @@ def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: 
 
 
 def _unparsed_rows(layers: Sequence[tuple[Mapping[str, str], ConfigSource]], keys: Mapping[str, ConfigKey]) -> Rows:
-    """Return settings without parsing them, the effective one of each key first. Unknown keys are hidden as secrets."""
+    """Return a row for each key in the layers, of which the first has priority. Values of unknown keys are hidden."""
     rows: Rows = []
     for name in dict.fromkeys(name for texts, _ in layers for name in texts):
         key = key_of(name, keys)
@@ -256,7 +256,7 @@ def incremental_alter_configs(
 
     Versions 0-1 are served. The resources are topics, brokers (an empty name stands for all brokers), loggers
     (KIP-412), client metrics (KIP-714) and groups (KIP-848). Changes take effect immediately and are saved, except
-    the levels of loggers, which last until the broker stops. Brokers refuse changes of their listeners and of keys
+    the levels of loggers, which last until the broker stops. Brokers refuse changes to their listeners and to keys
     that are read-only in Kafka.
 
     Error codes:

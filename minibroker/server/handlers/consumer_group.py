@@ -44,10 +44,9 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
     (`GroupMetadataManager.consumerGroupHeartbeat`). As in Kafka 4 a member can join with an empty list of topics.
 
     Since version 1 the client creates the member id and can subscribe with a regular expression. The expression is
-    resolved after the response, and the matching topics are assigned with the next group epoch. While topics or
-    rights change, it is resolved again at each heartbeat, while Kafka does that in the background. As in Kafka, it
-    is resolved with the rights of the member that sent the heartbeat, and matches no topic that this member cannot
-    describe.
+    resolved after the response, and the matching topics are assigned with the next group epoch. As long as topics or
+    rights keep changing, each heartbeat resolves the expression again. Kafka does that in the background. As in Kafka,
+    the expression matches only topics that the member that sent the heartbeat may describe.
 
     Error codes:
 
@@ -56,7 +55,7 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
     - UNSUPPORTED_VERSION: `group.coordinator.rebalance.protocols` lacks "consumer".
     """
     consumers = call.services.groups.consumers
-    if consumers.is_enabled:
+    if consumers.is_enabled:  # Like Kafka, report a disabled protocol before invalid fields.
         _validate(request, call.api_version, consumers)
     check_group(consumers, request.group_id, call)
     if request.member_epoch in {LEAVING, AWAY}:
@@ -64,8 +63,8 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
         return _response(answer, 0)
     may_describe = partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC)
     answer = consumers.heartbeat(request, Client(call.client_id or "", call.client_host), may_describe)
-    # Real clients send ApiVersions first, and get a short interval at first. Tests, such as Kafka's own, do not, and
-    # compare the exact interval.
+    # Real clients send ApiVersions, and get a short interval at first. Tests such as Kafka's own do not send it, and
+    # expect the exact interval.
     is_short = call.session.waited_fetches is not None
     return _response(answer, consumers.heartbeat_interval_ms(request.group_id, is_short_at_first=is_short))
 
@@ -196,10 +195,10 @@ def _member(member: ConsumerMember, owned: Sequence[Partitions], target: Partiti
     )
 
 
-def _assignment(several: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
-    """Return several sets of partitions as one list with topic names. Deleted topics are left out."""
+def _assignment(partition_sets: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
+    """Merge sets of partitions into one list with topic names. Deleted topics are left out."""
     indexes_by_topic: dict[bytes, list[int]] = {}
-    for partitions in several:
+    for partitions in partition_sets:
         for topic_id, indexes in partitions.items():
             indexes_by_topic.setdefault(topic_id, []).extend(sorted(indexes))
     return DescribedAssignment(

@@ -39,11 +39,6 @@ def _may_request_tokens(call: Call) -> bool:
     return session.authentication is None or not session.authentication.by_token
 
 
-def _principal(kind: str | None, name: str | None) -> Principal | None:
-    """Return the principal that a request names, or None."""
-    return Principal(kind or "", name) if name else None
-
-
 def _request_error(call: Call) -> ErrorCode:
     """Return the error that any request for tokens gets, or NONE."""
     if not _may_request_tokens(call):
@@ -104,7 +99,8 @@ def create_delegation_token(
     - INVALID_PRINCIPAL_TYPE: a renewer is not a user.
     """
     requester = call.principal
-    owner = _principal(request.owner_principal_type, request.owner_principal_name) or requester
+    owner_name = request.owner_principal_name
+    owner = Principal(request.owner_principal_type or "", owner_name) if owner_name else requester
     renewers = [Principal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers]
     tokens = call.services.security.tokens
     code, token = ErrorCode.NONE, None

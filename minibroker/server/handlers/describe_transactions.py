@@ -86,8 +86,8 @@ def _describe_transaction(transactional_id: str, call: Call) -> TransactionState
 def list_transactions(request: ListTransactionsRequest, call: Call) -> Steps[ListTransactionsResponse]:
     """ListTransactions: list the transactional ids that the broker coordinates (KIP-664).
 
-    Versions 0-2 are served. Version 1 adds a filter by how long transactions have been running (KIP-994). Version 2
-    adds a filter by a regular expression, which must match the whole transactional id (KIP-1152); see
+    Versions 0-2 are served. Version 1 adds a filter by the duration of transactions (KIP-994). Version 2 adds a
+    filter by a regular expression, which must match the whole transactional id (KIP-1152); see
     `minibroker.config.names.regular_expressions`.
 
     Error codes:
@@ -187,9 +187,9 @@ def _describe_producers(name: str, index: int, call: Call) -> PartitionResponse:
     partition = topic.partition(index)
     if partition is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-    mistaken = partition.access_error(call.node, leader_only=False)
-    if mistaken:
-        return _error(index, mistaken, None)
+    code = partition.access_error(call.node, leader_only=False)
+    if code:
+        return _error(index, code, None)
     try:
         return PartitionResponse(
             partition_index=index, error_code=ErrorCode.NONE, active_producers=_producers(partition.log)

@@ -61,7 +61,7 @@ def _topic_name(name_or_id: str | bytes, call: Call) -> str | None:
 def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None:  # noqa: PLR0911 - calls would cost more than what they do
     """Serve a one-partition fetch without session, rack and transactions if enough records are ready.
 
-    Return None for other requests, without any effect. The regular handler serves them.
+    Return None for any other request, before anything has changed. The regular handler then serves the request.
     """
     if call.api_version < _FIRST_WITH_PLAIN_SHAPE:
         return None
@@ -143,7 +143,7 @@ def fetch(request: FetchRequest, call: Call) -> Served[FetchResponse | DelayedRe
     """Fetch: return ranges of logs, which are sent from file to socket.
 
     Versions 0-18 are served. Sessions are in `cluster.fetch_sessions`, and delayed fetches in `requests.fetch`.
-    Each version adds to the ones before:
+    Each version adds to the previous ones:
 
     - 0 to 3: Records are converted to message format v0 or v1. With `message.downconversion.enable=false` a fetch
       that needs a conversion gets UNSUPPORTED_VERSION. Before version 3 the limits are strict and cut even the
@@ -161,7 +161,7 @@ def fetch(request: FetchRequest, call: Call) -> Served[FetchResponse | DelayedRe
       records (KIP-595).
     - 13: Topics are identified by id (KIP-516). An unknown id gets UNKNOWN_TOPIC_ID. If the session has the id but
       the topic's name now belongs to another topic, the error is INCONSISTENT_TOPIC_ID. A session that began with
-      names cannot continue with ids, or the other way round (FETCH_SESSION_TOPIC_ID_ERROR).
+      names cannot continue with ids, or vice versa (FETCH_SESSION_TOPIC_ID_ERROR).
     - 16: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH come with the leader and its address (KIP-951).
 
     A fetch starts at the batch that contains the fetch offset. It reads at most `partition_max_bytes` per partition

@@ -98,10 +98,10 @@ def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Served[Find
     if call.api_version >= _FIRST_WITH_KEYS:
         return ForEach(
             keys,
-            lambda key: _find(key, request.key_type, call),
+            lambda key: _build_coordinator(key, request.key_type, call),
             lambda coordinators: FindCoordinatorResponse(coordinators=coordinators),
         )
-    coordinator = _find(request.key, request.key_type, call)
+    coordinator = _build_coordinator(request.key, request.key_type, call)
     code = ErrorCode(coordinator.error_code)
     return FindCoordinatorResponse(
         error_code=code,
@@ -112,8 +112,8 @@ def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Served[Find
     )
 
 
-def _find(key: str, key_type: int, call: Call) -> Coordinator:
-    node, code, reason = _coordinator(key, key_type, call)
+def _build_coordinator(key: str, key_type: int, call: Call) -> Coordinator:
+    node, code, reason = _find_coordinator(key, key_type, call)
     host, port = ("", _NO_PORT) if node is None else call.address_of(node)
     return Coordinator(
         key=key,
@@ -126,7 +126,7 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
 
 
 def _coordinator_log(key_type: int, call: Call) -> CoordinatorLog | None:
-    """Return the coordinator's log for a type of key, or None if the request's version lacks the type."""
+    """Return the coordinator's log for a key type, or None if the request's version does not support the type."""
     services = call.services
     if key_type == _GROUP:
         return services.groups.store.log
@@ -136,7 +136,7 @@ def _coordinator_log(key_type: int, call: Call) -> CoordinatorLog | None:
     return services.share_states.store.log if is_share else None
 
 
-def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
+def _find_coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
     """Return the coordinator of a key, or an error and its message. Create the coordinator's topic if it is missing."""
     log = _coordinator_log(key_type, call)
     if log is None or (key_type == _SHARE and not _SHARE_PARTITION.fullmatch(key)):
@@ -159,8 +159,8 @@ def join_group(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Rep
 
     Versions 0-9 are served (`GroupCoordinatorService.joinGroup`). The response is immediate if no other member has
     to join. Before version 1 the session timeout is also the rebalance timeout. Since version 4 a dynamic member
-    first gets its id (MEMBER_ID_REQUIRED) and joins with it. A lost response then leaves no unused member in the
-    group (KIP-394).
+    first gets its id (MEMBER_ID_REQUIRED) and then joins under this id, so that a lost response leaves no unused member
+    in the group (KIP-394).
 
     Static members exist since version 5 (KIP-345). A static member that returns without its member id gets a new
     one and takes its old place, and the old member id is fenced. There is no rebalance if the group is stable and
@@ -188,7 +188,7 @@ _FIRST_WITH_PROTOCOL: Final = first_version(SyncGroupRequest, "protocol_type")
 
 
 def _authorization_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
-    """Return the error of a missing right. A request without its protocol gets that error instead, from any member."""
+    """Return the error for a missing right. A request without a protocol passes, because the handler refuses it."""
     if call.api_version >= _FIRST_WITH_PROTOCOL and None in {request.protocol_type, request.protocol_name}:
         return ErrorCode.NONE
     return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
@@ -244,8 +244,8 @@ def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     result (KIP-345). A static member can be named by its instance id alone. The reason (version 5) is ignored.
     """
     coordinator = call.services.groups
-    many = call.api_version >= _FIRST_WITH_MEMBERS
-    leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]
+    has_members = call.api_version >= _FIRST_WITH_MEMBERS
+    leaving = request.members if has_members else [MemberIdentity(member_id=request.member_id)]
     code = coordinator.status(request.group_id, call.node)
     if code:
         return LeaveGroupResponse(error_code=code)
@@ -254,7 +254,7 @@ def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
         MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code)
         for member, code in zip(leaving, codes, strict=True)
     ]
-    if many:
+    if has_members:
         return LeaveGroupResponse(error_code=ErrorCode.NONE, members=outcomes)
     return LeaveGroupResponse(error_code=outcomes[0].error_code)
 
@@ -365,14 +365,14 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsRes
 def _sort_in_hash_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
     """Return groups in the order of Kafka's hash tables: one table per partition, or before 4.0 one for all groups."""
     groups, log = tuple(store.groups()), store.log
-    table = table_size((len(groups) if is_before_4_0 else log.partition_count) + 1)
+    size = table_size((len(groups) if is_before_4_0 else log.partition_count) + 1)
     tables: dict[int, dict[str, AnyGroup]] = {}
     for group in groups:
         name = group.group_id
         if is_before_4_0:
-            key = bucket(java_hash(name), table)
+            key = bucket(java_hash(name), size)
         else:
-            key = bucket(topic_partition_hash(log.name, log.partition_of(name)), table)
+            key = bucket(topic_partition_hash(log.name, log.partition_of(name)), size)
         tables.setdefault(key, {})[name] = group
     ordered: list[AnyGroup] = []
     for key in sorted(tables):

@@ -134,13 +134,13 @@ def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, call: Call) -> A
     - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
     - REPLICA_NOT_AVAILABLE: only other brokers have replicas of the partition.
     """
-    ours = os.path.abspath(call.core.topics.data_dir)
+    data_dir = os.path.abspath(call.core.topics.data_dir)
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             outcomes = results.setdefault(topic.name, {})
             for index in topic.partitions:
-                outcomes[index] = _check(topic.name, index, call, is_ours=directory.path == ours)
+                outcomes[index] = _move_error(topic.name, index, call, is_data_dir=directory.path == data_dir)
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(
@@ -155,10 +155,11 @@ def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, call: Call) -> A
     )
 
 
-def _check(name: str, index: int, call: Call, *, is_ours: bool) -> ErrorCode:
+def _move_error(name: str, index: int, call: Call, *, is_data_dir: bool) -> ErrorCode:
+    """Return the error for a replica that cannot be moved to a directory, or NONE."""
     if len(f"{name}-{index}") + _FUTURE_SUFFIX_SIZE > _MAX_FILE_NAME:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not is_ours:
+    if not is_data_dir:
         return ErrorCode.LOG_DIR_NOT_FOUND
     partition = call.core.topics.find_partition(name, index)
     if partition is None:

@@ -71,9 +71,9 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
     Version 0 returns start offsets of segments, newest first, like Kafka's `legacyFetchOffsetsBefore`. A timestamp
     selects the segments that were last written before it.
 
-    Since version 4 the response has a leader epoch: that of the batch that was found, that of the first batch for
-    the log start, or the leader's current one for the log end. Only the leader serves the request. With replica id
-    -2, any replica does.
+    Since version 4 the response has a leader epoch: the epoch of the batch that was found, of the first batch for the
+    log start, or of the current leader for the log end. Only the leader serves the request, unless its replica id is
+    -2. Then any replica does.
 
     Error codes:
 
@@ -81,13 +81,13 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
     - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition, or with replica id -2 has no replica of it.
     - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the client has a different leader epoch.
     """
-    twice = _find_repeated_partitions(request) if call.api_version > 0 else ()
+    repeated = _find_repeated_partitions(request) if call.api_version > 0 else ()
 
     def look_up(topic: ListOffsetsTopic, requested: ListOffsetsPartition) -> Any:
         result = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
         if request.isolation_level not in _ISOLATION_LEVELS:
             result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-        elif (topic.name, requested.partition_index) in twice:
+        elif (topic.name, requested.partition_index) in repeated:
             result.error_code = ErrorCode.INVALID_REQUEST
         else:
             return _look_up(topic.name, requested, request, call, result)
@@ -165,14 +165,14 @@ def _begin_look_up(
         response.leader_epoch = _start_epoch(partition)
     elif timestamp >= 0 or timestamp == _MAX_TIMESTAMP:
 
-        def note(result: TimestampOffset | None) -> ListOffsetsPartitionResponse:
+        def store(result: TimestampOffset | None) -> ListOffsetsPartitionResponse:
             if result is not None and not (committed and result.offset >= log.last_stable_offset):
                 response.timestamp, response.offset, response.leader_epoch = result
             return response
 
         if timestamp == _MAX_TIMESTAMP:
-            return then(search_max_timestamp(log.segments), note)
-        return then(search_by_timestamp(log.segments, timestamp, log.log_start_offset), note)
+            return then(search_max_timestamp(log.segments), store)
+        return then(search_by_timestamp(log.segments, timestamp, log.log_start_offset), store)
     return None
 
 

@@ -45,7 +45,7 @@ _MAX_COMPARED_NAMES: Final = 100
 
 
 def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
-    """Return all topics, for a request that names none."""
+    """Return all topics for a request that names none, otherwise nothing."""
     if request.topics or (call.api_version > 0 and request.topics is not None):
         return ()
     return tuple(Target(topic.name) for topic in call.core.topics)
@@ -108,7 +108,7 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
         topics.append(
             _describe(topic_or_error, request, call)
             if isinstance(topic_or_error, Topic)
-            else _refused(name, topic_id, topic_or_error, request, call)
+            else _refuse_topic(name, topic_id, topic_or_error, request, call)
         )
     if joiner is not None:
         joiner.note_metadata(topic.name or "" for topic in topics)
@@ -120,7 +120,7 @@ def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, cal
     cluster = call.core.cluster
     controller = cluster.controller
     return MetadataResponse(
-        brokers=_brokers(call),
+        brokers=_list_brokers(call),
         cluster_id=cluster.cluster_id,
         controller_id=NO_NODE if controller is None else controller.id,
         topics=topics,
@@ -131,10 +131,10 @@ def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, cal
 
 
 def _add_storage_errors(created: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
-    """Replace created topics in the response by errors, after the disk refused them."""
-    for number, topic in enumerate(response.topics):
+    """Replace the topics that the request created with errors, because they could not be forced to disk."""
+    for position, topic in enumerate(response.topics):
         if isinstance(created.get(topic.name or ""), Topic):
-            response.topics[number] = _error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
+            response.topics[position] = _error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
     return response
 
 
@@ -153,14 +153,14 @@ def _find_topic(
     return topic or _check_creation(name, request, call, creates=creates)
 
 
-def _refused(
+def _refuse_topic(
     name: str | None, topic_id: bytes, code: ErrorCode, request: MetadataRequest, call: Call
 ) -> MetadataResponseTopic:
     if name is None or topic_id != ZERO_UUID:
         return _error(code, None, topic_id)
     response = _error(code, name)
     if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        response.topic_authorized_operations = _operations(name, request, call)
+        response.topic_authorized_operations = _authorized_operations(name, request, call)
     return response
 
 
@@ -180,8 +180,8 @@ def _check_creation(name: str, request: MetadataRequest, call: Call, *, creates:
 def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]:
     """Create as many of the topics as possible together, and return each topic or its error."""
     core = call.core
-    # With auto-creation, a client that polls for the end of a deletion recreates the topic. As in Kafka, the response
-    # must not contain a topic that the request itself has created.
+    # With auto-creation, a client that polls until a topic is deleted creates it again. As in Kafka, the response must
+    # not contain a topic that the request itself created.
     deleted = {name for name in names if core.topics.was_deleted(name)}
     others = [topic.name for topic in core.topics if not topic.is_internal] if len(names) <= _MAX_COMPARED_NAMES else []
     results: dict[str, Topic | ErrorCode] = {}
@@ -209,7 +209,7 @@ def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]
 
 
 def _creation_error(error: TopicError) -> ErrorCode:
-    """Return the error of a failed creation. Kafka's broker does not wait for the controller's refusal."""
+    """Return the error for a topic that was not created. Kafka's broker does not wait for the controller's refusal."""
     is_of_controller = error.code in {ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION}
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_of_controller else error.code
 
@@ -225,18 +225,18 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=_adapt_to_version(topic.describe(call.core.cluster), call),
-        topic_authorized_operations=_operations(topic.name, request, call),
+        topic_authorized_operations=_authorized_operations(topic.name, request, call),
     )
 
 
-def _operations(name: str, request: MetadataRequest, call: Call) -> int:
+def _authorized_operations(name: str, request: MetadataRequest, call: Call) -> int:
     """Return the client's authorized operations on a topic if the request asks for them. The topic need not exist."""
     if not request.include_topic_authorized_operations:
         return NO_AUTHORIZED_OPERATIONS
     return authorized_operations(call, ResourceType.TOPIC, name)
 
 
-def _brokers(call: Call) -> list[MetadataResponseBroker]:
+def _list_brokers(call: Call) -> list[MetadataResponseBroker]:
     """Return the running brokers, with the addresses that this client can reach."""
     brokers: list[MetadataResponseBroker] = []
     for node in call.core.cluster.up:
@@ -246,7 +246,7 @@ def _brokers(call: Call) -> list[MetadataResponseBroker]:
 
 
 def _adapt_to_version(partitions: list[MetadataResponsePartition], call: Call) -> list[MetadataResponsePartition]:
-    """Adapt partitions to the request's version. Version 0 omits stopped replicas and has an error for them."""
+    """Adapt partitions to the request's version. Version 0 omits stopped replicas and reports an error instead."""
     if call.api_version > 0 or all(not partition.offline_replicas for partition in partitions):
         return partitions
     nodes = call.core.cluster.nodes
@@ -293,11 +293,11 @@ def describe_topic_partitions(
 ) -> Steps[DescribeTopicPartitionsResponse]:
     """DescribeTopicPartitions: return the partitions of topics in pages (KIP-966).
 
-    Version 0 is served. Topics are sorted by name. Without topics the request selects all that the client may
-    describe. A page has at most the requested number of partitions, and at most `max.request.partition.size.limit`.
+    Version 0 is served. Topics are sorted by name. Without topics the request selects all topics that the client
+    may describe. A page has at most the requested number of partitions, and at most `max.request.partition.size.limit`.
     The request's cursor names the first partition of the page, and the response's cursor names the first partition
     of the next page. A partition without a leader is not an error. The lists of eligible leader replicas are empty:
-    replicas share one log, so all running ones are in sync.
+    replicas share one log, so every running replica is in sync.
 
     A cursor whose partition is negative, or whose topic is not requested, gets INVALID_REQUEST.
     """
@@ -317,7 +317,7 @@ def describe_topic_partitions(
             break
         topic = call.core.topics.get(name)
         if topic is None:
-            response.topics.append(_unknown(name, call))
+            response.topics.append(_describe_missing(name, call))
             continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         end = min(len(topic.partitions), first + remaining)
@@ -367,7 +367,7 @@ def _topic_page(topic: Topic, first: int, end: int, call: Call) -> DescribeTopic
     )
 
 
-def _unknown(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
+def _describe_missing(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topic = _refused_topic(name, code)
     topic.is_internal = name in INTERNAL_TOPICS

@@ -63,11 +63,11 @@ _FIRST_COMMIT_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "t
 def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     """OffsetCommit: commit offsets of a group.
 
-    Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases and is refused by newer ones, but
-    works here like the others. Since version 10 topics are named by id. Offsets are written to `__consumer_offsets`
-    before the response. A commit counts as a heartbeat. A client without a generation can commit while the group
-    has no members. Versions 2-4 can set a retention time, whose end is capped at the largest timestamp. Version 1
-    can set the time of the commit.
+    Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases and is refused by newer ones, but works
+    here like the other versions. Since version 10 topics are named by id. Offsets are written to `__consumer_offsets`
+    before the response. A commit counts as a heartbeat. A client without a generation can commit while the group has no
+    members. Versions 2-4 can set a retention time, whose end is capped at the largest timestamp. Version 1 can set the
+    time of the commit.
 
     Error codes:
 
@@ -83,7 +83,7 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
     store = call.services.groups.store
     topics: list[OffsetCommitRequestTopic] = request.topics
 
-    def admit(places: Collection[TopicPartition]) -> AnyGroup:
+    def admit(partitions: Collection[TopicPartition]) -> AnyGroup:
         code = store.check_readiness(request.group_id, call.node)
         if code:
             raise GroupRefusedError(code)
@@ -92,7 +92,7 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
             knows_groups = call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS and not call.services.is_before("4.0")
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND if knows_groups else ErrorCode.ILLEGAL_GENERATION)
         group = store.find_or_create(request.group_id)
-        check_member(core, group, request, places, is_transactional=False, version=call.api_version)
+        check_member(core, group, request, partitions, is_transactional=False, version=call.api_version)
         group.note_activity(request.member_id)
         return group
 
@@ -123,8 +123,8 @@ _P = TypeVar("_P")
 def offset_fetch(request: OffsetFetchRequest, call: Call) -> Served[OffsetFetchResponse]:
     """OffsetFetch: return the committed offsets of groups.
 
-    Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases, but works here like the others. Null
-    topics (version 2) select all committed offsets of a group, and version 8 adds several groups per request
+    Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases, but works here like the other versions.
+    Null topics (version 2) select all committed offsets of a group, and version 8 adds several groups per request
     (KIP-709). The member in version 9 is ignored for classic groups. Partitions do not have to exist. A partition
     without a committed offset gets -1. Version 10 names topics by id, and omits offsets of deleted topics when a
     request selects all topics.
@@ -341,14 +341,14 @@ class _Deletion:
     def parts(self) -> list[list[TopicPartition]]:
         """Return the partitions with offsets, in lists of at most `_PARTITIONS_PER_STEP`."""
         committed = self._group.offsets.known(self._partitions)
-        self._subscribed()
+        self._update_subscribed()
         return [
             committed[start : start + _PARTITIONS_PER_STEP]
             for start in range(0, len(committed) or 1, _PARTITIONS_PER_STEP)
         ]
 
     def forget(self, part: list[TopicPartition]) -> Any:
-        """Delete offsets of some partitions. Return the error that ends the deletion, or work that returns it."""
+        """Delete the offsets of some partitions. Return NONE or the error that ends the deletion, or work for that."""
         if self._code:
             return self._code
         removes_empty = isinstance(self._group, Group)
@@ -371,8 +371,8 @@ class _Deletion:
         self._code = code
         return code
 
-    def _subscribed(self) -> AbstractSet[str] | None:
-        """Return the topics to which members are subscribed, or None if that cannot be determined."""
+    def _update_subscribed(self) -> AbstractSet[str] | None:
+        """Return and remember the topics to which members are subscribed. Return None if they cannot be determined."""
         subscribed = set[str]() if self._group.is_empty else self._group.subscribed_topics()
         self._subscribed_topics_seen |= self._named if subscribed is None else self._named & subscribed
         return subscribed
@@ -382,12 +382,12 @@ class _Deletion:
         group, code = _deletable_group(self._group.group_id, self._call)
         if group is None or group is not self._group:
             return code or ErrorCode.GROUP_ID_NOT_FOUND
-        subscribed = self._subscribed()
+        subscribed = self._update_subscribed()
         return [] if subscribed is None else group.offsets.known(key for key in part if key[0] not in subscribed)
 
 
 def _deletable_group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:
-    """Return a group, or the error why its offsets cannot be deleted."""
+    """Return a group, or the error that explains why its offsets cannot be deleted."""
     store = call.services.groups.store
     code = ErrorCode.INVALID_GROUP_ID if not group_id else store.check_readiness(group_id, call.node)
     if code:

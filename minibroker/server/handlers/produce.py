@@ -91,8 +91,8 @@ def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | Del
 
     Versions 0-13 are served. A partition gets exactly one batch of format v2. Before version 3 it can also get a
     message set of format v0 or v1, or nothing. Since version 3 the older formats get INVALID_RECORD. If the topic's
-    configuration makes no demands on codec, timestamps, message format or keys, v2 batches are appended unchanged.
-    All others pass the log validator, which converts, recompresses and stamps them. zstd requires version 7
+    configuration makes no demands on codec, timestamps, message format or keys, v2 batches are appended unchanged. All
+    other records go through the log validator, which converts, recompresses and stamps them. zstd requires version 7
     (KIP-110).
 
     Version 13 names topics by id (KIP-516), and an unknown one gets UNKNOWN_TOPIC_ID. If a partition is named
@@ -113,14 +113,14 @@ def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | Del
     address (KIP-951).
 
     `acks`: For 0 there is no response, and an error closes the connection, as in Kafka. For -1 at least
-    `min.insync.replicas` replicas must be in sync (NOT_ENOUGH_REPLICAS). Replicas share the log, so -1 waits for no
-    more than 1 does. The response is sent when the batch is in the log file. Once `flush.messages` records have
+    `min.insync.replicas` replicas must be in sync (NOT_ENOUGH_REPLICAS). Replicas share the log, so -1 waits no
+    longer than 1. The response is sent when the batch is in the log file. Once `flush.messages` records have
     accumulated, it is sent when the batch is on disk. If another broker leads the partition by then, the error is
     NOT_LEADER_OR_FOLLOWER. The timeout is ignored, since nothing waits for other replicas.
     """
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         request.topic_data = _merge_topics(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
-    # A long request is copied, because it is served in slices, and its buffer is reused between two slices.
+    # A long request is copied, because it is served in slices, and its buffer is reused between slices.
     if _is_long(request, call):
         return _append(_copy_records(request), call, call.core.slices.large)
     response: ProduceResponse | DelayedResponse | None = drain(steps_of(_append(request, call, drain)))
@@ -215,7 +215,7 @@ def _response_after_flush(
     flushed: list[tuple[Topic, PartitionProduceResponse]],
     call: Call,
 ) -> ProduceResponse | DelayedResponse | None:
-    """Return the response after all appends, delayed if a flush is due. There is none for acks=0."""
+    """Return the response after all appends, delayed if a flush is due. With acks=0 there is no response."""
     core = call.core
     if request.acks and not flushed and core.cluster.is_single:
         return response
@@ -234,7 +234,7 @@ def _response_after_flush(
 def _flush_due(
     appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
 ) -> DelayedResponse | None:
-    """Flush the logs that have reached `flush.messages`, and return the delayed response, or None if none has."""
+    """Flush the logs that have reached `flush.messages`. Return the delayed response, or None if nothing must wait."""
     core = call.core
     core.writes.commit()
     due: dict[Partition, list[PartitionProduceResponse]] = {}
@@ -251,7 +251,7 @@ def _flush_due(
 
 
 def _add_leader_hints(response: ProduceResponse, call: Call) -> None:
-    """Add the leader for producers that sent to another broker (KIP-951)."""
+    """Add the leader to the results of partitions that another broker leads (KIP-951)."""
     if call.api_version < _FIRST_WITH_LEADERS:
         return
     topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS

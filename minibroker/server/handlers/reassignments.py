@@ -50,7 +50,7 @@ def alter_partition_reassignments(
 
     Error codes:
 
-    - NO_REASSIGNMENT_IN_PROGRESS: the client wants to cancel a reassignment, but none is ever in progress.
+    - NO_REASSIGNMENT_IN_PROGRESS: the request cancels a reassignment, but none is ever in progress.
     - INVALID_REPLICA_ASSIGNMENT: there are no replicas, or a broker is repeated or unknown. Unlike in Kafka, the
       error is also returned if none of the brokers is running.
     - INVALID_REPLICATION_FACTOR: since version 1, the number of replicas would change although the client forbids
@@ -60,7 +60,9 @@ def alter_partition_reassignments(
     may_resize = request.allow_replication_factor_change
     responses: list[ReassignableTopicResponse] = []
     for topic in request.topics:
-        outcomes = [_outcome(topic.name, partition, call, may_resize=may_resize) for partition in topic.partitions]
+        outcomes = [
+            _serve_partition(topic.name, partition, call, may_resize=may_resize) for partition in topic.partitions
+        ]
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
     if not call.core.cluster.save_leaders():
         raise RefusedRequestError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -77,7 +79,7 @@ def alter_partition_reassignments(
     )
 
 
-def _outcome(
+def _serve_partition(
     name: str, requested: ReassignablePartition, call: Call, *, may_resize: bool
 ) -> ReassignablePartitionResponse:
     code, message = ErrorCode.NONE, None
@@ -102,7 +104,7 @@ def _reassign(name: str, requested: ReassignablePartition, call: Call, *, may_re
     if requested.replicas is None:
         raise TopicError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     cluster = call.core.cluster
-    _check(cluster, requested.replicas)
+    _check_replicas(cluster, requested.replicas)
     if not may_resize and len(requested.replicas) != len(partition.replicas):
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -113,8 +115,8 @@ def _reassign(name: str, requested: ReassignablePartition, call: Call, *, may_re
     cluster.reassign(partition, tuple(requested.replicas))
 
 
-def _check(cluster: Cluster, replicas: Sequence[int]) -> None:
-    """Check that brokers can be a partition's replicas, also in a cluster of one broker.
+def _check_replicas(cluster: Cluster, replicas: Sequence[int]) -> None:
+    """Check that brokers can be a partition's replicas, even in a cluster with one broker.
 
     Raises:
         TopicError: The list is empty, or a broker is unknown or repeated.
@@ -132,7 +134,7 @@ def _check(cluster: Cluster, replicas: Sequence[int]) -> None:
 def _refuse_list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, _version: int, code: ErrorCode
 ) -> ListPartitionReassignmentsResponse:
-    """Refuse a request with an error for the whole response. Partitions are listed without errors of their own."""
+    """Refuse a request with an error for the whole response. Partitions are listed without individual errors."""
     topics = [
         OngoingTopicReassignment(
             name=topic.name,
@@ -215,15 +217,15 @@ def _list_requested(request: ElectLeadersRequest, call: Call) -> list[tuple[str,
 def _elect(name: str, index: int, call: Call, *, unclean: bool) -> PartitionResult:
     topic = call.core.topics.get(name)
     if topic is None:
-        return _election(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        return _build_result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     partition = topic.partition(index)
     if partition is None:
-        return _election(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+        return _build_result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
     if _has_leader(partition, unclean=unclean):
-        return _election(index, ErrorCode.ELECTION_NOT_NEEDED)
+        return _build_result(index, ErrorCode.ELECTION_NOT_NEEDED)
     if call.core.cluster.elect_leader(partition, unclean=unclean):
         return PartitionResult(partition_id=index, error_code=ErrorCode.NONE, error_message=None)
-    return _election(
+    return _build_result(
         index,
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     )
@@ -234,5 +236,5 @@ def _has_leader(partition: Partition, *, unclean: bool) -> bool:
     return leader != NO_NODE if unclean else leader == partition.replicas[0]
 
 
-def _election(index: int, code: ErrorCode, message: str | None = None) -> PartitionResult:
+def _build_result(index: int, code: ErrorCode, message: str | None = None) -> PartitionResult:
     return PartitionResult(partition_id=index, error_code=code, error_message=message or code.meaning)

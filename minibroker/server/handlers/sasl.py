@@ -1,5 +1,7 @@
 """Handlers for SASL authentication (KIP-43, KIP-152)."""
 
+from typing import Final
+
 from minibroker.cluster.advice import SECURITY, explain_needless_login
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.server.requests.call import Call
@@ -35,7 +37,7 @@ def sasl_handshake(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeRe
     return authentication.handshake(request, call.api_version)
 
 
-_DONE = "SaslAuthenticate request received after successful authentication"
+_ALREADY_AUTHENTICATED: Final = "SaslAuthenticate request received after successful authentication"
 
 
 @handles(ApiKey.SASL_AUTHENTICATE, needs=NOTHING)
@@ -53,5 +55,7 @@ def sasl_authenticate(request: SaslAuthenticateRequest, call: Call) -> SaslAuthe
     """
     authentication = call.session.authentication
     if authentication is None:
-        return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_DONE, auth_bytes=b"")
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_ALREADY_AUTHENTICATED, auth_bytes=b""
+        )
     return authentication.authenticate(request)

@@ -58,19 +58,18 @@ def describe_user_scram_credentials(
     """DescribeUserScramCredentials: return the SCRAM mechanisms and iterations of users (KIP-554).
 
     Version 0 is served. A null or empty list selects all users with credentials. Users from a `sasl.jaas.config` are
-    not returned. A user without credentials gets RESOURCE_NOT_FOUND, and a repeated user gets
-    DUPLICATE_RESOURCE.
+    not returned. A user without credentials gets RESOURCE_NOT_FOUND, and a repeated user gets DUPLICATE_RESOURCE.
     """
     stored = call.services.security.scram
     counts = Counter(requested.name for requested in request.users or ()) or dict.fromkeys(stored.users(), 1)
-    results = [_result(stored, user, times) for user, times in counts.items()]
+    results = [_result(stored, user, count) for user, count in counts.items()]
     return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message="", results=results)
 
 
-def _result(stored: ScramCredentials, user: str, times: int) -> DescribeUserScramCredentialsResult:
+def _result(stored: ScramCredentials, user: str, count: int) -> DescribeUserScramCredentialsResult:
     code, message = ErrorCode.NONE, None
     infos: list[CredentialInfo] = []
-    if times > 1:
+    if count > 1:
         code = ErrorCode.DUPLICATE_RESOURCE
         message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
     else:

@@ -184,9 +184,9 @@ def describe_share_group_offsets(
     """DescribeShareGroupOffsets: return the start offsets and the lag of share groups (KIP-932).
 
     Versions 0-1 are served, with the lag since version 1 (KIP-1226). Groups are described one by one
-    (`GroupCoordinatorService.describeShareGroupOffsets`). Null topics select all that have a state. If a group has not
-    read a partition, or the share coordinator cannot read its state, the offset is -1 without an error, as in Kafka.
-    While the feature share.version is off, the error is UNSUPPORTED_VERSION.
+    (`GroupCoordinatorService.describeShareGroupOffsets`). Null topics select all topics with a state. If a group has
+    not read a partition, or the share coordinator cannot read its state, the offset is -1 without an error, as in
+    Kafka. While the feature share.version is off, the error is UNSUPPORTED_VERSION.
     """
     return ForEach(
         request.groups,
@@ -252,7 +252,7 @@ def _topics_of(
 def _merge_topics(
     topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call
 ) -> list[DescribeShareGroupOffsetsRequestTopic]:
-    """Return the partitions of each topic. Existing topics are merged, as by Kafka's share coordinator."""
+    """Merge repeated topics, as Kafka's share coordinator does, but not topics that are missing or hidden."""
     result: list[DescribeShareGroupOffsetsRequestTopic] = []
     merged: dict[str, dict[int, None]] = {}
     for topic in topics:

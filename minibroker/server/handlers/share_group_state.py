@@ -1,6 +1,6 @@
 """Handlers of the share coordinator, which keeps the state of share-partitions (KIP-932).
 
-Group coordinators and partition leaders use them.
+Group coordinators and partition leaders send these requests.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def _serve_each(
         serve: Returns the result of a share-partition, given its key and its part of the request.
         result: The class of the result of a topic.
         response: The class of the response.
-        may_be_empty: Whether a topic without partitions is served. Otherwise there are no results then.
+        may_be_empty: Whether topics without partitions are allowed. Otherwise a request with one gets no results.
     """
     if not request.group_id or not (may_be_empty or all(topic.partitions for topic in request.topics)):
         return response(results=[])

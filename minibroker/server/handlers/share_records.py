@@ -72,7 +72,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
     (KIP-1222). A renewal fetches nothing.
 
     A member's session remembers its partitions, which are named only once. Epoch 0 opens the session, and -1 closes
-    it and releases the acquired records. So does the loss of the connection that opened the session.
+    it and releases the acquired records. Losing the connection that opened the session does the same.
 
     `share.auto.offset.reset` determines where a group starts reading. If it is by_duration and there is no record
     that recent, the group starts at the end of the log, while Kafka returns OFFSET_NOT_AVAILABLE until there is

@@ -46,9 +46,9 @@ _TASK_FIELDS: Final = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
 
 
 def _authorization_error(request: StreamsGroupHeartbeatRequest, call: Call) -> ErrorCode:
-    """Return the error of a missing right. A topology can only use topics that the member may describe."""
+    """Return the error for a missing right. A topology can only use topics that the member may describe."""
     topics = _topics(request)
-    # Invalid topic names are refused later, with an error of their own.
+    # Invalid topic names are refused later, with a more specific error.
     is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in topics)
     return check_can_subscribe(call, request.group_id, () if is_refused else topics)
 
@@ -82,7 +82,7 @@ def streams_group_heartbeat(
     - UNSUPPORTED_VERSION: the feature streams.version is off.
     """
     streams = call.services.groups.streams
-    if streams.is_enabled:
+    if streams.is_enabled:  # Like Kafka, report disabled streams groups before invalid fields.
         _check(request, call)
     check_group(streams, request.group_id, call)
     if request.member_epoch in {LEAVING, AWAY}:
@@ -171,7 +171,7 @@ def _topic_name_error(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _changelog_error(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Return an error for a changelog with a number of partitions, which the tasks determine."""
+    """Return an error for a changelog topic with a number of partitions. The tasks determine that number."""
     for subtopology in _subtopologies(request):
         for info in subtopology.state_changelog_topics:
             if info.partitions:
@@ -196,7 +196,7 @@ def _new_field_error(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _regex_error(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Return an error for fields that no release of Kafka supports yet."""
+    """Return an error for regular expressions, which no release of Kafka supports yet."""
     if any(subtopology.source_topic_regex for subtopology in _subtopologies(request)):
         return "Regular expressions for source topics are not supported yet."
     return None

@@ -1,4 +1,4 @@
-"""Handlers for the metrics of clients (KIP-714)."""
+"""Handlers for client metrics (KIP-714)."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.uuids import new_uuid, uuid_text
 
-_ACCEPTED: Final = [CompressionCodec.ZSTD, CompressionCodec.LZ4, CompressionCodec.GZIP, CompressionCodec.SNAPPY]
+_ACCEPTED_CODECS: Final = [CompressionCodec.ZSTD, CompressionCodec.LZ4, CompressionCodec.GZIP, CompressionCodec.SNAPPY]
 _RETRIED_ERRORS: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
 
 
@@ -31,10 +31,10 @@ def get_telemetry_subscriptions(
 ) -> GetTelemetrySubscriptionsResponse:
     """GetTelemetrySubscriptions: return the metrics that the client should push (KIP-714).
 
-    Version 0 is served. Subscriptions are configuration resources of the type client metrics. A client that matches
-    none is asked for no metrics, and to poll again in five minutes. A client that polls too early gets
-    THROTTLING_QUOTA_EXCEEDED. Kafka lists this API only if a plugin collects metrics. Here it is always listed, and
-    the metrics are kept.
+    Version 0 is served. Subscriptions are configuration resources of the type client metrics. A client that matches no
+    subscription is asked for no metrics, and should poll again in five minutes. A client that polls too early gets
+    THROTTLING_QUOTA_EXCEEDED. The request is always answered, but ApiVersions lists it only while a subscription
+    exists. Kafka lists it only if a plugin collects metrics.
     """
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
@@ -47,7 +47,7 @@ def get_telemetry_subscriptions(
         error_code=ErrorCode.NONE,
         client_instance_id=instance_id,
         subscription_id=client.subscription_id,
-        accepted_compression_types=list(_ACCEPTED),
+        accepted_compression_types=list(_ACCEPTED_CODECS),
         push_interval_ms=client.interval_ms,
         telemetry_max_bytes=call.services.telemetry.max_bytes,
         delta_temporality=True,
@@ -65,7 +65,7 @@ def _client(instance_id: bytes, call: Call) -> ClientInstance:
 
 _RESERVED_INSTANCE_IDS: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
 _MAX_EXPANSION: Final = 4
-"""How many times `telemetry.max.bytes` decompressed metrics can take. More would delay other clients too long."""
+"""The maximum size of decompressed metrics, in multiples of `telemetry.max.bytes`. Larger ones delay other clients."""
 _CODECS: Final = frozenset(CompressionCodec)
 
 

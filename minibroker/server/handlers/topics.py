@@ -97,7 +97,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
     counts = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
     plans: list[TopicPlan] = []
-    partitions = sum(_partitions(requested, call) for requested in request.topics if counts[requested.name] == 1)
+    partitions = sum(_count_partitions(requested, call) for requested in request.topics if counts[requested.name] == 1)
     refuse_too_many(max(len(counts), partitions))
     for requested in request.topics:
         try:
@@ -129,7 +129,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
     return hold(CreateTopicsResponse(topics=topics), request, call)
 
 
-def _partitions(requested: CreatableTopic, call: Call) -> int:
+def _count_partitions(requested: CreatableTopic, call: Call) -> int:
     """Return the number of requested partitions, or 0 if it is negative."""
     if requested.assignments:
         return len(requested.assignments)
@@ -183,7 +183,7 @@ def _configs(plan: TopicPlan) -> list[CreatableTopicConfigs]:
 def _creation_result(
     plan: TopicPlan, topic: Topic | None, configs: list[CreatableTopicConfigs], call: Call
 ) -> CreatableTopicResult:
-    # For a topic that is only validated, return a new id, which stays unused.
+    # A topic that is only validated gets a new id that stays unused.
     topic_id = topic.id if topic else new_uuid()
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
         return CreatableTopicResult(
@@ -254,9 +254,9 @@ def _delete(
 
     If a request has both a topic's name and its id, only the name gets a result.
     """
-    mistake = _naming_error(state, counts)
-    if mistake is not None:
-        return [_refuse_deletion(state, ErrorCode.INVALID_REQUEST, mistake)]
+    message = _naming_error(state, counts)
+    if message is not None:
+        return [_refuse_deletion(state, ErrorCode.INVALID_REQUEST, message)]
     topics = call.core.topics
     topic = topics.get(state.name) if state.name is not None else topics.with_id(state.topic_id)
     refusal = _authorization_refusal(state, topic, call)
@@ -286,7 +286,7 @@ def _naming_error(state: DeleteTopicState, counts: _NameCounts) -> str | None:
 
 
 def _authorization_refusal(state: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
-    """Return the refusal of an unauthorized deletion. It has the topic's name only if the client may know it."""
+    """Return the refusal of an unauthorized deletion, with the topic's name only if the client may describe it."""
     name = state.name if topic is None else topic.name
     if name is None or call.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
         return None
@@ -361,7 +361,7 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
 
 
 def _count_added_partitions(requested: CreatePartitionsTopic, call: Call) -> int:
-    """Return the number of partitions that a request adds to a topic, if it is otherwise valid."""
+    """Return the number of partitions that a request adds to a topic, or 0 if the request is invalid."""
     topic = call.core.topics.get(requested.name)
     added = 0 if topic is None else max(0, requested.count - len(topic.partitions))
     return added if requested.assignments is None or len(requested.assignments) == added else 0

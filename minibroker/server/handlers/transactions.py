@@ -68,7 +68,7 @@ _FENCED_SINCE: Final = 4
 
 
 def _init_authorization_error(request: InitProducerIdRequest, call: Call) -> ErrorCode:
-    """Return the error of a missing right. The right to write to any topic includes idempotent writes (KIP-679)."""
+    """Return the error for a missing right. The right to write to any topic includes idempotent writes (KIP-679)."""
     if request.transactional_id is not None:
         operations = (Operation.WRITE, Operation.TWO_PHASE_COMMIT) if request.enable2_pc else (Operation.WRITE,)
         codes = (
@@ -101,7 +101,7 @@ def init_producer_id(request: InitProducerIdRequest, call: Call) -> InitProducer
     aborted and the response is CONCURRENT_TRANSACTIONS. The second attempt succeeds. A producer that sends its id
     and epoch keeps the id unless it is fenced.
 
-    In version 6 a transaction can be part of one with an external coordinator, and then never times out (KIP-939).
+    In version 6 a transaction can be part of an external coordinator's transaction, and then never times out (KIP-939).
     This requires `transaction.two.phase.commit.enable`. A request to keep a prepared transaction gets
     UNSUPPORTED_VERSION, since no release of Kafka supports that.
 
@@ -148,7 +148,7 @@ _FIRST_FROM_BROKERS: Final = first_version(AddPartitionsToTxnRequest, "transacti
 
 
 def _addition_authorization_error(request: AddPartitionsToTxnRequest, call: Call) -> ErrorCode:
-    """Return the error of a missing right. Clients send versions up to 3, brokers later ones."""
+    """Return the error for a missing right. Clients send versions up to 3, and brokers send later versions."""
     if call.api_version >= _FIRST_FROM_BROKERS:
         return missing(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     transactional_id = request.v3_and_below_transactional_id
@@ -166,10 +166,10 @@ def _addition_authorization_error(request: AddPartitionsToTxnRequest, call: Call
 def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Served[AddPartitionsToTxnResponse]:
     """AddPartitionsToTxn: add partitions to a transaction. The first partition opens the transaction (KIP-98).
 
-    Versions 0-5 are served. Up to version 3 a client names the partitions of one transaction. Since version 4 a
-    broker names those of several transactions, and with `verify_only` only checks whether these have the partitions
-    (KIP-890). Either all partitions of a transaction are added or none is. Clients cannot add internal topics
-    (TOPIC_AUTHORIZATION_FAILED, as in Kafka without an authorizer).
+    Versions 0-5 are served. Up to version 3 a client names the partitions of one transaction. Since version 4 a broker
+    names the partitions of several transactions, and with `verify_only` only checks that they are already in the
+    transactions (KIP-890). Either all partitions of a transaction are added or none is. Clients cannot add internal
+    topics (TOPIC_AUTHORIZATION_FAILED, as in Kafka without an authorizer).
 
     Error codes:
 
@@ -295,7 +295,7 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
     store = call.services.groups.store
     topics: list[TxnOffsetCommitRequestTopic] = request.topics
 
-    def admit(places: Collection[TopicPartition]) -> AnyGroup:
+    def admit(partitions: Collection[TopicPartition]) -> AnyGroup:
         code = (
             ErrorCode.INVALID_GROUP_ID if not request.group_id else store.check_readiness(request.group_id, call.node)
         )
@@ -307,7 +307,7 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
         code = _verify(request, call)
         if code:
             raise GroupRefusedError(code)
-        check_member(call.core, group, request, places, is_transactional=True, version=call.api_version)
+        check_member(call.core, group, request, partitions, is_transactional=True, version=call.api_version)
         return group
 
     write = partial(store.commit, producer_id=request.producer_id, producer_epoch=request.producer_epoch)
@@ -340,8 +340,8 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
         return ErrorCode.NONE
     if store.has_ongoing_transaction(request.group_id, request.producer_id, request.producer_epoch):
         return ErrorCode.NONE
-    ask = call.services.transactions.add_written if adds else call.services.transactions.verify
-    code = ask(
+    verify = call.services.transactions.add_written if adds else call.services.transactions.verify
+    code = verify(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

@@ -35,7 +35,7 @@ _PERCENT: Final = 100
 _IDLE_EXPIRY_MS: Final = 3_600_000
 """The time without a request after which a client is forgotten (`InactiveSensorExpirationTimeSeconds`)."""
 _FORGET_THRESHOLD: Final = 1000
-"""The number of clients from which on idle ones are forgotten."""
+"""Idle clients are forgotten once this many clients are known."""
 _MAX_REMEMBERED: Final = 10_000
 """The maximum number of remembered clients. Clients can use any number of client ids."""
 _MAX_CLIENT_ID_LENGTH: Final = 500
@@ -78,7 +78,7 @@ class Quotas:
     def record_fetch(
         self, response: FetchResponse, request: FetchRequest, session: Client, client_id: str | None, version: int
     ) -> FetchResponse:
-        """Return the response to a fetch, or an empty one if it exceeds the quota. The client then fetches again."""
+        """Return the response to a fetch, or an empty response with a throttle time if the quota is exceeded."""
         quota = self._find_quota(FETCH, session, client_id or "")
         if quota is None:
             return response
@@ -105,7 +105,7 @@ class Quotas:
             session.muted_ms = max(session.muted_ms, response.throttle_time_ms)
 
     def fetch_bytes(self, session: Client, client_id: str | None) -> int | None:
-        """Return how many bytes a fetch can return without ever being throttled, or None without a limit."""
+        """Return the most bytes that a fetch can return without ever being throttled, or None if there is no quota."""
         quota = self._find_quota(FETCH, session, client_id or "")
         return None if quota is None else int(quota[1] * (self._samples - 1) * self._step_ms / _SECOND_MS)
 
@@ -160,12 +160,12 @@ class Quotas:
         return rate.throttle_ms(limit, now_ms)
 
     def _find_quota(self, key: str, session: Client, client_id: str) -> tuple[Sharer, float] | None:
-        """Return the clients that share a client's quota, and its limit. The most specific quota applies."""
+        """Return the clients that share the most specific quota of a client, and its limit, or None without a quota."""
         user, limit_of = session.principal.name, self._table.limit
         shared = client_id[:_MAX_CLIENT_ID_LENGTH]
         by_both, by_user, by_id = (user, shared), (user, ""), ("", shared)
-        # Kafka's order of precedence (`DefaultQuotaCallback`). A default for the clients of a user applies to each
-        # client separately, so its usage is tracked per user and client id.
+        # Kafka's order of precedence (`DefaultQuotaCallback`). A user's default client quota applies to each client
+        # separately, so usage is tracked per user and client id.
         for client, limit in (
             (by_both, limit_of(key, user, client_id) if client_id else None),
             (by_both, limit_of(key, user, None)),
@@ -208,7 +208,7 @@ class Quotas:
         return rate
 
     def _forget(self, now_ms: float) -> None:
-        """Drop clients that have been idle for long, then those that have been idle longest, to make room."""
+        """Drop clients that have been idle for an hour. If too many clients remain, drop those idle for longest."""
         recent = [(client, usage) for client, usage in self._rates.items() if now_ms - usage[1] < _IDLE_EXPIRY_MS]
         if len(recent) >= _MAX_REMEMBERED:
             recent = sorted(recent, key=lambda item: item[1][1])[_MAX_REMEMBERED // 2 :]
