@@ -5,7 +5,7 @@ import re
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.newest_jars import NewestTools
@@ -55,35 +55,43 @@ def until_known(bootstrap: str, words: Sequence[str], tool_run: Run) -> None:
     eventually(lambda: (topic in run_our_tool(*listed).lines) == exists)
 
 
-def compare(
-    oracle: Oracle | NewestTools,
-    bootstrap: str,
-    *calls: str,
-    name: str | None = None,
-    prepare: Callable[[], None] = lambda: None,
-) -> None:
-    """Run both tool families with the same arguments and compare their output.
+class Comparison(NamedTuple):
+    """A broker on which our tools are compared with Kafka's, which run in a JVM."""
 
-    {B} is replaced by the broker, and {} by a name. By default each family has its own name, and therefore its own
-    topics and groups. With `name` both families share it, and `prepare` restores the initial state for each of them.
-    Lists can show leftovers of other tests, so only their lines with the name are compared. Kafka's tools must print
-    the same on both brokers.
-    """
-    run = uuid.uuid4().hex[:8]
-    for number, call in enumerate(calls):
-        printed: list[Run] = []
-        for family in ("jars", "mine"):
-            own_name = name or f"{family}-{run}"
-            words = [word.replace("{B}", bootstrap).replace("{}", own_name) for word in call.split()]
-            prepare()
-            tool_run = run_kafka_tool(oracle, *words) if family == "jars" else run_our_tool(*words)
-            until_known(bootstrap, words, tool_run)
-            printed.append(_normalize(tool_run, words, bootstrap, own_name))
-        assert printed[1] == printed[0], f"{call}: the jars {printed[0]}, ours {printed[1]}"
-        if any(part in call for part in _OTHERWISE_HERE):
-            continue
-        on_the_other = _kafka_runs.setdefault((type(oracle), calls, number), printed[0])
-        assert printed[0] == on_the_other, f"{call}: on one broker {on_the_other}, on the other one {printed[0]}"
+    jvm: Oracle | NewestTools
+    bootstrap: str
+
+    def words(self, call: str) -> list[str]:
+        """Split a call, with {B} replaced by the broker."""
+        return call.replace("{B}", self.bootstrap).split()
+
+    def run_ours(self, call: str) -> Run:
+        """Run one of our tools."""
+        return run_our_tool(*self.words(call))
+
+    def compare(self, *calls: str, name: str | None = None, prepare: Callable[[], None] = lambda: None) -> None:
+        """Run both tool families with the same arguments and compare their output.
+
+        {B} is replaced by the broker, and {} by a name. By default each family has its own name, and therefore its own
+        topics and groups. With `name` both families share it, and `prepare` restores the initial state for each of
+        them. Lists can show leftovers of other tests, so only their lines with the name are compared. Kafka's tools
+        must print the same on both brokers.
+        """
+        run = uuid.uuid4().hex[:8]
+        for index, call in enumerate(calls):
+            printed: list[Run] = []
+            for family in ("jars", "mine"):
+                own_name = name or f"{family}-{run}"
+                words = [word.replace("{}", own_name) for word in self.words(call)]
+                prepare()
+                tool_run = run_kafka_tool(self.jvm, *words) if family == "jars" else run_our_tool(*words)
+                until_known(self.bootstrap, words, tool_run)
+                printed.append(_normalize(tool_run, words, self.bootstrap, own_name))
+            assert printed[1] == printed[0], f"{call}: the jars {printed[0]}, ours {printed[1]}"
+            if any(part in call for part in _OTHERWISE_HERE):
+                continue
+            on_the_other = _kafka_runs.setdefault((type(self.jvm), calls, index), printed[0])
+            assert printed[0] == on_the_other, f"{call}: on one broker {on_the_other}, on the other one {printed[0]}"
 
 
 def _normalize(tool_run: Run, words: Sequence[str], bootstrap: str, own_name: str) -> Run:

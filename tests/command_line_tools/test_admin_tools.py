@@ -67,17 +67,14 @@ def test_a_configuration_without_roles_or_file_formats_nothing(tmp_path: Path) -
 def test_brackets_and_files_carry_lists(tmp_path: Path) -> None:
     with Broker() as broker:
         broker.create_topic("orders")
-        alter = (
-            "kafka-configs", "--bootstrap-server", f"PLAINTEXT://{broker.bootstrap_servers}", "--alter", "--topic",
-            "orders",
-        )  # fmt: skip
+        servers = broker.bootstrap_servers
+        alter = f"kafka-configs --bootstrap-server PLAINTEXT://{servers} --alter --topic orders".split()
         assert run_tool(*alter, "--add-config", "cleanup.policy=[compact,delete],retention.ms=7").status == 0
         config = tmp_path / "topic.properties"
         config.write_text("segment.ms=9\n")
         assert run_tool(*alter, "--add-config-file", str(config)).status == 0
-        shown = run_tool(
-            "kafka-configs", "--bootstrap-server", broker.bootstrap_servers, "--describe", "--topic", "orders"
-        ).out.splitlines()
+        describe = f"kafka-configs --bootstrap-server {servers} --describe --topic orders"
+        shown = run_tool(*describe.split()).out.splitlines()
         assert [line.split(" sensitive")[0].strip() for line in shown] == [
             "Dynamic configs for topic orders are:", "cleanup.policy=compact,delete", "retention.ms=7", "segment.ms=9"
         ]  # fmt: skip
@@ -86,16 +83,8 @@ def test_brackets_and_files_carry_lists(tmp_path: Path) -> None:
 def test_zookeeper_means_the_broker_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker() as broker:
         monkeypatch.setenv("MINIBROKER_TOOLS_BOOTSTRAP", broker.bootstrap_servers)
-        user = (
-            "--alter",
-            "--entity-type",
-            "users",
-            "--entity-name",
-            "bob",
-            "--add-config",
-            "SCRAM-SHA-512=[password=x]",
-        )
-        altered = run_tool("kafka-configs", "--zookeeper", "localhost:2181", *user)
+        change = "--alter --entity-type users --entity-name bob --add-config SCRAM-SHA-512=[password=x]"
+        altered = run_tool("kafka-configs", "--zookeeper", "localhost:2181", *change.split())
         assert altered.out == "Completed updating config for user bob.\n"
         assert "no ZooKeeper is asked at localhost:2181" in altered.err
         created = run_tool("kafka-topics", "--zookeeper", "localhost:2181", "--create", "--topic", "orders")

@@ -4,6 +4,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from minibroker import Broker
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
-from tests.command_line_tools.comparing import compare, write_json
+from tests.command_line_tools.comparing import Comparison, new_topic, write_json
 from tests.command_line_tools.runs import run_kafka_tool, run_our_tool, run_tool
 from tests.kafka.fixtures import or_skip
 from tests.kafka.jars import find
@@ -27,15 +28,13 @@ _AUTHORIZER = {
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    name = f"t{uuid.uuid4().hex[:8]}"
-    client = Librdkafka(bootstrap)
-    client.create_topic(name, 2)
+    name = new_topic(bootstrap, 2)
     for partition in range(2):
-        client.produce(name, [Message(b"%d" % n, partition=partition) for n in range(5)])
+        Librdkafka(bootstrap).produce(name, [Message(b"%d" % n, partition=partition) for n in range(5)])
     return name
 
 
-def test_records_are_deleted(oracle: Oracle, bootstrap: str, topic: str, tmp_path: Path) -> None:
+def test_records_are_deleted(comparison: Comparison, bootstrap: str, topic: str, tmp_path: Path) -> None:
     def entry(partition: object, offset: object, name: str = topic) -> dict[str, object]:
         return {"topic": name, "partition": partition, "offset": offset}
 
@@ -51,7 +50,7 @@ def test_records_are_deleted(oracle: Oracle, bootstrap: str, topic: str, tmp_pat
     paths = [write_json(tmp_path / f"{name}.json", content) for name, content in files.items()]
     tool = "kafka-delete-records --bootstrap-server {B}"
     calls = [f"{tool} --offset-json-file {path}" for path in paths]
-    compare(oracle, bootstrap, *calls, tool, f"{tool} --offset-json-file {tmp_path}/missing")
+    comparison.compare(*calls, tool, f"{tool} --offset-json-file {tmp_path}/missing")
     start = run_our_tool("kafka-get-offsets", "--bootstrap-server", bootstrap, "--topic", topic, "--time", "earliest")
     assert start.lines == (f"{topic}:0:3", f"{topic}:1:5")
     broken = write_json(tmp_path / "broken.json", {"partitions": [{"topic": topic, "partition": "0", "offset": 1}]})
@@ -59,14 +58,13 @@ def test_records_are_deleted(oracle: Oracle, bootstrap: str, topic: str, tmp_pat
     assert (refused.status, str(broken) in refused.err) == (1, True)
 
 
-def test_log_directories_are_described(oracle: Oracle, bootstrap: str, topic: str) -> None:
+def test_log_directories_are_described(comparison: Comparison, oracle: Oracle, bootstrap: str, topic: str) -> None:
     tool = "kafka-log-dirs --bootstrap-server {B}"
-    compare(oracle, bootstrap, tool, "kafka-log-dirs --describe", f"{tool} --describe --broker-list 7,9")
-    words = (*tool.replace("{B}", bootstrap).split(), "--describe", "--topic-list", topic)
+    comparison.compare(tool, "kafka-log-dirs --describe", f"{tool} --describe --broker-list 7,9")
+    words = (*comparison.words(tool), "--describe", "--topic-list", topic)
     shown = json.loads(run_tool(*words, "--broker-list", "1").out.splitlines()[-1])
-    kafka_output = json.loads(
-        oracle.attempt("org.apache.kafka.tools.LogDirsCommand", *words[1:]).strip().splitlines()[-1]
-    )
+    printed = oracle.attempt("org.apache.kafka.tools.LogDirsCommand", *words[1:])
+    kafka_output = json.loads(printed.strip().splitlines()[-1])
     (broker,), (their_broker,) = shown["brokers"], kafka_output["brokers"]
 
     def sort_replicas(description: dict[str, Any]) -> list[Any]:
@@ -78,14 +76,12 @@ def test_log_directories_are_described(oracle: Oracle, bootstrap: str, topic: st
     assert len(sort_replicas(broker)) == 2
 
 
-def test_leaders_are_elected(oracle: Oracle, bootstrap: str, topic: str, tmp_path: Path) -> None:
+def test_leaders_are_elected(comparison: Comparison, topic: str, tmp_path: Path) -> None:
     plan = write_json(tmp_path / "plan.json", {"partitions": [{"topic": topic, "partition": 1}]})
     twice = write_json(tmp_path / "twice.json", {"partitions": [{"topic": topic, "partition": 1}] * 2})
     none = write_json(tmp_path / "none.json", {})
     tool = "kafka-leader-election --bootstrap-server {B}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         f"{tool} --election-type preferred --topic {topic} --partition 0",
         f"{tool} --election-type UNCLEAN --topic {topic} --partition 0",
         f"{tool} --election-type preferred --topic {{}}-none --partition 0",
@@ -102,11 +98,9 @@ def test_leaders_are_elected(oracle: Oracle, bootstrap: str, topic: str, tmp_pat
     )
 
 
-def test_features_are_described_and_refused(oracle: Oracle, bootstrap: str) -> None:
+def test_features_are_described_and_refused(comparison: Comparison, bootstrap: str) -> None:
     tool = "kafka-features --bootstrap-server {B}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         f"{tool} upgrade --metadata 3.9-IV0 --dry-run",
         f"{tool} upgrade --feature metadata.version=99",
         f"{tool} upgrade --feature nothing=1 --dry-run",
@@ -131,11 +125,9 @@ def _without_what_grows(line: str) -> list[str]:
     return [*words[:2], "#", *words[3:]] if is_replica else words
 
 
-def test_the_quorum_is_described(oracle: Oracle, bootstrap: str) -> None:
+def test_the_quorum_is_described(comparison: Comparison, oracle: Oracle, bootstrap: str) -> None:
     tool = "kafka-metadata-quorum --bootstrap-server {B}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         f"{tool} describe",
         f"{tool} describe --status --replication",
         f"{tool} describe --status --human-readable",
@@ -152,12 +144,9 @@ def test_the_quorum_is_described(oracle: Oracle, bootstrap: str) -> None:
 
 @pytest.fixture(scope="module")
 def guarded_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    kafka = RealKafka(tmp_path_factory.mktemp("guarded"), or_skip(find), _AUTHORIZER)
-    try:
+    with closing(RealKafka(tmp_path_factory.mktemp("guarded"), or_skip(find), _AUTHORIZER)) as kafka:
         kafka.start()
         yield kafka.bootstrap
-    finally:
-        kafka.close()
 
 
 @pytest.fixture(scope="module")
@@ -175,9 +164,7 @@ def guarded(request: pytest.FixtureRequest) -> str:
 def test_rules_are_added_listed_and_removed(oracle: Oracle, guarded: str) -> None:
     tool = "kafka-acls --bootstrap-server {B}"
     add, remove = f"{tool} --add", f"{tool} --remove --force"
-    compare(
-        oracle,
-        guarded,
+    Comparison(oracle, guarded).compare(
         f"{add} --allow-principal User:{{}} --operation Read --operation write --topic {{}} --allow-host 10.0.0.1",
         f"{add} --deny-principal User:{{}} --operation All --group {{}} --resource-pattern-type prefixed",
         f"{add} --allow-principal User:{{}} --producer --consumer --topic {{}} --group {{}}",
@@ -197,11 +184,9 @@ def test_rules_are_added_listed_and_removed(oracle: Oracle, guarded: str) -> Non
     )
 
 
-def test_wrong_rules_are_refused(oracle: Oracle, guarded: str, bootstrap: str) -> None:
+def test_wrong_rules_are_refused(comparison: Comparison, oracle: Oracle, guarded: str) -> None:
     tool = "kafka-acls --bootstrap-server {B}"
-    compare(
-        oracle,
-        guarded,
+    Comparison(oracle, guarded).compare(
         f"{tool} --list --add",
         f"{tool} --list --producer",
         f"{tool} --add --allow-principal User:a",
@@ -216,7 +201,7 @@ def test_wrong_rules_are_refused(oracle: Oracle, guarded: str, bootstrap: str) -
         f"{tool} --add --topic a --principal User:a",
         "kafka-acls --list",
     )
-    compare(oracle, bootstrap, f"{tool} --list")
+    comparison.compare(f"{tool} --list")
     words = tool.replace("{B}", guarded).split()
     refused = run_tool(*words, "--add", "--topic", "a", "--operation", "Fly", "--allow-principal", "User:a")
     assert (refused.status, refused.err.partition(" operations ")[0]) == (1, "ResourceType TOPIC only supports")

@@ -2,18 +2,13 @@
 
 import uuid
 
-from tests.command_line_tools.comparing import compare
+from tests.command_line_tools.comparing import Comparison
 from tests.command_line_tools.runs import run_tool
-from tests.kafka.oracle import Oracle
 
 
-def test_topics_are_created_listed_described_altered_and_deleted_as_by_kafkas_tool(
-    oracle: Oracle, bootstrap: str
-) -> None:
+def test_topics_are_created_listed_described_altered_and_deleted_as_by_kafkas_tool(comparison: Comparison) -> None:
     topics = "kafka-topics --bootstrap-server {B}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         f"{topics} --create --topic {{}}-a --partitions 3 --replication-factor 1 --config retention.ms=1000",
         f"{topics} --create --topic {{}}-a",
         f"{topics} --create --topic {{}}-a --if-not-exists",
@@ -35,13 +30,9 @@ def test_topics_are_created_listed_described_altered_and_deleted_as_by_kafkas_to
     )
 
 
-def test_wrong_command_lines_and_requests_of_kafka_topics_fail_as_with_kafkas_tool(
-    oracle: Oracle, bootstrap: str
-) -> None:
+def test_wrong_command_lines_and_requests_of_kafka_topics_fail_as_with_kafkas_tool(comparison: Comparison) -> None:
     topics = "kafka-topics --bootstrap-server {B}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         "kafka-topics",
         "kafka-topics --help",
         "kafka-topics --version",
@@ -62,11 +53,9 @@ def test_wrong_command_lines_and_requests_of_kafka_topics_fail_as_with_kafkas_to
     )
 
 
-def test_offsets_cluster_ids_and_apis_are_printed_as_by_kafkas_tools(oracle: Oracle, bootstrap: str) -> None:
+def test_offsets_cluster_ids_and_apis_are_printed_as_by_kafkas_tools(comparison: Comparison) -> None:
     offsets = "kafka-get-offsets --bootstrap-server {B}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         "kafka-topics --bootstrap-server {B} --create --topic {}-a --partitions 3",
         f"{offsets} --topic {{}}-a",
         f"{offsets} --topic {{}}-a --time earliest --partitions 0,2",
@@ -79,13 +68,9 @@ def test_offsets_cluster_ids_and_apis_are_printed_as_by_kafkas_tools(oracle: Ora
     )
 
 
-def test_configurations_quotas_and_credentials_are_altered_and_shown_as_by_kafkas_tool(
-    oracle: Oracle, bootstrap: str
-) -> None:
+def test_configurations_quotas_and_credentials_are_altered_and_shown_as_by_kafkas_tool(comparison: Comparison) -> None:
     configs = "kafka-configs --bootstrap-server {B}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         "kafka-topics --bootstrap-server {B} --create --topic {}",
         f"{configs} --alter --topic {{}} --add-config retention.ms=1234,cleanup.policy=[compact,delete]",
         f"{configs} --describe --topic {{}}",
@@ -109,7 +94,7 @@ def test_configurations_quotas_and_credentials_are_altered_and_shown_as_by_kafka
     )
 
 
-def test_the_console_consumer_prints_as_kafkas_does(oracle: Oracle, bootstrap: str) -> None:
+def test_the_console_consumer_prints_as_kafkas_does(comparison: Comparison, bootstrap: str) -> None:
     topic = f"console-{uuid.uuid4().hex[:8]}"
     produced = run_tool(
         *f"kafka-console-producer --bootstrap-server {bootstrap} --topic {topic} --property parse.key=true".split(),
@@ -118,6 +103,4 @@ def test_the_console_consumer_prints_as_kafkas_does(oracle: Oracle, bootstrap: s
     assert produced.status == 0, produced.err
     reads = f"kafka-console-consumer --bootstrap-server {{B}} --topic {topic} --from-beginning --max-messages 2"
     shown = " ".join(f"--property print.{part}=true" for part in ("key", "partition", "offset", "headers", "timestamp"))
-    compare(
-        oracle, bootstrap, reads, f"{reads} {shown}", f"{reads} --group {{}}", f"{reads} --group {{}}-2 --partition 0"
-    )
+    comparison.compare(reads, f"{reads} {shown}", f"{reads} --group {{}}", f"{reads} --group {{}}-2 --partition 0")

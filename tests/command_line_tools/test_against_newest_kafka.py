@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from minibroker import Broker
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.librdkafka_client import Librdkafka
-from tests.command_line_tools.comparing import compare
+from tests.command_line_tools.comparing import Comparison
 from tests.command_line_tools.newest_jars import NewestTools
 from tests.command_line_tools.runs import run_kafka_tool, run_our_tool, run_tool
 from tests.kafka import jars
@@ -185,10 +186,7 @@ _FEATURES = (
     *(
         f"{command} --feature {name}={level}"
         for name, last in (
-            ("share.version", 2),
-            ("streams.version", 1),
-            ("group.version", 1),
-            ("transaction.version", 2),
+            ("share.version", 2), ("streams.version", 1), ("group.version", 1), ("transaction.version", 2),
             ("eligible.leader.replicas.version", 1),
         )
         for command, level in (("upgrade", 0), ("downgrade", 0), ("upgrade", 9), ("downgrade", last), ("upgrade", last))
@@ -228,20 +226,12 @@ class _ByController(RealKafka):
 
 
 @pytest.fixture(scope="module")
-def newest() -> Iterator[NewestTools]:
-    with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST))) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_ByController]:
-    kafka = _ByController(tmp_path_factory.mktemp("newest"), or_skip(lambda: jars.find(version=jars.NEWEST)))
-    try:
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
+    with closing(_ByController(tmp_path_factory.mktemp("newest"), libs)) as kafka:
         kafka.start()
         Librdkafka(kafka.bootstrap).create_topic(_TOPIC, 1)
         yield kafka
-    finally:
-        kafka.close()
 
 
 @pytest.fixture(scope="module")
@@ -283,11 +273,11 @@ def _fetch_versions(bootstrap: str, version: int) -> tuple[dict[int, tuple[int, 
 
 
 def test_these_commands_print_the_same_as_kafka_4(newest: NewestTools, address: str) -> None:
-    compare(newest, address, *_SAME)
+    Comparison(newest, address).compare(*_SAME)
 
 
 def test_commands_that_need_no_broker_print_the_same_as_kafka_4(newest: NewestTools) -> None:
-    compare(newest, "", *_WITHOUT_A_BROKER)
+    Comparison(newest, "").compare(*_WITHOUT_A_BROKER)
 
 
 def test_records_of_a_warmup_have_no_part_in_the_second_summary(newest: NewestTools, address: str) -> None:
@@ -298,10 +288,8 @@ def test_records_of_a_warmup_have_no_part_in_the_second_summary(newest: NewestTo
         for text in (newest.run(*words).text, run_tool(*words).out)
     ]
     assert forms[1] == forms[0]
-    assert [line.split(" sent")[0] for line in run_tool(*words).out.splitlines()[1:]] == [
-        "30 records",
-        "1 steady state records",
-    ]
+    counts = [line.split(" sent")[0] for line in run_tool(*words).out.splitlines()[1:]]
+    assert counts == ["30 records", "1 steady state records"]
 
 
 def test_figures_are_printed_as_often_as_asked_for(newest_minibroker: str) -> None:
@@ -337,7 +325,7 @@ def test_a_warmup_is_shorter_than_the_test_and_an_interval_not_zero(
 
 
 def test_a_controller_is_asked_as_by_kafka_4(newest: NewestTools, started: _ByController) -> None:
-    compare(newest, started.controller, *(call.replace("{B}", started.controller) for call in _OF_CONTROLLERS))
+    Comparison(newest, started.controller).compare(*_OF_CONTROLLERS)
 
 
 def test_these_commands_keep_the_text_of_kafka_3(newest: NewestTools, address: str) -> None:
@@ -397,9 +385,9 @@ def test_a_controller_is_described_by_its_configuration(
     lines = [f"{key}={value}" for key, value in {**_CONTROLLER, "log.dirs": str(tmp_path)}.items() if key != missing]
     (tmp_path / "file").write_text("\n".join(lines))
     call = f"kafka-metadata-quorum --bootstrap-server {{B}} --command-config {tmp_path}/file add-controller"
-    compare(newest, newest_minibroker, f"{call} --dry-run")
+    Comparison(newest, newest_minibroker).compare(f"{call} --dry-run")
     (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=3000\ncluster.id=x\ndirectory.id={_DIRECTORY}\n")
-    compare(newest, newest_minibroker, f"{call} --dry-run", call)
+    Comparison(newest, newest_minibroker).compare(f"{call} --dry-run", call)
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.4"])

@@ -49,7 +49,7 @@ _CONFLICTING: Final = {
     "kafka-configs": ("--bootstrap-server a:1 --describe --alter", "Command must include exactly one action"),
     "kafka-consumer-groups": (
         "--bootstrap-server a:1 --list --describe --all-groups",
-        "Command must include exactly one action",
+        "must include exactly one action",
     ),
     "kafka-acls": ("--bootstrap-server a:1 --list --add", "Command must include exactly one action"),
     "kafka-leader-election": (

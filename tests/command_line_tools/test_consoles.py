@@ -2,24 +2,17 @@
 
 import socket
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
-from minibroker import Broker
 from minibroker_tools.commands.console_producer import LineReader
 from minibroker_tools.failures import ToolError
 from tests.clients.contract import TIMEOUT
+from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.runs import Printed, run_tool
 
 _ENDS = ("--timeout-ms", "1500")
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    with Broker() as running:
-        yield running.bootstrap_servers
 
 
 @pytest.fixture
@@ -62,17 +55,12 @@ def test_keys_headers_and_nulls_are_read_and_printed(broker: str, topic: str, co
 def test_a_line_without_a_separator_ends_the_producer_after_the_lines_before_it(broker: str, topic: str) -> None:
     produced = produce(broker, topic, b"k\tv\nalone\nk\tw\n", "--property", "parse.key=true")
     assert produced.status == 1
-    assert produced.err == (
-        "org.apache.kafka.common.KafkaException: No key separator found on line number 2: 'alone'\n"
-    )
+    assert produced.err == "org.apache.kafka.common.KafkaException: No key separator found on line number 2: 'alone'\n"
     assert consume(broker, topic, "--from-beginning", *_ENDS).out == "v\n"
 
 
 def test_a_key_goes_to_the_partition_that_other_clients_choose(broker: str, topic: str) -> None:
-    assert (
-        run_tool("kafka-topics", "--bootstrap-server", broker, "--create", "--topic", topic, "--partitions", "7").status
-        == 0
-    )
+    Librdkafka(broker).create_topic(topic, 7)
     other = Producer({"bootstrap.servers": broker, "partitioner": "murmur2_random"})
     keys = [f"key-{number}" for number in range(20)]
     for key in keys:
@@ -104,11 +92,8 @@ def test_one_partition_is_read_from_an_offset(broker: str, topic: str) -> None:
 def test_aborted_transactions_are_left_out_of_committed_reads(broker: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker, "transactional.id": topic})
     producer.init_transactions(TIMEOUT)
-    for value, end in (
-        ("a", producer.commit_transaction),
-        ("b", producer.abort_transaction),
-        ("c", producer.commit_transaction),
-    ):
+    commit, abort = producer.commit_transaction, producer.abort_transaction
+    for value, end in (("a", commit), ("b", abort), ("c", commit)):
         producer.begin_transaction()
         producer.produce(topic, value)
         producer.flush(TIMEOUT)

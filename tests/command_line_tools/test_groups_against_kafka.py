@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ from minibroker_tools.commands.group_resets import parse_datetime_ms, parse_dura
 from minibroker_tools.failures import ToolError
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
-from tests.command_line_tools.comparing import compare
+from tests.command_line_tools.comparing import Comparison
 from tests.command_line_tools.runs import Run, run_kafka_tool, run_our_tool
-from tests.kafka.oracle import Oracle
 from tests.patience import eventually
 
 _GROUPS = "kafka-consumer-groups --bootstrap-server {B} --timeout 60000"
@@ -44,16 +44,15 @@ def commit(bootstrap: str, group: str, topic: str, offsets: Sequence[int]) -> No
 
 
 def test_groups_with_members_are_listed_and_described(
-    oracle: Oracle, bootstrap: str, minibroker: str, name: str
+    comparison: Comparison, bootstrap: str, minibroker: str, name: str
 ) -> None:
     topic_with_records(bootstrap, name)
     commit(bootstrap, name, name, [2, 5])
     with ExitStack() as ends:
         running: list[Consumer] = []
-        for client, instance in (("one", None), ("two", "static")):
-            settings = {"bootstrap.servers": bootstrap, "group.id": name, "client.id": client}
-            fixed = {} if instance is None else {"group.instance.id": instance}
-            running.append(ends.enter_context(closing(Consumer({**settings, **fixed, "enable.auto.commit": False}))))
+        for more in ({"client.id": "one"}, {"client.id": "two", "group.instance.id": "static"}):
+            settings = {"bootstrap.servers": bootstrap, "group.id": name, "enable.auto.commit": False, **more}
+            running.append(ends.enter_context(closing(Consumer(settings))))
             running[-1].subscribe([name])
 
         def shared() -> bool:
@@ -62,9 +61,7 @@ def test_groups_with_members_are_listed_and_described(
             return sorted(len(consumer.assignment()) for consumer in running) == [1, 2]
 
         eventually(shared)
-        compare(
-            oracle,
-            bootstrap,
+        comparison.compare(
             f"{_GROUPS} --describe --group {{}}",
             f"{_GROUPS} --describe --group {{}} --offsets --verbose",
             f"{_GROUPS} --describe --group {{}} --group {{}}-none",
@@ -79,11 +76,13 @@ def test_groups_with_members_are_listed_and_described(
             name=name,
         )
         if bootstrap == minibroker:  # Kafka has groups of other tests, some with assignments that no tool can decode.
-            everything = run_our_tool(*f"{_GROUPS} --describe --all-groups --members".replace("{B}", bootstrap).split())
+            everything = comparison.run_ours(f"{_GROUPS} --describe --all-groups --members")
             assert sum(line.startswith(name) for line in everything.lines) == 2, everything
 
 
-def test_offsets_of_groups_without_members_are_moved(oracle: Oracle, bootstrap: str, name: str, tmp_path: Path) -> None:
+def test_offsets_of_groups_without_members_are_moved(
+    comparison: Comparison, bootstrap: str, name: str, tmp_path: Path
+) -> None:
     topic_with_records(bootstrap, name)
     plan, of_groups, broken = tmp_path / "plan.csv", tmp_path / "groups.csv", tmp_path / "broken.csv"
     plan.write_text(f"{name},0,1\n{name},2,99\n")
@@ -97,9 +96,7 @@ def test_offsets_of_groups_without_members_are_moved(oracle: Oracle, bootstrap: 
         "--to-earliest --export",
     )  # fmt: skip
     reset = f"{_GROUPS} --reset-offsets --group {{}}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         *(f"{reset} --all-topics {scenario} --dry-run" for scenario in scenarios),
         f"{reset} --topic {{}}:0,2 --to-latest --execute",
         f"{reset} --topic {{}} --to-current",
@@ -119,26 +116,24 @@ def test_offsets_of_groups_without_members_are_moved(oracle: Oracle, bootstrap: 
         name=name,
         prepare=lambda: commit(bootstrap, name, name, [2, 5]),
     )
-    words = f"{_GROUPS} --reset-offsets --group {name} --from-file {broken}".replace("{B}", bootstrap).split()
-    assert any("line 1:" in line and "TOPIC,PARTITION,OFFSET" in line for line in run_our_tool(*words).lines)
+    lines = comparison.run_ours(f"{_GROUPS} --reset-offsets --group {name} --from-file {broken}").lines
+    assert any("line 1:" in line and "TOPIC,PARTITION,OFFSET" in line for line in lines)
 
 
 @pytest.mark.parametrize("scenario", ["--to-earliest", "--to-latest", "--shift-by 1", "--to-offset 3"])
-def test_a_reset_is_committed(oracle: Oracle, bootstrap: str, name: str, scenario: str) -> None:
-    topic_with_records(bootstrap, name)
+def test_a_reset_is_committed(comparison: Comparison, name: str, scenario: str) -> None:
+    topic_with_records(comparison.bootstrap, name)
     described: list[Run] = []
-    for run in (lambda *words: run_kafka_tool(oracle, *words), run_our_tool):
-        commit(bootstrap, name, name, [2, 4])
-        reset = f"{_GROUPS} --reset-offsets --group {name} --all-topics {scenario} --execute"
-        assert run(*reset.replace("{B}", bootstrap).split()).status == 0
-        described.append(run_our_tool(*f"{_GROUPS} --describe --group {name}".replace("{B}", bootstrap).split()))
+    words = comparison.words(f"{_GROUPS} --reset-offsets --group {name} --all-topics {scenario} --execute")
+    for run in (partial(run_kafka_tool, comparison.jvm), run_our_tool):
+        commit(comparison.bootstrap, name, name, [2, 4])
+        assert run(*words).status == 0
+        described.append(comparison.run_ours(f"{_GROUPS} --describe --group {name}"))
     assert described[0] == described[1]
 
 
-def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap: str, name: str) -> None:
-    compare(
-        oracle,
-        bootstrap,
+def test_wrong_command_lines_fail_as_with_kafkas_tool(comparison: Comparison, name: str) -> None:
+    comparison.compare(
         "kafka-consumer-groups",
         "kafka-consumer-groups --list",
         "kafka-consumer-groups --version",
@@ -165,12 +160,8 @@ def test_dates_and_durations_are_javas() -> None:
     assert parse_datetime_ms("2020-09-13T12:26:40.007") == _TIMESTAMP + 7
     assert parse_datetime_ms("2020-09-13T14:26:40.000+02:00") == _TIMESTAMP
     assert parse_datetime_ms("2020-09-13T14:26:40.000+0200") == _TIMESTAMP
-    assert [parse_duration_ms(text) for text in ("PT1.5S", "P1DT1H1M", "-PT1S", "pt-1m")] == [
-        1500,
-        90_060_000,
-        -1000,
-        -60_000,
-    ]
+    durations = {"PT1.5S": 1500, "P1DT1H1M": 90_060_000, "-PT1S": -1000, "pt-1m": -60_000}
+    assert {text: parse_duration_ms(text) for text in durations} == durations
     for text in ("", "P", "PT", "P1DT", "1D", "P1Y"):
         with pytest.raises(ToolError, match="Text cannot be parsed to a Duration"):
             parse_duration_ms(text)

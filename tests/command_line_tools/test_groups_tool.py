@@ -1,25 +1,13 @@
 """kafka-groups lists groups of all types."""
 
-from collections.abc import Iterator
-
-import pytest
-
-from minibroker import Broker
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.runs import run_tool
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    with Broker() as running:
-        client = Librdkafka(running.bootstrap_servers)
-        client.create_topic("orders", 1)
-        client.produce("orders", [Message(b"1")])
-        yield running.bootstrap_servers
-
-
 def test_groups_are_listed_and_filtered(broker: str) -> None:
+    Librdkafka(broker).create_topic("orders", 1)
+    Librdkafka(broker).produce("orders", [Message(b"1")])
     read = ("kafka-console-consumer", "--bootstrap-server", broker, "--topic", "orders", "--from-beginning")
     assert run_tool(*read, "--max-messages", "1", "--group", "readers").status == 0
     words = ("kafka-groups", "--bootstrap-server", broker, "--list")

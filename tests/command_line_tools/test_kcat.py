@@ -5,7 +5,7 @@ import re
 import socket
 import subprocess
 import sys
-import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from minibroker import Broker, Security
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.matrix.builds import kcat
+from tests.command_line_tools.comparing import new_topic
 from tests.command_line_tools.runs import Printed, run_tool
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
@@ -30,11 +31,9 @@ def real() -> tuple[str, dict[str, str]]:
 @pytest.fixture
 def topic(bootstrap: str) -> str:
     """Create a topic with one partition and five records."""
-    name = f"t{uuid.uuid4().hex[:8]}"
-    client = Librdkafka(bootstrap)
-    client.create_topic(name, 1)
+    name = new_topic(bootstrap)
     records = [Message(b"v%d" % n, key=b"k%d" % n, partition=0, timestamp=_TIMESTAMP + n) for n in range(4)]
-    client.produce(name, [*records, Message(None, partition=0, timestamp=_TIMESTAMP + 4)])
+    Librdkafka(bootstrap).produce(name, [*records, Message(None, partition=0, timestamp=_TIMESTAMP + 4)])
     return name
 
 
@@ -110,11 +109,9 @@ def test_records_are_produced_as_by_kcat(
     real: tuple[str, dict[str, str]], bootstrap: str, options: str, stdin: bytes
 ) -> None:
     written: list[tuple[Printed, str]] = []
-    for number, run in enumerate((lambda *words: run_real_kcat(real, *words, stdin=stdin), None)):
-        name = f"p{number}{uuid.uuid4().hex[:8]}"
-        Librdkafka(bootstrap).create_topic(name, 1)
-        words = ("-m", "60", "-b", bootstrap, "-P", "-t", name, *options.split())
-        printed = run_tool("kcat", *words, stdin=stdin) if run is None else run(*words)
+    for run in (partial(run_real_kcat, real), partial(run_tool, "kcat")):
+        name = new_topic(bootstrap)
+        printed = run("-m", "60", "-b", bootstrap, "-P", "-t", name, *options.split(), stdin=stdin)
         read = run_real_kcat(real, "-b", bootstrap, "-C", "-t", name, "-e", "-q", "-J").out
         written.append((printed._replace(err=""), re.sub(r'"ts":\d+', '"ts":0', read.replace(name, "topic"))))
     assert written[0] == written[1]
@@ -124,31 +121,14 @@ def test_records_are_produced_as_by_kcat(
 def test_files_are_records_and_lines_of_a_file_too(bootstrap: str, tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_bytes(b"one\ntwo\n")
-    name = f"f{uuid.uuid4().hex[:8]}"
-    Librdkafka(bootstrap).create_topic(name, 1)
-    assert run_tool("kcat", "-m", "60", "-b", bootstrap, "-P", "-t", name, str(file)).status == 0
-    assert run_tool("kcat", "-m", "60", "-b", bootstrap, "-P", "-t", name, "-l", str(file)).status == 0
-    assert (
-        run_tool("kafkacat", "-m", "60", "-b", bootstrap, "-t", name, "-C", "-e", "-q", "-D|").out
-        == "one\ntwo\n|one|two|"
-    )
+    words = ("-m", "60", "-b", bootstrap, "-t", new_topic(bootstrap))
+    assert run_tool("kcat", *words, "-P", str(file)).status == 0
+    assert run_tool("kcat", *words, "-P", "-l", str(file)).status == 0
+    assert run_tool("kafkacat", *words, "-C", "-e", "-q", "-D|").out == "one\ntwo\n|one|two|"
 
 
 def test_a_group_goes_on_where_it_stopped(bootstrap: str, topic: str) -> None:
-    words = (
-        "kcat",
-        "-m",
-        "60",
-        "-b",
-        bootstrap,
-        "-X",
-        "auto.offset.reset=earliest",
-        "-G",
-        f"g-{topic}",
-        topic,
-        "-f",
-        "%s,",
-    )
+    words = f"kcat -m 60 -b {bootstrap} -X auto.offset.reset=earliest -G g-{topic} {topic} -f %s,".split()
     assert run_tool(*words, "-c", "2").out == "v0,v1,"
     assert run_tool(*words, "-c", "2").out == "v2,v3,"
 
@@ -159,9 +139,8 @@ def test_a_group_that_has_read_everything_ends_and_leaves() -> None:
         words = ("kcat", "-b", broker.bootstrap_servers, "-G", "g", "-e", "-X", "auto.offset.reset=earliest", "t")
         read = run_tool(*words)
         assert (read.out, read.status) == ("a\n", 0)
-        assert sorted(line[:27] for line in read.err.splitlines()) == [
-            "% Reached end of topic t [0", "% Reached end of topic t [1",
-        ]  # fmt: skip
+        assert {line[:27] for line in read.err.splitlines()} == {f"% Reached end of topic t [{n}" for n in (0, 1)}
+        assert read.err.count("% Reached end") == 2
         assert read.err.endswith(": exiting\n")
         assert [request.api for request in broker.requests][-1] == "LeaveGroup"
         assert run_tool(*words, "-q", "-c", "0") == Printed("", "", 0)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.command_line_tools.comparing import compare, new_topic
+from tests.command_line_tools.comparing import Comparison, new_topic
 from tests.command_line_tools.runs import run_tool
 from tests.kafka.oracle import Oracle
 from tests.patience import eventually
@@ -117,11 +117,9 @@ def test_a_reader_of_too_few_records_ends_in_its_time(bootstrap: str) -> None:
     assert short.out.splitlines()[1].split(", ")[4] == "0"
 
 
-def test_wrong_command_lines_are_refused(oracle: Oracle, bootstrap: str) -> None:
+def test_wrong_command_lines_are_refused(comparison: Comparison, bootstrap: str) -> None:
     reads = "kafka-consumer-perf-test --bootstrap-server {B}"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         f"{reads} --messages 1",
         f"{reads} --topic t",
         "kafka-consumer-perf-test --topic t --messages 1",

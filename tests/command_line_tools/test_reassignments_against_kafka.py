@@ -9,7 +9,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker_tools.commands.reassignment_plans import propose
-from tests.command_line_tools.comparing import compare, new_topic, write_json
+from tests.command_line_tools.comparing import Comparison, new_topic, write_json
 from tests.command_line_tools.runs import run_our_tool, run_tool
 from tests.kafka.oracle import Oracle
 
@@ -26,7 +26,9 @@ def entry(topic: object, partition: object = 0, replicas: object = (1,), **more:
     return {"topic": topic, "partition": partition, "replicas": replicas, **more}
 
 
-def test_plans_are_proposed_executed_verified_and_cancelled(oracle: Oracle, bootstrap: str, tmp_path: Path) -> None:
+def test_plans_are_proposed_executed_verified_and_cancelled(
+    comparison: Comparison, bootstrap: str, tmp_path: Path
+) -> None:
     topic = new_topic(bootstrap, 2)
     plan = write_json(tmp_path / "plan", {"version": 1, "partitions": [entry(topic, 0), entry(topic, 1)]})
     other = write_json(tmp_path / "other", {"partitions": [entry(topic, 0, [1, 7]), entry(f"{topic}-none")]})
@@ -34,9 +36,7 @@ def test_plans_are_proposed_executed_verified_and_cancelled(oracle: Oracle, boot
     move = write_json(tmp_path / "move", {"topics": [{"topic": topic}], "version": 1})
     generation = f"--generate --topics-to-move-json-file {move}"
     json_file = "--reassignment-json-file"
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         f"{_TOOL} {generation} --broker-list 1",
         f"{_TOOL} {generation} --broker-list 1 --disable-rack-aware",
         f"{_TOOL} {generation} --broker-list 1,9",
@@ -50,11 +50,10 @@ def test_plans_are_proposed_executed_verified_and_cancelled(oracle: Oracle, boot
         f"{_TOOL} --cancel {json_file} {plan} --preserve-throttles",
         f"{_TOOL} --execute {json_file} {other}",
     )
-    listed = run_our_tool(*f"{_TOOL} --list".replace("{B}", bootstrap).split())
-    assert listed == (("No partition reassignments found.",), 0)
+    assert comparison.run_ours(f"{_TOOL} --list") == (("No partition reassignments found.",), 0)
 
 
-def test_wrong_plans_are_refused(oracle: Oracle, bootstrap: str, tmp_path: Path) -> None:
+def test_wrong_plans_are_refused(comparison: Comparison, bootstrap: str, tmp_path: Path) -> None:
     topic = new_topic(bootstrap, 2)
     plans: list[Any] = [
         {"partitions": []},
@@ -86,22 +85,16 @@ def test_wrong_plans_are_refused(oracle: Oracle, bootstrap: str, tmp_path: Path)
     paths = [write_json(tmp_path / f"topics-{number}.json", move) for number, move in enumerate(moves)]
     generate = f"{_TOOL} --generate --topics-to-move-json-file"
     calls += [f"{generate} {path} --broker-list 1" for path in paths]
-    compare(
-        oracle, bootstrap, *calls, f"{generate} {paths[1]} --broker-list 1,1", f"{generate} {paths[1]} --broker-list a"
-    )
+    comparison.compare(*calls, f"{generate} {paths[1]} --broker-list 1,1", f"{generate} {paths[1]} --broker-list a")
     for wrong, reason in (("missing.json", "Unable to read file"), ("broken.json", "is not a valid JSON")):
         write_json(tmp_path / "broken.json", "{")
-        printed = run_tool(
-            *f"{_TOOL} --verify --reassignment-json-file {tmp_path}/{wrong}".replace("{B}", bootstrap).split()
-        )
+        printed = run_tool(*comparison.words(f"{_TOOL} --verify --reassignment-json-file {tmp_path}/{wrong}"))
         assert (printed.status, printed.err) == (1, "")
         assert reason in printed.out
 
 
-def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap: str) -> None:
-    compare(
-        oracle,
-        bootstrap,
+def test_wrong_command_lines_fail_as_with_kafkas_tool(comparison: Comparison) -> None:
+    comparison.compare(
         "kafka-reassign-partitions",
         _TOOL,
         "kafka-reassign-partitions --list",
@@ -120,6 +113,7 @@ def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap:
 def test_replicas_move_between_nodes_and_throttles_come_and_go(
     oracle: Oracle, three_nodes: str, tmp_path: Path
 ) -> None:
+    comparison = Comparison(oracle, three_nodes)
     topic = new_topic(three_nodes, 2)
     plans = [
         write_json(tmp_path / f"{number}", {"partitions": [entry(topic, 0, replicas), entry(topic, 1, replicas[::-1])]})
@@ -127,33 +121,23 @@ def test_replicas_move_between_nodes_and_throttles_come_and_go(
     ]
     for path in plans:
         # Both tool families start with the replicas already at their target.
-        assert (
-            run_our_tool(
-                *f"{_TOOL} --execute --reassignment-json-file {path}".replace("{B}", three_nodes).split()
-            ).status
-            == 0
-        )
-        compare(
-            oracle,
-            three_nodes,
+        assert comparison.run_ours(f"{_TOOL} --execute --reassignment-json-file {path}").status == 0
+        comparison.compare(
             f"{_TOOL} --execute --reassignment-json-file {path} --throttle 7000 --additional",
             f"{_TOOL} --verify --reassignment-json-file {path} --preserve-throttles",
         )
     config = ("kafka-configs", "--bootstrap-server", three_nodes, "--describe", "--topic", topic)
     assert "leader.replication.throttled.replicas=0:1,0:3,1:1,1:3" in run_tool(*config).out
-    compare(oracle, three_nodes, f"{_TOOL} --verify --reassignment-json-file {plans[1]}")
+    comparison.compare(f"{_TOOL} --verify --reassignment-json-file {plans[1]}")
     assert "throttled" not in run_tool(*config).out
     described = run_our_tool("kafka-topics", "--bootstrap-server", three_nodes, "--describe", "--topic", topic).lines
     assert any("Replicas: 3,1" in line for line in described)
     move = write_json(tmp_path / "move", {"topics": [{"topic": topic}]})
-    words = f"{_TOOL} --generate --topics-to-move-json-file {move} --broker-list 1,2,3".replace("{B}", three_nodes)
-    proposed = json.loads(run_tool(*words.split()).out.splitlines()[-1])
+    words = comparison.words(f"{_TOOL} --generate --topics-to-move-json-file {move} --broker-list 1,2,3")
+    proposed = json.loads(run_tool(*words).out.splitlines()[-1])
     assert [sorted(partition["replicas"]) != [] for partition in proposed["partitions"]] == [True, True]
     assert write_json(tmp_path / "proposed", proposed).exists()
-    executed = run_our_tool(
-        *f"{_TOOL} --execute --reassignment-json-file {tmp_path / 'proposed'}".replace("{B}", three_nodes).split()
-    )
-    assert executed.status == 0
+    assert comparison.run_ours(f"{_TOOL} --execute --reassignment-json-file {tmp_path / 'proposed'}").status == 0
 
 
 def test_proposals_spread_leaders_and_racks() -> None:

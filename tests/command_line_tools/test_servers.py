@@ -94,10 +94,8 @@ def test_the_shell_shows_brokers_topics_and_the_cluster(monkeypatch: pytest.Monk
         host, port = broker.bootstrap_servers.split(":")
         assert (status, json.loads(line)["endpoints"]) == (0, [f"PLAINTEXT://{host}:{port}"])
         assert json.loads(shell("get", "/brokers/topics/orders")[1])["partitions"] == {"0": [1], "1": [1]}
-        assert (
-            json.loads(shell("get", "/cluster/id")[1])["id"]
-            in run_tool("kafka-cluster", "cluster-id", "--bootstrap-server", broker.bootstrap_servers).out
-        )
+        cluster_id = run_tool("kafka-cluster", "cluster-id", "--bootstrap-server", broker.bootstrap_servers).out
+        assert json.loads(shell("get", "/cluster/id")[1])["id"] in cluster_id
         assert json.loads(shell("get", "/controller")[1])["brokerid"] == 1
         assert shell("get", "/brokers/ids/7") == (1, "Node does not exist: /brokers/ids/7")
         assert shell(stdin=b"ls /\nquit\nls /brokers\n") == (0, "[brokers, cluster, controller]")
@@ -111,8 +109,7 @@ def broker_properties(directory: Path) -> Path:
 
 def test_a_broker_starts_with_a_properties_file_and_overrides_and_is_stopped(tmp_path: Path) -> None:
     properties = broker_properties(tmp_path)
-    words = ("kafka-server-start", str(properties), "--override", "num.partitions=3")
-    with run_server(*words) as server:
+    with run_server("kafka-server-start", str(properties), "--override", "num.partitions=3") as server:
         address = wait_for_line(server, "127.0.0.1:").partition("127.0.0.1:")[2]
         port = "".join(character for character in address.split()[0] if character.isdecimal())
         bootstrap = ("--bootstrap-server", f"127.0.0.1:{port}")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -86,12 +87,9 @@ def libs() -> Path:
 
 @pytest.fixture(scope="module")
 def kafka(libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    running = RealKafka(tmp_path_factory.mktemp("kafka"), libs, _SETTINGS)
-    try:
+    with closing(RealKafka(tmp_path_factory.mktemp("kafka"), libs, _SETTINGS)) as running:
         running.start()
         yield running.bootstrap
-    finally:
-        running.close()
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +113,9 @@ def _run_calls(tools: NewestTools, bootstrap: str) -> list[tuple[str, str, int]]
     return outputs
 
 
-def test_kafka_share_groups_prints_the_same_here_and_there(libs: Path, kafka: str, minibroker: str) -> None:
-    with or_skip(lambda: NewestTools(libs)) as tools:
-        kafka_output = _run_calls(tools, kafka)
-        assert _run_calls(tools, minibroker) == kafka_output
+def test_kafka_share_groups_prints_the_same_here_and_there(newest: NewestTools, kafka: str, minibroker: str) -> None:
+    kafka_output = _run_calls(newest, kafka)
+    assert _run_calls(newest, minibroker) == kafka_output
 
 
 def _run_consumers(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str], int]]:
@@ -169,9 +166,8 @@ def _run_verifiable_consumer(tools: NewestTools, bootstrap: str, mode: str) -> t
 
 @pytest.mark.parametrize("mode", _MODES)
 def test_a_verifiable_share_consumer_prints_the_same_here_and_there(
-    libs: Path, kafka: str, minibroker: str, mode: str
+    newest: NewestTools, kafka: str, minibroker: str, mode: str
 ) -> None:
-    with or_skip(lambda: NewestTools(libs)) as tools:
-        events, status = _run_verifiable_consumer(tools, kafka, mode)
-        assert _run_verifiable_consumer(tools, minibroker, mode) == (events, status)
+    events, status = _run_verifiable_consumer(newest, kafka, mode)
+    assert _run_verifiable_consumer(newest, minibroker, mode) == (events, status)
     assert (status, sum('"offsets_acknowledged"' in event for event in events)) == (0, 1)

@@ -19,10 +19,7 @@ from tests.kafka.real_kafka import RealKafka
 from tests.kafka.streams_group_world import StreamsWorld
 from tests.patience import NO_RETENTION
 
-_CONFIG: Final = {
-    "group.streams.initial.rebalance.delay.ms": "0",
-    "group.streams.assignment.interval.ms": "0",
-}
+_CONFIG: Final = {"group.streams.initial.rebalance.delay.ms": "0", "group.streams.assignment.interval.ms": "0"}
 _GROUP: Final = "app"
 _STREAMS: Final = (
     "kafka-streams-groups --list",
@@ -69,12 +66,6 @@ _VARYING: Final = (
 
 
 @pytest.fixture(scope="module")
-def tools() -> Iterator[NewestTools]:
-    with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST))) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     libs = or_skip(lambda: jars.find(version=jars.NEWEST))
     with closing(RealKafka(tmp_path_factory.mktemp("kafka"), libs, _CONFIG)) as running:
@@ -106,8 +97,7 @@ def _run_calls(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> li
 
 def _run_all_calls(tools: NewestTools, bootstrap: str) -> list[tuple[str, list[str], int]]:
     """Return the lines about a group with two members, and after they have left."""
-    world = StreamsWorld(address_of(bootstrap), _GROUP)
-    with closing(world):
+    with closing(StreamsWorld(address_of(bootstrap), _GROUP)) as world:
         world.create(t=2)
         world.begin("a", world.counting())
         world.step("b", topology=world.counting())
@@ -120,6 +110,6 @@ def _run_all_calls(tools: NewestTools, bootstrap: str) -> list[tuple[str, list[s
     return outputs + _run_calls(tools, bootstrap, _OF_EMPTY_GROUPS)
 
 
-def test_tools_for_streams_groups_print_the_same_here_and_there(tools: NewestTools, kafka: str, ours: str) -> None:
-    for our_output, kafka_output in zip(_run_all_calls(tools, ours), _run_all_calls(tools, kafka), strict=True):
+def test_tools_for_streams_groups_print_the_same_here_and_there(newest: NewestTools, kafka: str, ours: str) -> None:
+    for our_output, kafka_output in zip(_run_all_calls(newest, ours), _run_all_calls(newest, kafka), strict=True):
         assert our_output == kafka_output

@@ -68,9 +68,8 @@ def test_a_pkcs12_store_needs_its_password(tls: tuple[str, Security], tmp_path: 
     store = {"ssl_truststore_type": "PKCS12", "ssl_truststore_location": files.truststore_p12}
 
     def list_with_password(password: str) -> Printed:
-        return list_topics(
-            bootstrap, write_properties(tmp_path, security.java(), **store, ssl_truststore_password=password)
-        )
+        changes = {**store, "ssl_truststore_password": password}
+        return list_topics(bootstrap, write_properties(tmp_path, security.java(), **changes))
 
     assert list_with_password(files.password).status == 0
     refused = list_with_password("a guess")

@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,6 @@ from minibroker_tools.dispatch import TOOLS
 from minibroker_tools.failures import ToolError
 from tests.command_line_tools.runs import run_tool
 from tests.patience import PATIENCE_S
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    with Broker() as running:
-        yield running.bootstrap_servers
 
 
 def test_a_tool_is_found_by_its_name_with_and_without_sh_and_by_its_class(broker: str) -> None:
@@ -145,11 +138,5 @@ def test_listing_topics_imports_neither_the_broker_nor_what_takes_long(broker: s
     )
     imported = set(json.loads(printed.stdout.splitlines()[-1]))
     assert "minibroker_tools.commands.topics" in imported
-    assert not imported & {
-        "asyncio",
-        "ssl",
-        "minibroker.broker",
-        "minibroker.cluster.core",
-        "minibroker_storage",
-        "hashlib",
-    }
+    of_the_broker = {"minibroker.broker", "minibroker.cluster.core", "minibroker_storage"}
+    assert not imported & {"asyncio", "ssl", "hashlib", *of_the_broker}

@@ -1,14 +1,13 @@
 """kafka-transactions prints the same as Kafka's tool, on both brokers."""
 
 import re
-import uuid
 
 import confluent_kafka as rdkafka
 import pytest
 
 from tests.clients.contract import TIMEOUT, Message
 from tests.clients.librdkafka_client import Librdkafka
-from tests.command_line_tools.comparing import compare
+from tests.command_line_tools.comparing import Comparison, new_topic
 from tests.command_line_tools.runs import run_tool
 from tests.kafka.oracle import Oracle
 from tests.patience import eventually
@@ -18,10 +17,8 @@ _TOOL = "kafka-transactions --bootstrap-server {B}"
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    name = f"t{uuid.uuid4().hex[:8]}"
-    client = Librdkafka(bootstrap)
-    client.create_topic(name, 2)
-    client.produce(name, [Message(b"%d" % n, partition=0) for n in range(5)])
+    name = new_topic(bootstrap, 2)
+    Librdkafka(bootstrap).produce(name, [Message(b"%d" % n, partition=0) for n in range(5)])
     return name
 
 
@@ -35,16 +32,16 @@ def start_transaction(bootstrap: str, transactional_id: str, topic: str) -> rdka
     return producer
 
 
-def test_transactions_are_described_and_aborted(oracle: Oracle, bootstrap: str, topic: str) -> None:
+def test_transactions_are_described_and_aborted(
+    comparison: Comparison, oracle: Oracle, bootstrap: str, topic: str
+) -> None:
     done = start_transaction(bootstrap, f"{topic}-done", topic)
     done.commit_transaction(TIMEOUT)
-    words = _TOOL.replace("{B}", bootstrap).split()
+    words = comparison.words(_TOOL)
     # Kafka responds before it has written the markers.
     eventually(lambda: "CompleteCommit" in run_tool(*words, "describe", "--transactional-id", f"{topic}-done").out)
     producer = start_transaction(bootstrap, f"{topic}-open", topic)
-    compare(
-        oracle,
-        bootstrap,
+    comparison.compare(
         f"{_TOOL} describe --transactional-id {topic}-done",
         f"{_TOOL} describe --transactional-id {topic}-none",
         f"{_TOOL} describe-producers --topic {topic} --partition 0",
@@ -57,10 +54,8 @@ def test_transactions_are_described_and_aborted(oracle: Oracle, bootstrap: str, 
         f"{_TOOL} abort --topic {topic} --partition 1 --start-offset 7",
         f"{_TOOL} abort --topic {topic} --partition 1 --producer-id 987654 --producer-epoch 0 --coordinator-epoch -1",
     )
-    listed, kafka_output = (
-        run_tool(*words, "list"),
-        oracle.attempt("org.apache.kafka.tools.TransactionsCommand", *words[1:], "list"),
-    )
+    listed = run_tool(*words, "list")
+    kafka_output = oracle.attempt("org.apache.kafka.tools.TransactionsCommand", *words[1:], "list")
     our_lines = [line for line in listed.out.splitlines() if topic in line or line.startswith("TransactionalId")]
     assert set(our_lines) <= set(kafka_output.splitlines())
     assert len(our_lines) == 3
@@ -85,10 +80,8 @@ def test_a_transaction_is_terminated_and_its_producer_fenced(bootstrap: str, top
     assert fenced.value.args[0].code() == rdkafka.KafkaError._FENCED
 
 
-def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap: str) -> None:
-    compare(
-        oracle,
-        bootstrap,
+def test_wrong_command_lines_fail_as_with_kafkas_tool(comparison: Comparison) -> None:
+    comparison.compare(
         f"{_TOOL}",
         f"{_TOOL} describe",
         f"{_TOOL} explain",

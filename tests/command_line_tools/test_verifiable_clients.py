@@ -72,11 +72,8 @@ def test_programs_of_kafkas_system_tests_end_well(kafka_libs: Path) -> None:
 def test_a_refused_record_is_an_event() -> None:
     with Broker(topics=["t:1:max.message.bytes=10"]) as broker:
         words = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--max-messages", "1")
-        (refused,) = [
-            event
-            for event in parse_events(run_tool("kafka-verifiable-producer", *words).out)
-            if event["name"] == "producer_send_error"
-        ]
+        events = parse_events(run_tool("kafka-verifiable-producer", *words).out)
+        (refused,) = [event for event in events if event["name"] == "producer_send_error"]
         assert refused["exception"] == "class org.apache.kafka.common.errors.RecordTooLargeException"
 
 
