@@ -1,4 +1,4 @@
-"""Runs a tool by its name: as `minibroker-tools kafka-topics ...`, or through a link named after the tool."""
+"""Runs a tool by name: with `minibroker-tools kafka-topics ...`, or through a link named after the tool."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from minibroker_tools.output import write_error_line, write_line
 PROGRAM: Final = "minibroker-tools"
 
 _NEWER: Final = "org.apache.kafka.tools"
-"""The package of the tools' Java classes since Kafka 3.x. The older classes are in `kafka.admin` and `kafka.tools`."""
+"""The package that holds the tools' newer Java classes. The older classes are in `kafka.admin` and `kafka.tools`."""
 TOOLS: Final[Mapping[str, Sequence[str]]] = {
     "kafka-topics": ("kafka.admin.TopicCommand", f"{_NEWER}.TopicCommand"),
     "kafka-broker-api-versions": ("kafka.admin.BrokerApiVersionsCommand",),
@@ -65,7 +65,10 @@ _INTERRUPTED_STATUS: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a tool and return its exit status. The program's own name, or else the first argument, names the tool."""
+    """Run a tool and return its exit status.
+
+    The tool is named by the program's own name if that is a tool's, or else by the first argument.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     own_name = _plain_name(sys.argv[0]) if arguments is None else PROGRAM
     if own_name in TOOLS or own_name == "kafka-run-class":
@@ -75,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED_STATUS
-    except BrokenPipeError:  # Like Java's tools, ignore a pipe that `| head` or `| grep -q` has closed.
+    except BrokenPipeError:  # As in Java's tools, a pipe closed by `| head` or `| grep -q` is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
@@ -95,7 +98,7 @@ def _run(words: list[str]) -> int:
 
 
 def run_tool(tool: str, arguments: Sequence[str]) -> int:
-    """Run a tool of `TOOLS` and return its exit status. A failure is reported on standard error."""
+    """Run a tool from `TOOLS` and return its exit status. Failures are reported on standard error."""
     name = _MODULES.get(tool) or tool.removeprefix("kafka-").replace("-", "_")
     module = import_module(f"minibroker_tools.commands.{name}")
     options: Options = module.declare_options(tool)

@@ -1,4 +1,4 @@
-"""Failures that a tool reports in one line, with the messages of Kafka's clients for error codes."""
+"""Failures that a tool reports in one line, and the messages of Kafka's clients for error codes."""
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ Answer = TypeVar("Answer")
 
 
 class ToolError(Exception):
-    """A failure that ends the tool with the exit status `status`. The message is shown to the user."""
+    """A failure that ends the tool with exit status `status`. The message is shown to the user."""
 
     def __init__(self, message: str, status: int = 1) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class UsageError(ToolError):
 
 
 class UnreachableError(ToolError):
-    """No broker answered in time, or the connection broke. The message names the addresses that were tried."""
+    """No broker answered in time, or the connection broke. The message names the addresses tried."""
 
 
 class TimedOutError(UnreachableError):
@@ -105,7 +105,7 @@ class ApiError(ToolError):
 
     @property
     def described(self) -> str:
-        """The class name and the message, in the form in which Java prints an exception."""
+        """The class name and the message, formatted as Java prints an exception."""
         return f"{self.class_name}: {self.message}"
 
 
@@ -128,12 +128,12 @@ def check(code: int, message: str | None = None) -> None:
 
 
 def find_error(answer: Any) -> ApiError | None:
-    """Return the error of a response, or of an element of a response. Return None if there is no error."""
+    """Return the error in a response or in an element of a response, or None if there is no error."""
     return ApiError(answer.error_code, getattr(answer, "error_message", None)) if answer.error_code else None
 
 
 def raise_if_failed(answer: Answer) -> Answer:
-    """Return the given response, or element of a response, unless it has an error.
+    """Return the response, or the element of a response, unless it has an error.
 
     Raises:
         ApiError: The response or the element has an error.
@@ -155,7 +155,7 @@ def check_all(answers: Iterable[object]) -> None:
 
 @contextmanager
 def reword_failures(text_of: Callable[[Any], str], kind: type[ToolError] = ToolError) -> Generator[None]:
-    """Convert a failure of this kind into a ToolError with the text that `text_of` returns."""
+    """Convert failures of this kind to ToolErrors whose messages come from `text_of`."""
     try:
         yield
     except kind as error:

@@ -1,4 +1,4 @@
-"""Parses command lines as Kafka's tools do with jopt-simple.
+"""Parses command lines like jopt-simple, the parser of Kafka's tools.
 
 `--name value`, `--name=value`, `-name value` and unambiguous abbreviations are equivalent. An option's value can start
 with a dash. The error messages are jopt-simple's.
@@ -13,7 +13,7 @@ from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.output import write_error_line, write_line
 
 KAFKA_VERSION: Final = "3.9.1"
-"""The Kafka release whose tools are emulated. `--version` prints it, because health checks expect a Kafka version."""
+"""The Kafka release whose tools are emulated. `--version` prints it because health checks expect a Kafka version."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -62,7 +62,7 @@ class Values:
         return default if value is None else int(value)
 
     def all(self, name: str) -> list[Any]:
-        """Return all values of a repeatable option."""
+        """Return all values of a repeatable option, without omitted values."""
         return [value for value in self._values[name] or [] if value is not None]
 
     def require(self, *names: str) -> None:
@@ -86,10 +86,10 @@ class Values:
                 raise UsageError(f'Option "[{name}]" can\'t be used with option "[{other}]"')
 
     def only_with(self, *names: str, of: Sequence[str]) -> None:
-        """Check that each of `names` is combined with at least one option of `of`, like jopt-simple's `availableIf`.
+        """Check that each of `names` is combined with at least one option in `of`, like jopt-simple's `availableIf`.
 
         Raises:
-            ToolError: One of `names` is on the command line without any option of `of`.
+            ToolError: One of `names` is on the command line, and no option in `of` is.
         """
         for name in names:
             if self.has(name) and not any(map(self.has, of)):
@@ -124,12 +124,12 @@ class Options:
     def value(self, *names: str, help: str, type: Callable[[str], Any] = str, metavar: str | None = None) -> None:  # noqa: A002 - argparse's own words
         """Declare an option with a value. `Values.get` or `Values.all` returns the value."""
         self._valued.update(names)
-        # Java's parsers reject the underscores and blanks that int() and float() accept.
+        # Unlike int() and float(), Java's parsers reject underscores and blanks.
         read = to_long if type is int else to_double if type is float else type
         self._add(names, action="append", type=read, help=help, metavar=metavar or names[0].upper())
 
     def optional_value(self, name: str, *, help: str) -> None:  # noqa: A002 - argparse's own word
-        """Declare an option whose value can be omitted. `Values.get` returns None for an omitted value."""
+        """Declare an option whose value can be omitted. `Values.get` returns None if it is omitted."""
         self._add((name,), action="append", nargs="?", help=help)
 
     def parse(self, arguments: Sequence[str]) -> Values:
@@ -137,7 +137,7 @@ class Options:
 
         Raises:
             UsageError: The command line is empty or has `--help`.
-            ToolError: The command line is invalid, or has `--version`, for which the exit status is 0.
+            ToolError: The command line is invalid, or has `--version`. The exit status for `--version` is 0.
         """
         try:
             namespace, remaining = self._parser.parse_known_args(self._join_values(arguments))
@@ -155,7 +155,7 @@ class Options:
         return Values(values, [word for word in remaining if word != "--"])
 
     def print_usage(self) -> None:
-        """Print a description of the options on standard error."""
+        """Print a description of the options to standard error."""
         write_error_line(self._parser.format_help())
 
     def _add(self, names: tuple[str, ...], **settings: Any) -> None:
@@ -176,7 +176,7 @@ class Options:
     def _full_name(self, word: str) -> str | None:
         """Return the full name of the option that a word names or unambiguously abbreviates, or None.
 
-        A word that contains `=` is not considered.
+        A word with `=` already includes its value, so the result is None.
         """
         if not word.startswith("-") or "=" in word:
             return None
@@ -197,5 +197,5 @@ def _error_message(error: argparse.ArgumentError) -> str:
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
-    """Parse `key=value` words into a dictionary. A missing value becomes an empty string."""
+    """Convert `key=value` words to a dictionary. A missing value becomes an empty string."""
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}

@@ -37,18 +37,18 @@ _TRANSIENT_ERRORS: Final = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-"""Transient errors: the same request can succeed a moment later."""
+"""Errors after which the same request can succeed a moment later."""
 
 
 class Cluster:
-    """The cluster behind the bootstrap servers. It is a context manager that closes its connections."""
+    """The cluster behind the bootstrap servers, as a context manager that closes its connections."""
 
     def __init__(self, settings: Settings, *, timeout: float | None = None) -> None:
         """Prepare the cluster without connecting.
 
         Args:
             settings: The client's properties and bootstrap servers.
-            timeout: The timeout in seconds, which replaces `default.api.timeout.ms`.
+            timeout: A timeout in seconds to use instead of `default.api.timeout.ms`.
         """
         self.settings = settings
         self._timeout = settings.milliseconds("default.api.timeout.ms") if timeout is None else timeout
@@ -68,7 +68,7 @@ class Cluster:
             connection.close()
 
     def any(self) -> Connection:
-        """Return a connection to any of the bootstrap servers.
+        """Return a connection to one of the bootstrap servers.
 
         Raises:
             UnreachableError: The timeout expired, or no host name could be resolved.
@@ -120,7 +120,7 @@ class Cluster:
         return [self._brokers[node_id] for node_id in sorted(self._brokers)]
 
     def metadata(self, topics: Iterable[str] | None = None, *, create: bool = False) -> MetadataResponse:
-        """Return the metadata of these topics, or of all topics for None. Each topic can have its own error."""
+        """Return the metadata of these topics, or of all topics if None. Each topic can have its own error."""
         requested_topics = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=requested_topics, allow_auto_topic_creation=create)
         response: MetadataResponse = raise_if_failed(self.ask(request))
@@ -130,7 +130,7 @@ class Cluster:
         return response
 
     def refresh(self) -> None:
-        """Fetch the brokers, the controller and the cluster id. A KRaft controller returns the controllers."""
+        """Fetch the brokers, the controller and the cluster id. A KRaft controller returns controllers as brokers."""
         connection = self.any()
         if ApiKey.METADATA in connection.versions or ApiKey.DESCRIBE_CLUSTER not in connection.versions:
             self.metadata([])
@@ -155,11 +155,11 @@ class Cluster:
         return sorted(topics, key=lambda topic: topic.name or "")
 
     def ask_controller(self, request: object) -> Any:
-        """Send a request to the controller named by Metadata. In KRaft, this can be any broker, which forwards it."""
+        """Send a request to the controller in Metadata. In KRaft this can be any broker, which forwards the request."""
         return self.controller().ask(request)
 
     def controller(self) -> Connection:
-        """Return a connection to the controller, or to any broker if Metadata names none."""
+        """Return a connection to the controller, or to any broker if Metadata gives no controller."""
         if not self._brokers:
             self.refresh()
         return self.node(self.controller_id) if self.controller_id in self._brokers else self.any()
@@ -196,7 +196,7 @@ class Cluster:
             time.sleep(_BACKOFF_S)
 
     def ask_with_retries(self, find: Callable[[], Connection], request: object) -> Any:
-        """Send a request to the connection that `find` returns, retry transient errors, and return the response.
+        """Send a request over the connection that `find` returns, and return the response. Retry transient errors.
 
         Raises:
             ApiError: The error is not transient, or the timeout expired.
@@ -204,7 +204,7 @@ class Cluster:
         return self.retry(lambda: raise_if_failed(find().ask(request)))
 
     def restart_timeout(self) -> None:
-        """Restart `default.api.timeout.ms`. A tool that runs for a long time calls it after each success."""
+        """Restart `default.api.timeout.ms`. Long-running tools do so before each request."""
         self._deadline = time.monotonic() + self._timeout
         for connection in self._list_connections():
             connection.extend(self._deadline)

@@ -42,7 +42,7 @@ def describe_configs(
 
 
 def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
-    """Set configuration keys of resources. A key whose value is None is deleted.
+    """Set and delete configuration keys of resources. A value of None deletes the key.
 
     Raises:
         ApiError: The broker refused to change a resource. Only the first error is raised.
@@ -68,7 +68,7 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
 
 
 def list_resources(cluster: Cluster, kind: int) -> list[str]:
-    """Return the sorted names of all resources of a type that have configurations.
+    """Return the sorted names of all configured resources of a type.
 
     Raises:
         ApiError: The broker returned an error.
@@ -87,7 +87,7 @@ def is_default(entry: ConfigEntry) -> bool:
 
 
 def _group_by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
-    """Group resources by the id of the broker that must handle them. The id is None if any broker can."""
+    """Group resources by the id of the broker that must handle them, or by None if any broker can."""
     return group_values(
         (int(name) if kind in {BROKER, LOGGER} and name.isdecimal() else None, (kind, name)) for kind, name in resources
     )

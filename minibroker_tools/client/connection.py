@@ -1,4 +1,4 @@
-"""A connection to one broker. Requests are sent in the newest version supported by both sides."""
+"""A connection to one broker. Requests are sent in the newest version that both sides support."""
 
 import socket
 import struct
@@ -29,12 +29,12 @@ _LAST_VERSIONS_BY_NAME: Final = {
     ApiKey.OFFSET_FETCH: 9,
     ApiKey.DELETE_TOPICS: 5,
 }
-"""The last versions that identify topics by name. Later versions accept only topic ids."""
+"""The last request versions that identify topics by name. Later versions accept only topic ids."""
 _MAX_FRAME_BYTES: Final = 1 << 30
 
 
 class Connection:
-    """A connection with TLS and SASL as configured. `versions` holds the broker's APIs by key."""
+    """A connection with TLS and SASL as configured. `versions` maps each API key to the broker's versions."""
 
     def __init__(self, address: tuple[str, int], settings: Settings, deadline: float) -> None:
         """Connect, and authenticate if the settings require it.
@@ -42,7 +42,7 @@ class Connection:
         Args:
             address: The broker's host and port.
             settings: The client's properties.
-            deadline: The time at which the attempt fails, in seconds on the clock of `time.monotonic`.
+            deadline: The `time.monotonic` time at which connecting, and later each request, fails.
 
         Raises:
             OSError: The connection failed.
@@ -77,7 +77,7 @@ class Connection:
         self._socket.close()
 
     def extend(self, deadline: float) -> None:
-        """Set the deadline of the following requests."""
+        """Set the deadline for subsequent requests."""
         self._deadline = deadline
 
     def version_for(self, request: object) -> int:
@@ -100,12 +100,12 @@ class Connection:
 
         Args:
             request: The request.
-            version: The version of the request, or None for the newest version supported by both sides.
-            wait: Seconds to wait in addition to `request.timeout.ms`.
+            version: The version of the request, or None for the newest version that both sides support.
+            wait: The time in seconds to wait in addition to `request.timeout.ms`.
 
         Raises:
             UnreachableError: The connection broke.
-            ApiError: UNSUPPORTED_VERSION if the broker does not support a suitable version.
+            ApiError: UNSUPPORTED_VERSION if the client and the broker share no version.
         """
         version = self.version_for(request) if version is None else version
         self.send(request, version, wait=wait)
@@ -114,7 +114,7 @@ class Connection:
     def send(self, request: object, version: int, *, wait: float = 0.0) -> None:
         """Send a request without waiting for its response.
 
-        With acks=0 there is none; otherwise `receive` returns it.
+        `receive` returns the response. A Produce request with acks=0 has none.
         """
         self._correlation_id += 1
         client = self._settings.client_id.encode()
@@ -167,7 +167,7 @@ class Connection:
         except OSError as error:
             raise self._connection_error(error) from None
         if (correlation_id := int.from_bytes(data[:4], "big")) != self._correlation_id:
-            # Skip the response to an earlier request, for which a signal interrupted the wait.
+            # Skip the response to an earlier request if a signal interrupted the wait for it.
             if 0 < correlation_id < self._correlation_id:
                 return self._receive_frame()
             raise UnreachableError(f"{self} answered another request than the one that was sent")

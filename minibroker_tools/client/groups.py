@@ -1,4 +1,4 @@
-"""Lists groups at all brokers with ListGroups. Describes and deletes each group at its coordinator."""
+"""Lists the groups of all brokers, and describes and deletes each group at its coordinator."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -23,12 +23,12 @@ from minibroker_tools.failures import ApiError, ToolError, check_all, error_code
 T = TypeVar("T")
 
 CONSUMER_TYPE: Final = "consumer"
-"""The protocol type of consumer groups. It is empty for groups that only commit offsets."""
+"""The protocol type of consumer groups. Groups that only commit offsets have an empty type."""
 DEAD: Final = "Dead"
 
 
 class Listing(NamedTuple):
-    """A group as returned by ListGroups. The state and the type are empty if the broker is too old to return them."""
+    """A group from ListGroups. The state and the type are empty if the broker is too old to return them."""
 
     group: str
     protocol_type: str
@@ -37,7 +37,7 @@ class Listing(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A group member: its id, instance id, address and assigned partitions."""
+    """A group member with its ids, its address and its assigned partitions."""
 
     member_id: str
     instance_id: str | None
@@ -47,7 +47,7 @@ class Member(NamedTuple):
 
 
 class Description(NamedTuple):
-    """A group with its members. `strategy` is the assignor or the protocol chosen by the members."""
+    """A group with its members. `strategy` is the assignor or protocol that the members selected."""
 
     group: str
     state: str
@@ -83,7 +83,7 @@ def is_consumer_group(listing: Listing) -> bool:
 
 
 def describe_group(cluster: Cluster, group: str) -> Description:
-    """Return a group with its members. A group that does not exist is returned with the state Dead.
+    """Return a group with its members. A group that does not exist has the state Dead.
 
     Raises:
         ApiError: The coordinator returned an error.
@@ -95,7 +95,7 @@ def describe_group(cluster: Cluster, group: str) -> Description:
 
 
 def _describe_consumer_group(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description | None:
-    """Return the description of a group of the consumer protocol (KIP-848), or None for any other group."""
+    """Return the description of a group that uses the consumer protocol (KIP-848), or None for any other group."""
     request = consumer_group.ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
 
     def ask() -> consumer_group.DescribedGroup:
@@ -156,7 +156,7 @@ def _describe_classic_group(cluster: Cluster, group: str, coordinator: MetadataR
 
 
 def decode_assignment(assignment: bytes) -> list[TopicPartition]:
-    """Return the partitions of a classic group member. Empty bytes give none."""
+    """Decode the assigned partitions of a classic group member. Empty bytes contain no partitions."""
     if not assignment:
         return []
     assignment_record = decode_versioned(ConsumerProtocolAssignment, assignment)
@@ -194,7 +194,7 @@ def delete_offsets(
 
 
 def attempt(work: Callable[[], T]) -> T | ApiError:
-    """Return the result of `work`, or the error that a broker returned to it."""
+    """Return the result of `work`, or the ApiError that it raises."""
     try:
         return work()
     except ApiError as error:

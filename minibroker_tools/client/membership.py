@@ -1,4 +1,4 @@
-"""Consumers that read given partitions, or join a group of the classic protocol."""
+"""Consumers that read given partitions or join a classic group."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ _TOPIC_RETRY_S: Final = 0.5
 
 
 class Membership:
-    """This process as a member of a group. `partitions` is its assignment."""
+    """The membership of this process in a classic group. `partitions` is its assignment."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class Membership:
             ApiError: The coordinator refused the member.
         """
         while True:
-            joined = self._join()
-            if joined is None:
+            join_response = self._join()
+            if join_response is None:
                 continue
             request = api.SyncGroupRequest(
                 group_id=self._group,
@@ -85,20 +85,23 @@ class Membership:
                 member_id=self._member_id,
                 group_instance_id=self._instance,
                 protocol_type="consumer",
-                protocol_name=joined.protocol_name,
-                assignments=self._assign_partitions(joined) if joined.leader == self._member_id else [],
+                protocol_name=join_response.protocol_name,
+                assignments=self._assign_partitions(join_response) if join_response.leader == self._member_id else [],
             )
-            synced = self._ask(request, wait=_REBALANCE_TIMEOUT_MS / 1000)
-            if error_code(synced.error_code) in _REJOIN_ERRORS:
-                self._reset_member_id(synced.error_code)
+            sync_response = self._ask(request, wait=_REBALANCE_TIMEOUT_MS / 1000)
+            if error_code(sync_response.error_code) in _REJOIN_ERRORS:
+                self._reset_member_id(sync_response.error_code)
                 continue
-            check(synced.error_code)
-            self.partitions = decode_assignment(bytes(synced.assignment))
+            check(sync_response.error_code)
+            self.partitions = decode_assignment(bytes(sync_response.assignment))
             self._next_heartbeat = time.monotonic() + _HEARTBEAT_INTERVAL_S
             return
 
     def must_rejoin(self) -> bool:
-        """Send a heartbeat if one is due. Return True if the group is rebalancing or this member is no longer in it."""
+        """Send a heartbeat if one is due, and return whether the member must rejoin.
+
+        A member must rejoin if the group is rebalancing, or if the member is no longer in it.
+        """
         if time.monotonic() < self._next_heartbeat:
             return False
         self._next_heartbeat = time.monotonic() + _HEARTBEAT_INTERVAL_S
@@ -116,7 +119,7 @@ class Membership:
         return False
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets as this member. If the group is rebalancing, its committed offsets stay unchanged."""
+        """Commit offsets as this member. If the group is rebalancing, nothing is committed and no error is raised."""
         if not offsets:
             return
         member = (self._generation, self._member_id, self._instance)
@@ -134,7 +137,7 @@ class Membership:
         self._ask(request)
 
     def _join(self) -> api.JoinGroupResponse | None:
-        """Send one JoinGroup request. Return None if the request must be repeated."""
+        """Send one JoinGroup request and return the response, or None if the request must be repeated."""
         subscription = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), _PROTOCOL_VERSION)
         request = api.JoinGroupRequest(
             group_id=self._group,
@@ -145,28 +148,30 @@ class Membership:
             protocol_type="consumer",
             protocols=[api.JoinGroupRequestProtocol(name=_ASSIGNOR, metadata=subscription)],
         )
-        joined: api.JoinGroupResponse = self._ask(request, wait=_REBALANCE_TIMEOUT_MS / 1000)
-        code = error_code(joined.error_code)
+        join_response: api.JoinGroupResponse = self._ask(request, wait=_REBALANCE_TIMEOUT_MS / 1000)
+        code = error_code(join_response.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
-            self._member_id = joined.member_id
+            self._member_id = join_response.member_id
             return None
         if code in _REJOIN_ERRORS:
             self._reset_member_id(code)
             return None
         check(code)
-        self._member_id = joined.member_id
-        self._generation = joined.generation_id
-        return joined
+        self._member_id = join_response.member_id
+        self._generation = join_response.generation_id
+        return join_response
 
-    def _assign_partitions(self, joined: api.JoinGroupResponse) -> list[api.SyncGroupRequestAssignment]:
-        """Return each member's assignment, computed like Kafka's RangeAssignor: a range of partitions of each topic."""
-        members = sorted(joined.members, key=lambda member: member_sort_key(member.member_id, member.group_instance_id))
+    def _assign_partitions(self, response: api.JoinGroupResponse) -> list[api.SyncGroupRequestAssignment]:
+        """Assign each member a range of partitions of each topic, like Kafka's RangeAssignor."""
+        members = sorted(
+            response.members, key=lambda member: member_sort_key(member.member_id, member.group_instance_id)
+        )
         subscribed = group_values(
             (topic, member.member_id)
             for member in members
             for topic in decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata)).topics
         )
-        assignments: dict[str, list[Partitions]] = {member.member_id: [] for member in joined.members}
+        assignments: dict[str, list[Partitions]] = {member.member_id: [] for member in response.members}
         counts = self._count_partitions(sorted(subscribed))
         for topic, member_ids in subscribed.items():
             ranges = RangeSplitter(counts.get(topic, 0), len(member_ids))
@@ -199,7 +204,7 @@ class Membership:
 
 
 class Consumer:
-    """A consumer of the topics with matching names, with or without a group.
+    """A consumer of the topics that match a predicate, with or without a group.
 
     Without a group, the consumer reads all partitions and commits no offsets, so it needs no coordinator.
     """
@@ -222,7 +227,7 @@ class Consumer:
         reset = properties.get("auto.offset.reset", "latest")
         committed_only = properties.get("isolation.level", "read_uncommitted") == "read_committed"
         self._start = EARLIEST if reset == "earliest" else LATEST
-        #: The reader of the partitions assigned to this consumer.
+        #: The reader of the consumer's partitions.
         self.reader = Reader(cluster, reset=reset, read_committed=committed_only)
         self._group = properties.get("group.id")
         self._instance = properties.get("group.instance.id") or None
@@ -235,13 +240,13 @@ class Consumer:
         self.next_offsets: dict[TopicPartition, int] = {}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read only this partition, starting at an offset, or at -1 for its end or -2 for its start."""
+        """Read only this partition, starting at `offset`: -1 is the end and -2 the start."""
         self.reader.assign({partition: offset})
         self._next_refresh = float("inf")
         self._group = None
 
     def poll(self, seconds: float) -> list[Received]:
-        """Return the records that arrive within `seconds`, or within half a second if that is shorter."""
+        """Return the records that arrive within `seconds`, but wait at most half a second."""
         now = time.monotonic()
         if now >= self._next_refresh:
             self._refresh_topics()
@@ -254,7 +259,7 @@ class Consumer:
         return self.reader.poll(seconds)
 
     def commit(self) -> None:
-        """As a member of the group, commit the offsets of the consumed records.
+        """Commit the offsets of the consumed records if this consumer is a group member with auto-commit.
 
         Raises:
             ApiError: The coordinator rejected the commit.
@@ -264,13 +269,13 @@ class Consumer:
             self._member.commit(self.next_offsets)
 
     def close(self) -> None:
-        """Commit the offsets of the consumed records, and leave the group."""
+        """Commit the offsets of the consumed records and leave the group, if there is one."""
         self.commit()
         if self._member is not None:
             self._member.leave()
 
     def _refresh_topics(self) -> None:
-        """Look up the topics and their partitions, at the start and periodically afterwards."""
+        """Look up the topics and their partitions. This happens initially and then periodically."""
         partitions = self._find_partitions()
         self._next_refresh = time.monotonic() + (_TOPIC_REFRESH_S if partitions else _TOPIC_RETRY_S)
         names = sorted({topic for topic, _ in partitions})
@@ -285,7 +290,7 @@ class Consumer:
         positions = self.reader.positions
         if set(positions) == set(partitions):
             return
-        # A partition that appears later is read from its start, because all of its records are new.
+        # A partition that appears later is read from its start because all of its records are new.
         start = EARLIEST if positions or self._names else self._start
         self._names = names or self._names
         self.reader.assign({partition: positions.get(partition, start) for partition in partitions})

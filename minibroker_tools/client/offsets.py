@@ -19,12 +19,12 @@ TopicPartition: TypeAlias = tuple[str, int]
 LATEST: Final = -1
 EARLIEST: Final = -2
 Member: TypeAlias = tuple[int, str, str | None]
-"""Generation, member id and group instance id."""
+"""A generation, a member id and a group instance id."""
 NO_MEMBER: Member = (-1, "", None)
 
 
 class OffsetResult(NamedTuple):
-    """An offset with the timestamp of its record in milliseconds, or an error. -1 means no timestamp."""
+    """An offset and the timestamp of its record in milliseconds (-1 for none), or an error."""
 
     offset: int
     timestamp: int
@@ -45,12 +45,12 @@ def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]
 
 
 def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:
-    """Return the partitions of a response by topic name and index."""
+    """Return a response's partitions by topic name and partition index."""
     return {(topic.name or "", info.partition_index): info for topic in topics for info in topic.partitions}
 
 
 def find_leaders(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the leader of each partition, -1 if the partition has none. Missing partitions are left out."""
+    """Return the leader of each partition, or -1 if it has none. Partitions that do not exist are omitted."""
     names = sorted({topic for topic, _ in partitions})
     topics = cluster.metadata(names).topics
     return {key: partition.leader_id for key, partition in by_partition(topics).items()}
@@ -78,9 +78,9 @@ def group_by_leader(
 def list_offsets(
     cluster: Cluster, places: Mapping[TopicPartition, int], *, isolation: int = 0
 ) -> dict[TopicPartition, OffsetResult]:
-    """Return the offset of each partition for its timestamp.
+    """Look up the offset of each partition for its timestamp.
 
-    Timestamps are in milliseconds. Negative ones are the special values of the protocol.
+    Timestamps are in milliseconds. Negative timestamps are the protocol's special values, such as LATEST.
     """
     groups, errors = group_by_leader(cluster, places)
     results = {partition: OffsetResult(-1, -1, error) for partition, error in errors.items()}
@@ -104,10 +104,10 @@ def list_offsets(
 def list_offsets_at(
     cluster: Cluster, partitions: Iterable[TopicPartition], at: int, *, isolation: int = 0
 ) -> dict[TopicPartition, int]:
-    """Return the offset of each partition for the same timestamp, as in `list_offsets`.
+    """Like `list_offsets`, but look up one timestamp in all partitions and raise errors.
 
     Raises:
-        ApiError: A partition has an error. The first such error is raised.
+        ApiError: A partition has an error. Only the first error is raised.
     """
     results = list_offsets(cluster, dict.fromkeys(partitions, at), isolation=isolation)
     error = next((result.error for result in results.values() if result.error is not None), None)
@@ -161,7 +161,7 @@ def commit_offsets(
         cluster: The cluster of the group.
         group: The group id.
         offsets: The offset to commit for each partition.
-        member: The member that commits, or None to commit without being a member of the group.
+        member: The group member that commits, or NO_MEMBER to commit from outside the group.
     """
     generation, member_id, instance = member
     request = commits.OffsetCommitRequest(

@@ -25,11 +25,11 @@ CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 """The codec for each value of `compression.type`."""
 _BACKOFF_S: Final = 0.1
 OnAcknowledged = Callable[[int, int, int], None]
-"""Called for each batch with its partition, its base offset (-1 with acks=0) and its timestamp in milliseconds."""
+"""A callback for each batch: its partition, its base offset (-1 with acks=0) and its timestamp in milliseconds."""
 
 
 class Outgoing(NamedTuple):
-    """A record to send. If `partition` is None, the hash of the key selects the partition."""
+    """A record to send. If `partition` is None, the producer selects the partition."""
 
     key: bytes | None
     value: bytes | None
@@ -43,14 +43,14 @@ class Outgoing(NamedTuple):
 
 
 OnRefused = Callable[[Sequence[Outgoing], ApiError], None]
-"""Called with records refused by the broker."""
+"""A callback for records that the broker refused."""
 
 
 class Producer:
     """A producer for one topic.
 
-    A key selects its partition as in Kafka's clients. All records without a key in one `send` call go to the same
-    random partition.
+    As in Kafka's clients, the hash of a record's key selects its partition. Records without a key that are sent in
+    one call go to the same random partition.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Producer:
         (topic,) = self._cluster.metadata([self._topic], create=True).topics
         code = error_code(topic.error_code)
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            code = ErrorCode.LEADER_NOT_AVAILABLE  # The broker is creating the topic, or may be able to create it soon.
+            code = ErrorCode.LEADER_NOT_AVAILABLE  # The topic is being created, or may be soon.
         if code:
             message = None if code is ErrorCode.LEADER_NOT_AVAILABLE else f"Invalid topics: [{self._topic}]"
             raise ApiError(code, message)

@@ -1,4 +1,4 @@
-"""Reads the records of partitions from their leaders."""
+"""Reads records from the leaders of partitions."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +74,7 @@ class Reader:
         self._leaders = find_leaders(self._cluster, self.positions) if self.positions else {}
 
     def poll(self, seconds: float = _POLL_S) -> list[Received]:
-        """Return the records that arrive within `seconds`, which is capped at half a second."""
+        """Return the records that arrive within `seconds`, but wait at most half a second."""
         seconds = max(min(seconds, _POLL_S), 0.0)
         if not self.positions:
             time.sleep(seconds)
@@ -82,7 +82,7 @@ class Reader:
         self._cluster.restart_timeout()
         pending: list[tuple[Connection, api.FetchRequest, int]] = []
         partitions_by_leader = group_values((self._leaders.get(key, -1), key) for key in self.positions)
-        partitions_by_leader.pop(-1, None)  # Partitions without a leader cannot be fetched now.
+        partitions_by_leader.pop(-1, None)  # Partitions without a leader cannot be fetched.
         for leader, partitions in partitions_by_leader.items():
             connection = self._cluster.node(leader)
             request = self._fetch_request(partitions, int(seconds * 1000))
@@ -145,7 +145,7 @@ class Reader:
         return received
 
     def _reset_position(self, partition: TopicPartition) -> None:
-        """Reset a position that is out of range, according to `auto.offset.reset`."""
+        """Reset an out-of-range position according to `auto.offset.reset`."""
         if self._reset not in {"earliest", "latest"}:
             offset = self.positions[partition]
             raise ToolError(f"Fetch position {offset} is out of range for partition {partition[0]}-{partition[1]}")
@@ -154,7 +154,7 @@ class Reader:
 
 
 def _visible_batches(batches: Iterable[Batch], data: api.PartitionData, *, committed_only: bool) -> Iterator[Batch]:
-    """Yield the batches visible to consumers: no control batches and, if `committed_only`, no aborted transactions."""
+    """Yield all batches except control batches and, if `committed_only`, those of aborted transactions."""
     aborted = sorted(data.aborted_transactions or [], key=lambda transaction: transaction.first_offset)
     aborted_producers: set[int] = set()
     for batch in batches:

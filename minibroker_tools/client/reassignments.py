@@ -1,4 +1,4 @@
-"""Moves replicas between brokers, through the controller, or between the log directories of one broker."""
+"""Moves replicas between brokers (through the controller), and between the log directories of a broker."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from minibroker_tools.client.offsets import TopicPartition, by_partition, group_
 from minibroker_tools.failures import ApiError, find_error, raise_if_failed
 
 _KEEP_FACTOR_VERSION: Final = 1
-"""The version of AlterPartitionReassignments that can require an unchanged replication factor (KIP-860)."""
+"""The first AlterPartitionReassignments version that can forbid changes to the replication factor (KIP-860)."""
 _KEEP_FACTOR_UNSUPPORTED: Final = (
     "The broker does not support the AllowReplicationFactorChange option for the AlterPartitionReassignments API. "
     "Consider re-sending the request without the option or updating the server version"
@@ -19,7 +19,7 @@ _KEEP_FACTOR_UNSUPPORTED: Final = (
 
 
 class Reassignment(NamedTuple):
-    """An ongoing reassignment of a partition: the node ids of all replicas, the added replicas and the removed ones."""
+    """An ongoing reassignment: the node ids of all replicas, of those being added and of those being removed."""
 
     replicas: list[int]
     adding: list[int]
@@ -62,12 +62,12 @@ def list_reassignments(
 def alter_reassignments(
     cluster: Cluster, targets: Mapping[TopicPartition, list[int] | None], *, keep_factor: bool = False
 ) -> dict[TopicPartition, ApiError]:
-    """Start or cancel reassignments, and return the errors by partition.
+    """Start or cancel reassignments, and return the error of each refused partition.
 
     Args:
         cluster: The cluster of the partitions.
         targets: The new replicas of each partition, or None to cancel its reassignment.
-        keep_factor: Whether the controller must refuse a change of the replication factor (KIP-860).
+        keep_factor: Whether to refuse changes to the replication factor (KIP-860).
 
     Raises:
         ApiError: The controller refused the whole request.
@@ -96,7 +96,7 @@ def alter_reassignments(
 
 
 def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[Replica, tuple[str | None, str | None]]:
-    """Return the current log directory of each replica, and the one to which it is being moved.
+    """Return each replica's current log directory, and the directory to which it is being moved.
 
     Raises:
         ApiError: A broker returned an error.
@@ -119,7 +119,7 @@ def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[R
 
 
 def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[Replica, ApiError | None]:
-    """Start moving replicas to other log directories on the same brokers. Return the error of each replica."""
+    """Start moving replicas to other log directories on their brokers. Return each replica's error, or None."""
     results: dict[Replica, ApiError | None] = {}
     for node, group in _group_by_node(targets).items():
         paths = group_values((targets[replica], (replica.topic, replica.partition)) for replica in group)

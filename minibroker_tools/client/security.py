@@ -47,7 +47,7 @@ def log_in(connection: "Connection", settings: Settings) -> None:
 
     Raises:
         LoginError: The broker refused the login.
-        ToolError: The configuration is invalid. This is raised before anything is sent.
+        ToolError: The configuration is invalid. Nothing has been sent in this case.
     """
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism != "PLAIN" and mechanism not in HASHES:
@@ -87,7 +87,7 @@ def _load_login(settings: Settings) -> JaasLogin:
 def _read_jaas_file() -> str:
     """Return the KafkaClient section of the JAAS file named in KAFKA_OPTS, or an empty string.
 
-    KAFKA_OPTS names the file with `java.security.auth.login.config`.
+    The Java property `java.security.auth.login.config` in KAFKA_OPTS holds the file's path.
     """
     path = login_config_of(os.environ.get("KAFKA_OPTS", ""))
     if path is None:
@@ -106,17 +106,17 @@ def _authenticate_scram(send: Send, name: str, options: dict[str, str]) -> None:
     user = options["username"].replace("=", "=3D").replace(",", "=2C")
     extensions = ",tokenauth=true" if options.get("tokenauth", "").lower() == "true" else ""
     first = f"n={user},r={secrets.token_urlsafe(_NONCE_BYTES)}{extensions}"
-    challenge = send(f"n,,{first}".encode()).decode()
-    fields = dict(field.split("=", 1) for field in challenge.split(",") if "=" in field)
+    server_first = send(f"n,,{first}".encode()).decode()
+    fields = dict(field.split("=", 1) for field in server_first.split(",") if "=" in field)
     if not {"r", "s", "i"} <= fields.keys() or not fields["i"].isdecimal():
         raise LoginError("the broker's SCRAM message makes no sense")
     salted = hashlib.pbkdf2_hmac(name, options["password"].encode(), base64.b64decode(fields["s"]), int(fields["i"]))
     without_proof = f"c=biws,r={fields['r']}"
-    signed = f"{first},{challenge},{without_proof}".encode()
+    auth_message = f"{first},{server_first},{without_proof}".encode()
     client_key = hmac.digest(salted, b"Client Key", name)
-    signature = hmac.digest(hashlib.new(name, client_key).digest(), signed, name)
+    signature = hmac.digest(hashlib.new(name, client_key).digest(), auth_message, name)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-    final = send(f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode()
-    expected = hmac.digest(hmac.digest(salted, b"Server Key", name), signed, name)
-    if final != f"v={base64.b64encode(expected).decode()}":
+    server_final = send(f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode()
+    expected = hmac.digest(hmac.digest(salted, b"Server Key", name), auth_message, name)
+    if server_final != f"v={base64.b64encode(expected).decode()}":
         raise LoginError("the broker does not know the password itself: its SCRAM signature is wrong")

@@ -20,7 +20,7 @@ _DEFAULTS_MS: Final = {
 
 
 def load_properties(path: str | None) -> dict[str, str]:
-    """Load a properties file. Return no properties if there is no path.
+    """Load a properties file. Without a path there are no properties.
 
     Raises:
         ToolError: The file cannot be read or parsed. The message names the file.
@@ -36,7 +36,7 @@ def load_properties(path: str | None) -> dict[str, str]:
 
 
 class Settings:
-    """Client properties, including the addresses of the bootstrap servers."""
+    """Client properties, and the addresses of the bootstrap servers."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str] | None = None) -> None:
         self.properties = {key: _expand_variable(value) for key, value in (properties or {}).items()}
@@ -48,11 +48,11 @@ class Settings:
         self.client_id = self.get("client.id", "minibroker-tools")
 
     def get(self, key: str, default: str = "") -> str:
-        """Return the value of a property, or the default."""
+        """Return the value of a property, or `default` if it is not set."""
         return self.properties.get(key, default)
 
     def milliseconds(self, key: str) -> float:
-        """Return the value, in seconds, of a property given in milliseconds.
+        """Return the value of a property in milliseconds, converted to seconds.
 
         Raises:
             ToolError: The value is not a number.
@@ -65,7 +65,7 @@ class Settings:
 
 
 def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """Parse the addresses of `bootstrap.servers`. A scheme is ignored, and a missing host means localhost.
+    """Parse the addresses in `bootstrap.servers`. Schemes are ignored, and a missing host means localhost.
 
     Raises:
         ToolError: An address is invalid, or there is none.
@@ -82,7 +82,7 @@ def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
 
 
 def _expand_variable(value: str) -> str:
-    """Expand `${env:NAME}` to the environment variable, like Kafka's EnvVarConfigProvider."""
+    """Replace `${env:NAME}` by the environment variable's value, like Kafka's EnvVarConfigProvider."""
     if value.startswith("${env:") and value.endswith("}"):
         return os.environ.get(value[len("${env:") : -1], "")
     return value

@@ -1,4 +1,4 @@
-"""Descriptions of transactions and their producers by brokers, and a transactional producer (KIP-98)."""
+"""Lists, describes and aborts transactions, and adds transactions to a producer (KIP-98)."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ producer epoch (KIP-890).
 
 
 class Listing(NamedTuple):
-    """A transactional id with the node id of its coordinator."""
+    """A transactional id from ListTransactions. `coordinator` is the node id of its coordinator."""
 
     transactional_id: str
     coordinator: int
@@ -32,10 +32,9 @@ class Listing(NamedTuple):
 
 
 class Description(NamedTuple):
-    """The transaction of a transactional id.
+    """The current transaction of a transactional id.
 
-    Times are in milliseconds. `started` is -1 if no transaction is open. `partitions` are the partitions that are
-    still waiting for a marker.
+    Times are in milliseconds. `started` is -1 if no transaction is open. `partitions` still await a marker.
     """
 
     coordinator: int
@@ -67,13 +66,13 @@ class Marker(NamedTuple):
 def list_transactions(
     cluster: Cluster, *, duration: int = -1, pattern: str | None = None, producer_ids: Sequence[int] = ()
 ) -> list[Listing]:
-    """Return the transactional ids of all coordinators.
+    """Return the transactional ids managed by all coordinators.
 
     Args:
         cluster: The cluster to query.
-        duration: Include only transactions that have been open for longer than this, in milliseconds (KIP-994).
-        pattern: Include only ids that match this regular expression (KIP-1152).
-        producer_ids: Include only these producer ids. If empty, include all.
+        duration: Include only transactions that have been open longer than this many milliseconds (KIP-994).
+        pattern: Include only transactional ids that match this regular expression (KIP-1152).
+        producer_ids: Include only transactions of these producer ids, or all transactions if empty.
 
     Raises:
         ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that the broker does not
@@ -103,7 +102,7 @@ def list_transactions(
 
 
 def describe_transaction(cluster: Cluster, transactional_id: str) -> Description:
-    """Return the transaction of a transactional id.
+    """Return the current transaction of a transactional id.
 
     Raises:
         ApiError: The coordinator returned an error, such as TRANSACTIONAL_ID_NOT_FOUND for an unknown id.
@@ -208,7 +207,7 @@ def _abort_failure(marker: Marker, code: ErrorCode) -> str:
 
 
 class BatchFields(TypedDict):
-    """The batch header fields of a transactional batch."""
+    """The producer fields in the header of a transactional batch."""
 
     producer_id: int
     producer_epoch: int
@@ -217,13 +216,13 @@ class BatchFields(TypedDict):
 
 
 class Transactions:
-    """The consecutive transactions of one transactional id. Each transaction begins with its first batch."""
+    """The successive transactions of one transactional id. Each transaction begins with its first batch."""
 
     last_produce_version: Final = 11
-    """The last Produce version for which a client adds the partitions itself (KIP-890)."""
+    """The last Produce version with which the client must add partitions to transactions itself (KIP-890)."""
 
     def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
-        """Initialize the producer id and fence other producers with the same transactional id.
+        """Get a producer id, and fence other producers with the same transactional id.
 
         Args:
             cluster: The cluster to send to.
@@ -237,20 +236,20 @@ class Transactions:
         self.transactional_id = transactional_id
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
-        self._began = 0.0
+        self._start_s = 0.0
         request = requests.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
         answer = self._ask(request, last=None)
         self._id, self._epoch = answer.producer_id, answer.producer_epoch
 
     def add(self, topic: str, partition: int, records: int) -> BatchFields:
-        """Add a batch with this number of records to the transaction. Return the producer fields of the batch header.
+        """Add a batch with this many records to the transaction, and return the producer fields of its header.
 
         Raises:
             ApiError: The coordinator refused the partition.
         """
         topic_partition = (topic, partition)
         if not self._added:
-            self._began = time.monotonic()
+            self._start_s = time.monotonic()
         if topic_partition not in self._added:
             self._ask(
                 requests.AddPartitionsToTxnRequest(
@@ -274,10 +273,10 @@ class Transactions:
     @property
     def seconds(self) -> float:
         """The age of the transaction in seconds, or 0 before its first batch."""
-        return time.monotonic() - self._began if self._added else 0.0
+        return time.monotonic() - self._start_s if self._added else 0.0
 
     def end(self, *, committed: bool) -> None:
-        """Commit or abort the transaction. Do nothing if no batch was added.
+        """Commit or abort the transaction, if it has begun.
 
         Raises:
             ApiError: The coordinator returned an error.

@@ -1,4 +1,4 @@
-"""kafka-acls: list, add and remove access control lists (`kafka.admin.AclCommand`)."""
+"""kafka-acls: lists, adds and removes access control lists (`kafka.admin.AclCommand`)."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ _CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
 
 
 class _ResourcePattern(NamedTuple):
-    """A resource pattern, or a filter of resource patterns."""
+    """A resource pattern, or a filter for resource patterns."""
 
     kind: ResourceType
     name: str
@@ -51,7 +51,7 @@ class _ResourcePattern(NamedTuple):
 
 
 class _AclEntry(NamedTuple):
-    """An access control entry: an operation allowed or denied to a principal connecting from a host."""
+    """An access control entry. It allows or denies an operation to a principal that connects from a host."""
 
     principal: str
     host: str
@@ -67,7 +67,7 @@ class _AclEntry(NamedTuple):
 
 _Rules: TypeAlias = dict[_ResourcePattern, set[_AclEntry]]
 _ANY_ENTRY: Final = ((None, None, Operation.ANY, PermissionType.ANY),)
-"""The fields of a filter that matches all entries of a resource."""
+"""The entry fields of a filter that matches all entries of a resource."""
 _CLUSTER: Final = _ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 
 
@@ -98,16 +98,16 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action given on the command line."""
+    """Run the action on the command line."""
     values = options.parse(arguments)
-    _check(values)
+    _check_options(values)
     try:
         if values.has("list"):
-            _list(values)
+            _list_acls(values)
         elif values.has("add"):
-            _add(values)
+            _add_acls(values)
         else:
-            _remove(values)
+            _remove_acls(values)
     except UsageError:
         raise
     except ToolError as failure:
@@ -116,27 +116,27 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _zookeeper(values: Values) -> str | None:
+def _find_zookeeper(values: Values) -> str | None:
     """Return the value of zookeeper.connect in the authorizer properties, or None if it is not set."""
     return key_values(values.all("authorizer-properties")).get("zookeeper.connect")
 
 
 def _connect(values: Values) -> Cluster:
-    """Return the cluster of --bootstrap-server, or of a broker that replaces the authorizer's ZooKeeper."""
-    zookeeper = None if any(map(values.has, _CONNECTION)) else _zookeeper(values)
+    """Return the cluster on the command line, or that of a broker that replaces the authorizer's ZooKeeper."""
+    zookeeper = None if any(map(values.has, _CONNECTION)) else _find_zookeeper(values)
     if zookeeper is None:
         return cluster_of(values)
     return Cluster(local_broker(zookeeper, load_properties(values.text("command-config"))))
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     if all(map(values.has, _CONNECTION)):
         raise UsageError("Only one of --bootstrap-server or --bootstrap-controller must be specified")
     if values.has("bootstrap-server") and values.has("authorizer"):
         raise UsageError("Only one of --bootstrap-server or --authorizer must be specified")
     if not any(map(values.has, _CONNECTION)):
         values.require("authorizer-properties")
-        if _zookeeper(values) is None:
+        if _find_zookeeper(values) is None:
             raise ToolError("kafka-acls cannot reach an authorizer without a broker: name one with --bootstrap-server")
     elif values.has("authorizer-properties"):
         raise UsageError("The --authorizer-properties option can only be used with --authorizer option")
@@ -180,10 +180,10 @@ def _parse_resources(values: Values) -> list[_ResourcePattern]:
 
 
 def _parse_rules(values: Values) -> _Rules:
-    """Return the rules or rule filters of the command line by resource.
+    """Return the rules or rule filters on the command line, grouped by resource.
 
     Raises:
-        UsageError: The resources or operations on the command line are invalid.
+        UsageError: A resource is missing, or does not support an operation.
     """
     resources = _parse_resources(values)
     if not resources:
@@ -260,7 +260,7 @@ def _format_entries(entries: Iterable[_AclEntry]) -> str:
     return "\n".join(f"\t{entry}" for entry in sorted(entries))
 
 
-def _add(values: Values) -> None:
+def _add_acls(values: Values) -> None:
     kind = _parse_pattern_type(values)
     if kind not in {PatternType.LITERAL, PatternType.PREFIXED}:
         raise UsageError(f"A '--resource-pattern-type' value of '{kind.name}' is not valid when adding acls.")
@@ -287,7 +287,7 @@ def _add(values: Values) -> None:
             check_all(cluster.ask_controller(request).results)
 
 
-def _remove(values: Values) -> None:
+def _remove_acls(values: Values) -> None:
     rules = _parse_rules(values)
     with _connect(values) as cluster:
         for resource, entries in rules.items():
@@ -319,7 +319,7 @@ def _confirm_removal(values: Values, resource: _ResourcePattern, entries: set[_A
     return sys.stdin.readline().strip().lower() == "y"
 
 
-def _list(values: Values) -> None:
+def _list_acls(values: Values) -> None:
     resources = _parse_resources(values)
     principals = _parse_principals(values, "principal")
     with _connect(values) as cluster:

@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions: the APIs of each broker (`kafka.admin.BrokerApiVersionsCommand`)."""
+"""kafka-broker-api-versions: prints each broker's APIs (`kafka.admin.BrokerApiVersionsCommand`)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -39,10 +39,10 @@ def print_apis(cluster: Cluster) -> None:
     for broker in cluster.brokers():
         name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'})"
         try:
-            described = _format_apis(cluster.node(broker.node_id))
+            apis_text = _format_apis(cluster.node(broker.node_id))
         except ToolError as failure:
-            described = f"ERROR: {failure.message}"
-        write_line(f"{name} -> {described}")
+            apis_text = f"ERROR: {failure.message}"
+        write_line(f"{name} -> {apis_text}")
 
 
 def _format_apis(connection: Connection) -> str:
@@ -54,9 +54,9 @@ def _format_apis(connection: Connection) -> str:
 
 
 def _format_api(api: ApiVersion) -> str:
-    """Return the line of an API.
+    """Return the output line for an API.
 
-    All versions count as usable, because importing the codec's versions would take 200 ms.
+    All versions count as usable because importing the codec to check its versions would take 200 ms.
     """
     served = str(api.min_version) if api.min_version == api.max_version else f"{api.min_version} to {api.max_version}"
     try:
@@ -68,5 +68,5 @@ def _format_api(api: ApiVersion) -> str:
 
 def _api_name(key: ApiKey, last: int) -> str:
     if key is ApiKey.LIST_CONFIG_RESOURCES and last == 0:
-        return "ListClientMetricsResources"  # This was the name of the API before Kafka 4.1, which added version 1.
+        return "ListClientMetricsResources"  # The name before Kafka 4.1 added version 1.
     return key.message

@@ -1,4 +1,4 @@
-"""kafka-client-metrics: selects the metrics clients push (`org.apache.kafka.tools.ClientMetricsCommand`, KIP-1000)."""
+"""kafka-client-metrics: selects which metrics clients push (`ClientMetricsCommand`, KIP-1000)."""
 
 import uuid
 from collections.abc import Sequence
@@ -36,17 +36,17 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action given on the command line."""
+    """Run the action on the command line."""
     values = options.parse(arguments)
-    _check(values)
+    _check_options(values)
     try:
         with cluster_of(values) as cluster:
             if values.has("alter"):
-                _alter(cluster, values)
+                _alter_subscription(cluster, values)
             elif values.has("delete"):
-                _delete(cluster, values.text("name") or "")
+                _delete_subscription(cluster, values.text("name") or "")
             elif values.has("describe"):
-                _describe(cluster, values.text("name"))
+                _describe_subscriptions(cluster, values.text("name"))
             else:
                 write_line("\n".join(list_resources(cluster, _CLIENT_METRICS)))
     except ToolError as failure:
@@ -55,7 +55,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     if sum(map(values.has, _ACTIONS)) != 1:
         raise UsageError("Command must include exactly one action: --alter, --delete, --describe or --list.")
     if not values.has("bootstrap-server"):
@@ -72,21 +72,21 @@ def _check(values: Values) -> None:
         raise ToolError("A client metrics resource name must be specified with --delete.")
 
 
-def _alter(cluster: Cluster, values: Values) -> None:
+def _alter_subscription(cluster: Cluster, values: Values) -> None:
     name = values.text("name") if values.has("name") else uuid_text(uuid.uuid4().bytes)
     changes = [(key, ",".join(values.all(option)) or None) for option, key in _KEYS.items() if values.has(option)]
     alter_configs(cluster, {(_CLIENT_METRICS, name or ""): changes})
     write_line(f"Altered client metrics config for {name}.")
 
 
-def _delete(cluster: Cluster, name: str) -> None:
+def _delete_subscription(cluster: Cluster, name: str) -> None:
     resource = (_CLIENT_METRICS, name)
     entries = describe_configs(cluster, [resource])[resource]
     alter_configs(cluster, {resource: [(entry.name, None) for entry in entries]})
     write_line(f"Deleted client metrics config for {name}.")
 
 
-def _describe(cluster: Cluster, name: str | None) -> None:
+def _describe_subscriptions(cluster: Cluster, name: str | None) -> None:
     names = list_resources(cluster, _CLIENT_METRICS)
     if name is not None and name not in names:
         write_line(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")

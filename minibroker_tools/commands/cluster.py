@@ -21,7 +21,7 @@ _COMMANDS: Final = ("cluster-id", "unregister", "unregister-controller", "list-e
 _FENCED_OPTION: Final = "include-fenced-brokers"
 _WIDTH, _LAST_WIDTH = 10, 15
 _FENCED_VERSION: Final = 2
-"""The version of DescribeCluster that reports fenced brokers (KIP-1073)."""
+"""The first DescribeCluster version that reports fenced brokers (KIP-1073)."""
 
 
 def declare_options(tool: str) -> Options:
@@ -36,7 +36,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command given on the command line."""
+    """Run the command on the command line."""
     values = options.parse(arguments)
     servers = values.text("bootstrap-server") or values.text("bootstrap-controller")
     command = next(iter(values.words), None)
@@ -84,10 +84,10 @@ def _unregister_controller(cluster: Cluster, controller_id: int) -> None:
 
 
 def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> None:
-    """Print the addresses of the brokers or of the controllers.
+    """Print the addresses of the brokers or the controllers.
 
     Raises:
-        ToolError: The controllers were asked for fenced brokers, or the request failed.
+        ToolError: `fenced` is set together with `controllers`, or the request failed.
     """
     if controllers and fenced:
         raise ToolError(f"The option --{_FENCED_OPTION} is only supported with --bootstrap-server option")

@@ -1,4 +1,4 @@
-"""Code shared by several tools: the cluster on the command line, topic filters, and JSON files with partitions."""
+"""Code shared by several tools: clusters given on the command line, topic filters, and JSON files of partitions."""
 
 import contextlib
 import json
@@ -22,9 +22,9 @@ from minibroker_tools.output import write_error_line
 NameT = TypeVar("NameT", int, str)
 
 LOCAL_BROKER: Final = "MINIBROKER_TOOLS_BOOTSTRAP"
-"""The environment variable with the address of the broker that replaces `--zookeeper`."""
+"""The environment variable for the address of the broker to use instead of `--zookeeper`."""
 HOSTS_IN_COMPOSE_FILES: Final = ("kafka", "broker", "kafka1", "kafka-1", "broker1", "broker-1")
-"""Host names of brokers in public Compose files."""
+"""Common host names of brokers in public Compose files."""
 _PORTS: Final = (9092, 29092, 19092)
 _LOCAL_ADDRESS: Final = "localhost:9092"
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1"})
@@ -32,7 +32,7 @@ _CONNECT_TIMEOUT_S: Final = 0.5
 
 
 def add_connection(options: Options, *, controller: bool = False) -> None:
-    """Declare the options for the cluster's address and its client properties."""
+    """Declare the options for the cluster's address and the client properties."""
     options.value("bootstrap-server", help="the brokers to connect to, HOST:PORT[,HOST:PORT]", metavar="SERVERS")
     if controller:
         options.value("bootstrap-controller", help="the controllers to connect to", metavar="CONTROLLERS")
@@ -44,7 +44,7 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
 
     Args:
         values: The options on the command line.
-        timeout: A timeout in seconds that replaces `default.api.timeout.ms`.
+        timeout: A timeout in seconds to use instead of `default.api.timeout.ms`.
     """
     names = ("bootstrap-server", "bootstrap-controller", "zookeeper")
     name = next((name for name in names if values.accepts(name) and values.has(name)), "bootstrap-server")
@@ -54,7 +54,7 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
 
 
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings of the broker to use instead of ZooKeeper, and print a warning that names it.
+    """Return the settings for a broker to use instead of ZooKeeper, and print a warning with its address.
 
     A broker on this machine is preferred.
     """
@@ -66,10 +66,10 @@ def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) ->
 
 
 def _find_local_broker(zookeeper: str, properties: Mapping[str, str] | None) -> str:
-    """Return the address of the local broker, or of the first reachable broker of the same Compose file.
+    """Return the address of the local broker, or of the first reachable broker in the same Compose file.
 
-    If no broker is reachable, return the local address. A broker that advertises the local machine is skipped, because
-    its listener is meant for clients outside the containers.
+    If no broker is reachable, return the local address. Brokers that advertise the local machine are skipped because
+    their listeners are meant for clients outside the containers.
     """
     host = zookeeper.partition(",")[0].partition("/")[0].rpartition(":")[0]
     names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _LOCAL_HOSTS else ()
@@ -93,9 +93,9 @@ def _is_open(address: str) -> bool:
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:
-    """Return a predicate for topic names, which accepts all names if the pattern is None.
+    """Return a predicate for topic names. Without a pattern it accepts all names.
 
-    The pattern is Kafka's `IncludeList`: regular expressions separated by commas.
+    The pattern has the format of Kafka's `IncludeList`: regular expressions separated by commas.
     """
     text = ".*" if pattern is None else pattern.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
@@ -106,7 +106,7 @@ def topic_filter(pattern: str | None) -> Callable[[str], bool]:
 
 
 def java_error(error: ToolError) -> str:
-    """Return the text of a failure as Java prints it in the message of the exception that wraps it."""
+    """Return a failure's text as Java prints it in the message of a wrapping exception."""
     return error.described if isinstance(error, ApiError) else error.message
 
 
@@ -128,7 +128,7 @@ def read_json(path: str) -> Any:
 
 
 def partition_entries(path: str, content: Any, missing: str) -> list[tuple[TopicPartition, dict[str, Any]]]:
-    """Return the entries of the content's `partitions` list, each with its topic-partition.
+    """Return the entries in the content's `partitions` list, each with its topic-partition.
 
     Raises:
         ToolError: The list is missing (`missing` is the message), or an entry has no topic or partition.
@@ -153,7 +153,7 @@ def members_of_object(content: Any) -> dict[str, Any]:
 
 
 def find_duplicates(values: Iterable[NameT]) -> list[NameT]:
-    """Return the values that occur more than once, sorted."""
+    """Return the values that occur more than once, in sorted order."""
     return sorted(value for value, count in Counter(values).items() if count > 1)
 
 
@@ -163,7 +163,7 @@ def partition_name(partition: TopicPartition) -> str:
 
 
 def java_text(value: str | None) -> str:
-    """Return a string as Java prints it, with `null` for None."""
+    """Return a string as Java prints it: None becomes `null`."""
     return "null" if value is None else value
 
 
@@ -177,17 +177,17 @@ class StoppedError(Exception):
 
 @contextlib.contextmanager
 def raise_on_signals(*numbers: signal.Signals, error: Callable[[int], BaseException] = StoppedError) -> Generator[None]:
-    """Raise an error in the block when one of these signals arrives. Only the main thread handles signals."""
+    """Raise an error in the block when one of these signals arrives. Outside the main thread, do nothing."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise error(number)
 
     is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, stop) for number in numbers} if is_main else {}
+    previous_handlers = {number: signal.signal(number, stop) for number in numbers} if is_main else {}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 

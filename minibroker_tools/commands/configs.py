@@ -1,4 +1,4 @@
-"""kafka-configs: configurations of topics, brokers, users, clients and more (`kafka.admin.ConfigCommand`)."""
+"""kafka-configs: shows and changes configurations of topics, brokers, users, clients and more (`ConfigCommand`)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import write_line
 
 RESOURCES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
-"""The resource type of DescribeConfigs for each entity type."""
+"""The resource type in DescribeConfigs for each entity type."""
 _TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
 _NEWER_TYPES: Final = ("groups",)
-"""Entity types added in Kafka 4. Error messages do not list them, as in Kafka 3.9."""
+"""Entity types added in Kafka 4. Error messages list only the types of Kafka 3.9."""
 _SHORT_OPTIONS: Final = {
     "topic": "topics", "client": "clients", "user": "users", "broker": "brokers", "broker-logger": "broker-loggers",
     "ip": "ips", "client-metrics": "client-metrics", "group": "groups",
@@ -51,7 +51,7 @@ _DYNAMIC_DEFAULT: Final = 3
 
 
 class Entity(NamedTuple):
-    """The entity to configure. An empty name is the type's default entity, None all entities of the type."""
+    """An entity to configure. The name "" means the default entity of the type, and None all its entities."""
 
     kind: str
     name: str | None
@@ -88,13 +88,13 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     """Alter or describe configurations."""
     values = options.parse(arguments)
     entities = _parse_entities(values, arguments)
-    _check(values, entities)
+    _check_options(values, entities)
     try:
         with cluster_of(values) as cluster:
             if values.has("alter"):
-                _alter(cluster, values, entities)
+                _alter_entities(cluster, values, entities)
             else:
-                _describe(cluster, entities, everything=values.has("all"))
+                _describe_entities(cluster, entities, everything=values.has("all"))
     except ApiError as error:
         words = " ".join(arguments)
         raise ToolError(f"Error while executing config command with args '{words}'\n{error.described}") from None
@@ -102,7 +102,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def _parse_entities(values: Values, arguments: Sequence[str]) -> list[Entity]:
-    """Return the entities in command-line order, which assigns the names to the types."""
+    """Return the entities. The first --entity-name belongs to the first --entity-type, and so on."""
     kinds = [*values.all("entity-type")]
     names = _names_in_order(arguments)
     entities = [Entity(kind, names[index] if index < len(names) else None) for index, kind in enumerate(kinds)]
@@ -122,7 +122,7 @@ def _names_in_order(arguments: Sequence[str]) -> list[str]:
     return names
 
 
-def _check(values: Values, entities: Sequence[Entity]) -> None:
+def _check_options(values: Values, entities: Sequence[Entity]) -> None:
     if values.has("alter") == values.has("describe"):
         raise UsageError("Command must include exactly one action: --describe, --alter")
     values.exclude("describe", "add-config", "delete-config")
@@ -168,7 +168,7 @@ def _check_names(values: Values, entities: Sequence[Entity]) -> None:
         raise ToolError("Only one of --add-config or --add-config-file must be specified")
 
 
-def _alter(cluster: Cluster, values: Values, entities: Sequence[Entity]) -> None:
+def _alter_entities(cluster: Cluster, values: Values, entities: Sequence[Entity]) -> None:
     added = _parse_added(values)
     deleted = [name.strip() for text in values.all("delete-config") for name in text.split(",")]
     kind, name = entities[0].kind, entities[0].name or ""
@@ -211,7 +211,7 @@ def _parse_added(values: Values) -> dict[str, str]:
     return configs
 
 
-def _describe(cluster: Cluster, entities: Sequence[Entity], *, everything: bool) -> None:
+def _describe_entities(cluster: Cluster, entities: Sequence[Entity], *, everything: bool) -> None:
     """Print the configurations of entities. If `everything` is set, include default values."""
     kind, name = entities[0]
     if kind not in RESOURCES:

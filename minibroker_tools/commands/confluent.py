@@ -1,4 +1,4 @@
-"""cub, ub and dub: the programs in Confluent's images that wait until something is ready."""
+"""cub, ub and dub: the programs in Confluent's images that wait for services and render templates."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command given on the command line."""
+    """Run the command on the command line."""
     values = options.parse(arguments)
     if not values.words:
         raise UsageError("a command is required, such as kafka-ready")
@@ -91,7 +91,7 @@ def _parse_seconds(text: str) -> float:
 
 
 def _wait_for_brokers(values: Values, words: Sequence[str]) -> int:
-    """Wait until the expected number of brokers has registered. The timeout is in seconds."""
+    """Wait until the expected number of brokers is registered. The words are this number and a timeout in seconds."""
     _require_arguments("kafka-ready", words, 2)
     expected, timeout = int(_parse_seconds(words[0])), _parse_seconds(words[1])
     servers = values.text("bootstrap-server")
@@ -104,22 +104,22 @@ def _wait_for_brokers(values: Values, words: Sequence[str]) -> int:
     try:
         with Cluster(Settings(servers, properties), timeout=timeout) as cluster:
 
-            def count_brokers(_left: float) -> str | None:
+            def check_brokers(_left: float) -> str | None:
                 count = len(cluster.metadata([]).brokers)
                 shortage = f"expected {expected} brokers but found only {count} at {servers} within {timeout:g} s"
                 return None if count >= expected else f"kafka-ready: {shortage}"
 
-            return _wait_until_ready(timeout, count_brokers)
+            return _wait_until_ready(timeout, check_brokers)
     except ToolError as failure:
         write_error_line(f"kafka-ready: {failure.message}")
         return 1
 
 
 def _wait_until_ready(timeout: float, problem_of: Callable[[float], str | None]) -> int:
-    """Wait until `problem_of`, called with the remaining seconds, returns None.
+    """Call `problem_of` with the remaining seconds until it returns None.
 
     Returns:
-        The exit status: 0 on success, or 1 after the timeout, with the last problem printed.
+        The exit status: 0 on success, or 1 after a timeout. In that case the last problem is printed.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -170,7 +170,7 @@ def _wait_for_http(url: str, timeout: float) -> int:
 
 
 def _bind_listeners(advertised: str) -> str:
-    """Return the listeners to bind for advertised listeners: the same names and ports on all interfaces."""
+    """Return the listeners to bind for these advertised listeners: their names and ports, on all interfaces."""
     listeners: list[str] = []
     for entry in advertised.split(","):
         name, scheme, address = entry.strip().partition("://")
@@ -200,10 +200,10 @@ def _check_locally(command: str, words: Sequence[str]) -> int:
 
 
 def fill_template(source: str, target: str) -> None:
-    """Render the template `source` into the file `target`. A failure leaves `target` unchanged.
+    """Render the template `source` to the file `target`. If rendering fails, `target` stays unchanged.
 
     Templates use Jinja syntax. `env` holds the environment variables. `env_to_props` and `parse_log4j_loggers` are
-    functions, as in Confluent's `dub`. The final newline and the newline after a block (`{% ... %}`) are removed.
+    functions, as in Confluent's `dub`. The final newline, and newlines after blocks (`{% ... %}`), are removed.
 
     Raises:
         ToolError: A file cannot be read, rendered or written. The message names the file.
@@ -221,7 +221,7 @@ def _render(source: str) -> str:
     except ImportError:
         raise ToolError("template needs Jinja: install minibroker with its extra tools") from None
 
-    # The root is the loader's directory, so a template can include other templates by absolute path.
+    # The loader's directory is the root, so that templates can include others by absolute path.
     jinja_environment = jinja2.Environment(loader=jinja2.FileSystemLoader("/"), trim_blocks=True)  # noqa: S701 - properties, not HTML
     functions: dict[str, Any] = {"env_to_props": properties_from_environment, "parse_log4j_loggers": logger_levels}
     jinja_environment.globals.update(functions)
@@ -237,7 +237,7 @@ def _render(source: str) -> str:
 
 
 def properties_from_environment(prefix: str, key_prefix: str, exclude: Collection[str] = ()) -> dict[str, str]:
-    """Convert environment variables with a prefix to properties, except those in `exclude`.
+    """Convert environment variables with a prefix to properties. Variables in `exclude` are ignored.
 
     In names, a single `_` becomes a dot, `___` a dash and `__` an underscore.
     """
@@ -250,6 +250,6 @@ def properties_from_environment(prefix: str, key_prefix: str, exclude: Collectio
 
 
 def logger_levels(overrides: str, defaults: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return logger levels by name: the defaults, overridden by `LOGGER=LEVEL,...`."""
+    """Return logger levels by logger name: the defaults, overridden by `LOGGER=LEVEL,...`."""
     pairs = (override.split("=") for override in overrides.split(","))
     return {**(defaults or {}), **dict(pair for pair in pairs if len(pair) == 2)}  # noqa: PLR2004 - name and level

@@ -33,10 +33,10 @@ _SERIALIZATION: Final = "org.apache.kafka.common.serialization."
 
 
 Formatter: TypeAlias = Callable[[Received, BinaryIO], None]
-"""Writes one record.
+"""A function that writes one record.
 
 Raises:
-    ToolError: The deserializers cannot read the record.
+    ToolError: A deserializer cannot read the record.
 """
 
 
@@ -77,7 +77,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     settings = Settings(values.text("bootstrap-server") or "", properties)
     timeout = _FOREVER if values.number("timeout-ms", -1) < 0 else values.number("timeout-ms", -1) / 1000
     max_messages = values.number("max-messages", -1)
-    printer = _Printer(formatter, max_messages, timeout, skips=values.has("skip-message-on-error"))
+    printer = _Printer(formatter, max_messages, timeout, skips_errors=values.has("skip-message-on-error"))
     request_timeout = None if timeout == _FOREVER else max(timeout, 0.001)
     status = 0
     try:
@@ -89,7 +89,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
                 printer.print_all(consumer)
             finally:
                 consumer.close()
-    except TimedOutError:  # Kafka's consumer also logs a timeout if no broker has answered.
+    except TimedOutError:  # As in Kafka's consumer, an unreachable broker is logged as a timeout.
         if request_timeout is None:
             raise
         _log_time_out()
@@ -106,29 +106,29 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 class _Printer:
     """Writes records until the message limit is reached, or until no record has arrived within the timeout."""
 
-    def __init__(self, formatter: Formatter, most: int, timeout: float, *, skips: bool) -> None:
+    def __init__(self, formatter: Formatter, max_messages: int, timeout: float, *, skips_errors: bool) -> None:
         self._format = formatter
-        self._most = most
+        self._max_messages = max_messages
         self._timeout = timeout
-        self._skips = skips
+        self._skips_errors = skips_errors
         self.count = 0
 
     def print_all(self, consumer: Consumer) -> None:
-        """Print the records that the consumer receives."""
+        """Print the records that the consumer receives, until the limit or the timeout."""
         write, out = self._format, sys.stdout.buffer
         last = time.monotonic()
-        while self._most < 0 or self.count < self._most:
+        while self._max_messages < 0 or self.count < self._max_messages:
             received = consumer.poll(min(last + self._timeout - time.monotonic(), _POLL_S))
             for record in received:
                 self.count += 1
                 try:
                     write(record, out)
                 except ToolError as error:
-                    if not self._skips:
+                    if not self._skips_errors:
                         raise
                     log("ERROR", f"Error processing message, skipping this message: {error.message}", _LOGGER)
                 consumer.next_offsets[record.topic, record.partition] = record.record.offset + 1
-                if self.count == self._most:
+                if self.count == self._max_messages:
                     break
             out.flush()
             if received:
@@ -157,9 +157,12 @@ def _check_options(values: Values) -> None:
 
 
 def _consumer_properties(values: Values) -> dict[str, str]:
-    of_file, of_line = load_properties(values.text("consumer.config")), key_values(values.all("consumer-property"))
-    properties = {**of_file, **of_line}
-    group_ids = [values.text("group"), of_file.get("group.id"), of_line.get("group.id")]
+    file_properties, line_properties = (
+        load_properties(values.text("consumer.config")),
+        key_values(values.all("consumer-property")),
+    )
+    properties = {**file_properties, **line_properties}
+    group_ids = [values.text("group"), file_properties.get("group.id"), line_properties.get("group.id")]
     groups = sorted({group for group in group_ids if group is not None})
     if len(groups) > 1:
         detected = ", ".join(f"'{group}'" for group in groups)
@@ -201,7 +204,7 @@ def _start_offset(values: Values) -> int:
 
 
 def formatter_of(values: Values) -> Formatter:
-    """Return the formatter given on the command line, configured with its properties.
+    """Return the formatter on the command line, configured with its properties.
 
     Raises:
         UsageError: The formatter class is unknown.
@@ -230,7 +233,7 @@ def formatter_of(values: Values) -> Formatter:
 
 
 class DefaultFormatter:
-    """Writes those of a record's value, key, timestamp, partition, offset and headers that the properties select."""
+    """Writes the parts of a record that the properties select, such as its key, value and headers."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def flag(name: str, *, default: bool = False) -> bool:
@@ -280,10 +283,10 @@ class DefaultFormatter:
 
 
 class LoggingFormatter(DefaultFormatter):
-    """Writes records like `DefaultFormatter`, and also logs each record on standard error."""
+    """Writes records like `DefaultFormatter`, and also logs them to standard error."""
 
     def write(self, received: Received, out: BinaryIO) -> None:
-        """Write a record to `out` and log it on standard error."""
+        """Write a record to `out` and log it to standard error."""
         super().write(received, out)
         record = received.record
         kind = _TIMESTAMP_NAMES.get(record.timestamp_type)

@@ -1,4 +1,4 @@
-"""kafka-console-producer: sends lines of standard input as records (`kafka.tools.ConsoleProducer`)."""
+"""kafka-console-producer: sends lines from standard input as records (`kafka.tools.ConsoleProducer`)."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Send the lines of standard input until it ends."""
+    """Send the lines from standard input until it ends."""
     values = options.parse(arguments)
     values.require("topic")
     servers = values.text("bootstrap-server") or values.text("broker-list")
@@ -85,7 +85,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 class LineReader(NamedTuple):
-    """Converts lines to records. This is Kafka's LineMessageReader with its properties."""
+    """Converts lines to records, with the properties of Kafka's LineMessageReader."""
 
     parse_key: bool = False
     key_separator: str = "\t"
@@ -107,10 +107,10 @@ class LineReader(NamedTuple):
         for name in ("parse_key", "parse_headers", "ignore_error"):
             settings[name] = is_true(trim(settings[name] or ""))
         reader = cls(**{name: value for name, value in settings.items() if value is not None})
-        reader._check()
+        reader._check_separators()
         return reader
 
-    def _check(self) -> None:
+    def _check_separators(self) -> None:
         separators = {
             "headers.delimiter": self.headers_delimiter,
             "headers.separator": self.headers_separator,
@@ -123,21 +123,21 @@ class LineReader(NamedTuple):
             if value == self.null_marker:
                 raise _kafka_error(f"null.marker and {name} may not be equal")
 
-    def record(self, line: str, number: int) -> Outgoing:
+    def parse_record(self, line: str, number: int) -> Outgoing:
         """Parse a line into a record.
 
         Raises:
             ToolError: A separator is missing.
         """
-        headers, position = self._field(
+        headers, position = self._read_field(
             self.parse_headers, line, 0, self.headers_delimiter, "headers delimiter", number
         )
-        key, position = self._field(self.parse_key, line, position, self.key_separator, "key separator", number)
+        key, position = self._read_field(self.parse_key, line, position, self.key_separator, "key separator", number)
         has_headers = headers is not None and headers != self.null_marker
-        pairs = self._headers(headers or "", number) if has_headers else ()
-        return Outgoing(self._bytes(key), self._bytes(line[position:]), tuple(pairs))
+        pairs = self._parse_headers(headers or "", number) if has_headers else ()
+        return Outgoing(self._encode_text(key), self._encode_text(line[position:]), tuple(pairs))
 
-    def _field(
+    def _read_field(
         self,
         enabled: bool,  # noqa: FBT001 - a property of the reader
         line: str,
@@ -155,7 +155,7 @@ class LineReader(NamedTuple):
             return None, start
         raise _kafka_error(f"No {name} found on line number {number}: '{line}'")
 
-    def _headers(self, text: str, number: int) -> list[tuple[str, bytes | None]]:
+    def _parse_headers(self, text: str, number: int) -> list[tuple[str, bytes | None]]:
         headers: list[tuple[str, bytes | None]] = []
         for pair in text.split(self.headers_separator):
             key, separator, value = pair.partition(self.headers_key_separator)
@@ -163,10 +163,10 @@ class LineReader(NamedTuple):
                 raise _kafka_error(f"No header key separator found in pair '{pair}' on line number {number}")
             if key == self.null_marker:
                 raise _kafka_error(f"Header keys should not be equal to the null marker '{key}' as they can't be null")
-            headers.append((key, self._bytes(value) if separator else None))
+            headers.append((key, self._encode_text(value) if separator else None))
         return headers
 
-    def _bytes(self, text: str | None) -> bytes | None:
+    def _encode_text(self, text: str | None) -> bytes | None:
         return None if text is None or text == self.null_marker else text.encode("utf-8", "surrogateescape")
 
 
@@ -181,7 +181,7 @@ def _send_lines(producer: Producer, reader: LineReader, *, one_by_one: bool) -> 
         try:
             for line in lines:
                 number += 1
-                records.append(reader.record(line, number))
+                records.append(reader.parse_record(line, number))
                 if one_by_one:
                     producer.send(records)
                     records = []
@@ -191,9 +191,9 @@ def _send_lines(producer: Producer, reader: LineReader, *, one_by_one: bool) -> 
 
 
 def _read_lines() -> Iterator[list[str]]:
-    """Yield the lines of standard input in chunks, as they arrive.
+    """Yield lines from standard input in chunks, as they arrive.
 
-    As in Java's BufferedReader, lines end with CR, LF or both.
+    As in Java's BufferedReader, a line ends with CR, LF or both.
     """
     prompts = sys.stdin.isatty() and sys.stdout.isatty()
     source = cast("BufferedReader", sys.stdin.buffer)
@@ -204,7 +204,7 @@ def _read_lines() -> Iterator[list[str]]:
             sys.stdout.flush()
         data = source.read1(_CHUNK_BYTES)
         text = (incomplete + data).replace(b"\r\n", b"\n")
-        # Hold back a final \r, because the \n that belongs to it may be in the next chunk.
+        # Hold back a final \r because its \n may be in the next chunk.
         held_back = b"\r" if text.endswith(b"\r") and data else b""
         lines = text[: len(text) - len(held_back)].replace(b"\r", b"\n").split(b"\n")
         incomplete = lines.pop() + held_back

@@ -1,4 +1,4 @@
-"""kafka-consumer-groups: lists, describes and deletes groups and their offsets (`ConsumerGroupCommand`)."""
+"""kafka-consumer-groups: lists, describes and deletes groups, and resets their offsets (`ConsumerGroupCommand`)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -97,12 +97,12 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action given on the command line.
+    """Run the action on the command line.
 
     As in Kafka's tool, the exit status is 0 even if a broker refuses the action.
     """
     values = options.parse(arguments)
-    _check(values)
+    _check_options(values)
     if values.has("validate-regex"):
         _validate_regex(values.text("validate-regex") or "")
         return 0
@@ -110,11 +110,11 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     try:
         with cluster_of(values, timeout=values.number("timeout", 5000) / 1000) as cluster:
             if values.has("list"):
-                _list(cluster, values, states, types)
+                _list_groups(cluster, values, states, types)
             elif values.has("describe"):
-                _describe(cluster, values)
+                _print_descriptions(cluster, values)
             elif values.has("delete"):
-                _delete(cluster, values)
+                _delete_groups(cluster, values)
             elif values.has("reset-offsets"):
                 reset(cluster, values, _select_groups(cluster, values))
             else:
@@ -126,7 +126,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     values.only_with("members", "verbose", "offsets", of=("describe",))
     values.only_with("state", of=("describe", "list"))
     values.only_with("type", of=("list",))
@@ -203,18 +203,18 @@ def _parse_choices(text: str, choices: Sequence[str], refusal: str) -> list[str]
         raise UsageError(refusal + ", ".join(choices)) from None
 
 
-def _all_groups(cluster: Cluster) -> list[str]:
+def _find_all_groups(cluster: Cluster) -> list[str]:
     with prefix_api_errors():
         return sorted(listing.group for listing in list_groups(cluster) if is_consumer_group(listing))
 
 
 def _select_groups(cluster: Cluster, values: Values) -> list[str]:
-    return _all_groups(cluster) if values.has("all-groups") else list(dict.fromkeys(values.all("group")))
+    return _find_all_groups(cluster) if values.has("all-groups") else list(dict.fromkeys(values.all("group")))
 
 
-def _list(cluster: Cluster, values: Values, states: Sequence[str], types: Sequence[str]) -> None:
+def _list_groups(cluster: Cluster, values: Values, states: Sequence[str], types: Sequence[str]) -> None:
     if not values.has("state") and not values.has("type"):
-        for group in _all_groups(cluster):
+        for group in _find_all_groups(cluster):
             write_line(group)
         return
     listings = sorted(
@@ -235,7 +235,7 @@ def print_groups(listings: Sequence[Listing], *, with_type: bool, with_state: bo
         write_line(format_row(cells, [width, *[20] * (len(cells) - 1)]))
 
 
-def _describe(cluster: Cluster, values: Values) -> None:
+def _print_descriptions(cluster: Cluster, values: Values) -> None:
     groups = _select_groups(cluster, values)
     if values.has("members"):
         print_members(cluster, groups, verbose=values.has("verbose"))
@@ -245,7 +245,7 @@ def _describe(cluster: Cluster, values: Values) -> None:
         print_offsets(cluster, groups)
 
 
-def _delete(cluster: Cluster, values: Values) -> None:
+def _delete_groups(cluster: Cluster, values: Values) -> None:
     groups = _select_groups(cluster, values)
     errors = {group: attempt(partial(delete_group, cluster, group)) for group in groups}
     deleted = [group for group, error in errors.items() if error is None]
@@ -302,7 +302,7 @@ def _print_refusal(group: str, error: ApiError) -> None:
 
 
 def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
-    """Print each partition's committed offset, end offset and lag, and the member that reads it.
+    """Print the committed offset, end offset, lag and assigned member of each partition.
 
     Raises:
         ToolError: A broker returned an error, or the state of a group is unknown.
@@ -312,17 +312,18 @@ def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
         if not _print_state(description, len(rows)):
             continue
         cells = [_COLUMNS.split(), *rows]
-        widths = [_width(cells, 0), _width(cells, 1), 10, 15, 15, 15, _width(cells, 6), _width(cells, 7), 0]
+        text_widths = [_column_width(cells, column) for column in (0, 1, 6, 7)]
+        widths = [*text_widths[:2], 10, 15, 15, 15, *text_widths[2:], 0]
         write_line()
         for line in cells:
             write_line(format_row(line, widths))
 
 
 def _offset_rows(cluster: Cluster, description: Description) -> list[Sequence[object]]:
-    """Return the cells of each partition: first those of the members with the most partitions."""
+    """Return a row for each partition. Partitions of the members with the most partitions come first."""
     committed = fetch_committed_offsets(cluster, description.group)
-    busy = sorted(description.members, key=lambda member: -len(member.partitions))
-    readers = [(partition, member) for member in busy for partition in sorted(member.partitions)]
+    sorted_members = sorted(description.members, key=lambda member: -len(member.partitions))
+    readers = [(partition, member) for member in sorted_members for partition in sorted(member.partitions)]
     unassigned = sorted(committed.keys() - {partition for partition, _ in readers})
     with prefix_api_errors():
         ends = list_offsets_at(cluster, {*committed, *(partition for partition, _ in readers)}, LATEST)
@@ -336,7 +337,7 @@ def _offset_rows(cluster: Cluster, description: Description) -> list[Sequence[ob
 
 
 def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> None:
-    """Print the members of groups and how many partitions each has. If `verbose` is set, list the partitions."""
+    """Print each member and its number of partitions. If `verbose` is set, also list the partitions."""
     for description in _describe_groups(cluster, groups):
         members = description.members
         _print_state(description, len(members))
@@ -347,9 +348,9 @@ def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> 
             instance = [member.instance_id or ""] * static
             count = len(member.partitions)
             cells.append([description.group, member.member_id, *instance, member.host, member.client_id, count])
-        widths = [_width(cells, index) for index in range(len(header) - 1)]
+        widths = [_column_width(cells, index) for index in range(len(header) - 1)]
         if static:
-            widths[2] = _width(cells, 2, _INSTANCE_WIDTH)
+            widths[2] = _column_width(cells, 2, _INSTANCE_WIDTH)
         assignments = [""] * len(cells)
         if verbose:
             assignments = ["ASSIGNMENT", *(_format_assignment(member.partitions) for member in members)]
@@ -398,5 +399,5 @@ def _print_state(description: Description, rows: int) -> bool:
     return state != DEAD and rows > 0
 
 
-def _width(cells: Sequence[Sequence[object]], column: int, least: int = _WIDTH) -> int:
+def _column_width(cells: Sequence[Sequence[object]], column: int, least: int = _WIDTH) -> int:
     return max(least, *(len(str(line[column])) for line in cells[1:]), 0)

@@ -17,7 +17,7 @@ _MEBIBYTE: Final = 1024 * 1024
 _POLL_S: Final = 0.1
 _RECORD_TIMEOUT_MS: Final = 10_000
 _MIN_REQUEST_TIMEOUT_MS: Final = 5_000
-"""The minimum request timeout, so that a short record timeout does not abort requests to a slow broker."""
+"""The minimum request timeout. Without it, a short --timeout would abort requests to a slow broker."""
 _MAX_GROUP_NUMBER: Final = 100_000
 _MORE_COLUMNS: Final = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 _IGNORED: Final = ("fetch-size", "socket-buffer-size", "threads", "num-fetch-threads", "date-format")
@@ -93,7 +93,7 @@ def _topic_predicate(pattern: str | None) -> Callable[[str], bool]:
 
 
 class _Statistics:
-    """The number and size of records read since the start and since the last printed line."""
+    """The number and the size of the records read in total, and up to the last printed line."""
 
     def __init__(self) -> None:
         self.start = self.line_at = time.time()
@@ -101,7 +101,7 @@ class _Statistics:
         self.count = self.size = self.line_count = self.line_size = 0
 
     def summary_line(self) -> str:
-        """Return the summary line."""
+        """Return the line printed at the end."""
         end = time.time()
         total = max(int((end - self.start) * 1000), 1)
         fetched = max(total - self.joined_ms, 1)
@@ -113,7 +113,7 @@ class _Statistics:
         )
 
     def interval_line(self) -> str:
-        """Return the line of the current interval and begin the next interval."""
+        """Return the line for the current interval, and begin the next interval."""
         now = time.time()
         elapsed = max(int((now - self.line_at) * 1000), 1)
         joined = self.joined_ms if self.line_at == self.start else 0
@@ -128,7 +128,7 @@ class _Statistics:
 
 
 def _read_records(consumer: Consumer, values: Values) -> _Statistics:
-    """Read until enough records have arrived, or until no record has arrived for the timeout."""
+    """Read until enough records have arrived, or until no record arrives within the timeout."""
     max_records, timeout_ms = values.number("messages", 0), values.number("timeout", _RECORD_TIMEOUT_MS)
     interval = values.number("reporting-interval", 5_000) / 1000
     statistics = _Statistics()
@@ -157,5 +157,5 @@ def _read_records(consumer: Consumer, values: Values) -> _Statistics:
 
 
 def _format_time(seconds: float) -> str:
-    """Return a time in the default format of Kafka's tool."""
+    """Format a time as Kafka's tool does by default."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) + f":{int(seconds * 1000) % 1000:03d}"

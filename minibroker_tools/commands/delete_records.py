@@ -31,7 +31,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Delete records. As in Kafka's tool, the exit status is 0 even if a broker refuses to delete some."""
+    """Delete records. As in Kafka's tool, the exit status is 0 even if a broker refuses some deletions."""
     values = options.parse(arguments)
     values.require("bootstrap-server", "offset-json-file")
     starts = _parse_start_offsets(values.text("offset-json-file") or "")

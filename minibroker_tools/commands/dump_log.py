@@ -22,7 +22,7 @@ _FLAGS: Final = (
 _UNSUPPORTED: Final = ("cluster-metadata-decoder", "remote-log-metadata-decoder")
 _DECODERS: Final = ("key-decoder-class", "value-decoder-class")
 _STRING_DECODERS: Final = ("kafka.serializer.StringDecoder", "org.apache.kafka.tools.api.StringDecoder")
-"""Kafka's default class for decoding keys and values."""
+"""The names of Kafka's default decoder for keys and values."""
 
 
 def declare_options(tool: str) -> Options:

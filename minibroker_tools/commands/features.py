@@ -14,7 +14,7 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import write_line
 
 _ALL_FEATURES: Final = 4
-"""The version of ApiVersions that includes all features (KIP-1022)."""
+"""The ApiVersions version that includes all features (KIP-1022)."""
 _METADATA_FEATURE: Final = "metadata.version"
 _NAMES: Final = (
     "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 "
@@ -33,9 +33,9 @@ _MIN_METADATA_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "share.version": ("4.2-IV0", "4.4-IV0"),
     "streams.version": ("4.2-IV1",),
 }
-"""The minimum metadata.version of each level of each feature, starting at level 1, in Kafka's order (`Feature`)."""
+"""The minimum metadata.version for each level of a feature, starting at level 1, in Kafka's order (`Feature`)."""
 _DEPENDENCIES: Final = {("eligible.leader.replicas.version", 1): (_METADATA_FEATURE, "4.0-IV1")}
-"""Feature levels that require a level of another feature."""
+"""The feature levels that require a level of another feature."""
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _COMMANDS: Final = ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")
 _RELEASE_COMMANDS: Final = ("upgrade", "downgrade", "version-mapping")
@@ -55,7 +55,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command given on the command line."""
+    """Run the command on the command line."""
     values = options.parse(arguments)
     command = next(iter(values.words), "")
     if command not in _COMMANDS:
@@ -77,19 +77,19 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     levels = {} if command == "describe" else _parse_levels(command, values)
     with cluster_of(values) as cluster:
         if command == "describe":
-            _describe(cluster, values)
+            _describe_features(cluster, values)
             return 0
         return _update_features(cluster, command, levels, values)
 
 
-def _describe(cluster: Cluster, values: Values) -> None:
+def _describe_features(cluster: Cluster, values: Values) -> None:
     node_id = values.get("node-id")
     if node_id is not None and node_id < 0:
         raise ToolError(f"Invalid node id {node_id}: must be non-negative.")
-    offered = _broker_features(cluster.any() if node_id is None else cluster.node(node_id))
-    levels = {feature.name: feature.max_version_level for feature in offered.finalized_features}
-    epoch = offered.finalized_features_epoch
-    for feature in sorted(offered.supported_features, key=lambda feature: feature.name):
+    broker_features = _broker_features(cluster.any() if node_id is None else cluster.node(node_id))
+    levels = {feature.name: feature.max_version_level for feature in broker_features.finalized_features}
+    epoch = broker_features.finalized_features_epoch
+    for feature in sorted(broker_features.supported_features, key=lambda feature: feature.name):
         format_level = _level_formatter(feature.name)
         write_line(
             f"Feature: {feature.name}\tSupportedMinVersion: {format_level(feature.min_version)}\tSupportedMaxVersion: "
@@ -99,7 +99,7 @@ def _describe(cluster: Cluster, values: Values) -> None:
 
 
 def _broker_features(connection: Connection) -> ApiVersionsResponse:
-    """Return a broker's features, including those whose levels start at 0 if the broker's ApiVersions reports them."""
+    """Return a broker's features. If its ApiVersions supports it, features whose levels start at 0 are included."""
     request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
     if connection.version_for(request) < _ALL_FEATURES:
         return connection.api_versions
@@ -124,7 +124,7 @@ def _parse_levels(command: str, values: Values) -> dict[str, int]:
     if release is not None:
         if metadata is not None or values.has("feature"):
             raise ToolError("Can not specify `release-version` with other feature flags.")
-        # As in Kafka, an upgrade skips features at level 0: the broker would reject them as downgrades.
+        # As in Kafka, an upgrade skips features at level 0 because the broker would reject them as downgrades.
         return {name: level for name, level in _release_levels(release).items() if level or command != "upgrade"}
     levels: dict[str, int] = {}
     if metadata is not None:
@@ -143,7 +143,7 @@ def _parse_levels(command: str, values: Values) -> dict[str, int]:
 
 
 def _release_levels(release: str) -> dict[str, int]:
-    """Return the level of each feature for a release or a metadata.version, in Kafka's order.
+    """Return each feature's level in a release or at a metadata.version, in Kafka's order.
 
     Raises:
         ToolError: The release is unknown.
@@ -181,11 +181,11 @@ def _print_dependencies(features: Sequence[str]) -> None:
             raise ToolError(f"Unknown feature: {name}")
         elif not 0 <= level <= len(_MIN_METADATA_VERSIONS[name]):
             raise ToolError(f"No feature:{name} with feature level {level}")
-        needed = _DEPENDENCIES.get((name, level))
-        if needed is None:
+        dependency = _DEPENDENCIES.get((name, level))
+        if dependency is None:
             write_line(f"{feature_text} has no dependencies.")
         else:
-            required_feature, version = needed
+            required_feature, version = dependency
             write_line(f"{feature_text} requires:\n    {required_feature}={_VERSIONS.index(version) + 1} ({version})")
 
 

@@ -1,4 +1,4 @@
-"""kafka-get-offsets: prints offsets of partitions by time (`org.apache.kafka.tools.GetOffsetShell`)."""
+"""kafka-get-offsets: prints the offsets of partitions at a time (`org.apache.kafka.tools.GetOffsetShell`)."""
 
 import re
 from collections.abc import Callable, Sequence

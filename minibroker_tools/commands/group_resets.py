@@ -1,4 +1,4 @@
-"""`kafka-consumer-groups --reset-offsets`: new committed offsets for groups without members."""
+"""`kafka-consumer-groups --reset-offsets`: resets the committed offsets of groups without members."""
 
 import csv
 import re
@@ -43,7 +43,7 @@ Offsets = dict[TopicPartition, int]
 
 
 def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
-    """Print the new offsets of the groups. With `--execute`, commit them too.
+    """Print the new offsets of the groups. With `--execute`, also commit them.
 
     Raises:
         ToolError: The plan is invalid, or a broker refused a request.
@@ -80,7 +80,7 @@ def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
 
 
 def prefix_api_errors() -> AbstractContextManager[None]:
-    """Return a context manager that adds the prefix with which Kafka's tool prints an error that it wraps twice."""
+    """Return a context manager that prefixes errors like Kafka's tool, where they are wrapped twice."""
     return reword_failures(lambda error: EXECUTION_PREFIX + error.described, ApiError)
 
 
@@ -103,7 +103,7 @@ def _scenario_offsets(cluster: Cluster, values: Values, group: str, partitions: 
         case "to-offset":
             offsets = _clamp_offsets(cluster, dict.fromkeys(partitions, values.number("to-offset", 0)))
         case "shift-by":
-            moved = _shift(partitions, fetch_committed_offsets(cluster, group), values.number("shift-by", 0))
+            moved = _shift_offsets(partitions, fetch_committed_offsets(cluster, group), values.number("shift-by", 0))
             offsets = _clamp_offsets(cluster, moved)
         case "to-datetime":
             offsets = _offsets_from_time(cluster, partitions, parse_datetime_ms(values.text("to-datetime") or ""))
@@ -116,14 +116,14 @@ def _scenario_offsets(cluster: Cluster, values: Values, group: str, partitions: 
             offsets = list_offsets_at(cluster, partitions, LATEST)
         case "to-current":
             committed = fetch_committed_offsets(cluster, group)
-            known = committed | list_offsets_at(cluster, set(partitions) - committed.keys(), LATEST)
-            offsets = {partition: known[partition] for partition in partitions}
+            current_offsets = committed | list_offsets_at(cluster, set(partitions) - committed.keys(), LATEST)
+            offsets = {partition: current_offsets[partition] for partition in partitions}
         case _:
             raise UsageError(_NO_SCENARIO)
     return offsets
 
 
-def _shift(partitions: Sequence[TopicPartition], committed: Offsets, by: int) -> Offsets:
+def _shift_offsets(partitions: Sequence[TopicPartition], committed: Offsets, by: int) -> Offsets:
     for topic, index in partitions:
         if (topic, index) not in committed:
             raise UsageError(
@@ -156,7 +156,7 @@ def _clamp_offsets(cluster: Cluster, offsets: Offsets) -> Offsets:
 
 
 def parse_datetime_ms(text: str) -> int:
-    """Parse a `--to-datetime` date and return the milliseconds since 1970. The default time zone is UTC.
+    """Parse a `--to-datetime` value, in UTC by default, and return it in milliseconds since 1970.
 
     Raises:
         ToolError: The date is invalid. The message is Java's.
@@ -171,7 +171,7 @@ def parse_datetime_ms(text: str) -> int:
     full = f"{before}T{clock}"
     match = _DATE.fullmatch(full)
     if match is not None:
-        # Java's SimpleDateFormat reads the fraction as a whole number of milliseconds.
+        # Java's SimpleDateFormat reads the digits after the point as milliseconds, so that .5 means 5 ms.
         fraction = int(re.split(r"[Z+-]", clock)[0].rpartition(".")[2])
         zone = "+0000" if match[1] == "Z" else match[1].replace(":", "").ljust(5, "0")
         whole = clock.partition(".")[0]
@@ -226,7 +226,7 @@ def _load_plan(values: Values) -> dict[str, Offsets] | None:
 
 
 def split_topics(arguments: Sequence[str]) -> tuple[list[TopicPartition], list[str]]:
-    """Return the partitions given as TOPIC:PARTITIONS, and the topics given without partitions.
+    """Split TOPIC and TOPIC:PARTITIONS arguments into the partitions, and the topics without partitions.
 
     Raises:
         UsageError: An argument is invalid.
@@ -248,7 +248,7 @@ def split_topics(arguments: Sequence[str]) -> tuple[list[TopicPartition], list[s
 
 
 def find_partitions(cluster: Cluster, arguments: Sequence[str]) -> list[TopicPartition]:
-    """Return the partitions given by the arguments. A topic without partitions stands for all its partitions.
+    """Return the partitions given by TOPIC and TOPIC:PARTITIONS arguments. TOPIC stands for all its partitions.
 
     Raises:
         ApiError: A topic does not exist.

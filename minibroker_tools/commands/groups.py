@@ -11,7 +11,7 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import format_row, write_line
 
 _TYPES: Final = {"consumer": "Consumer", "classic": "Classic", "share": "Share", "streams": "Streams"}
-"""The printed name of each type of `--group-type` and ListGroups."""
+"""The printed name of each group type in `--group-type` and ListGroups."""
 _FILTERS: Final = ("consumer", "share", "streams")
 _PATIENCE_S: Final = 30.0
 _WIDTH: Final = 20
@@ -33,7 +33,7 @@ def declare_options(tool: str) -> Options:
 def run(options: Options, arguments: Sequence[str]) -> int:
     """List the groups."""
     values = options.parse(arguments)
-    _check(values)
+    _check_options(values)
     has_timeout = "default.api.timeout.ms" in load_properties(values.text("command-config"))
     try:
         with cluster_of(values, timeout=None if has_timeout else _PATIENCE_S) as cluster:
@@ -47,7 +47,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     if not values.has("bootstrap-server"):
         raise UsageError("Missing required option(s) [bootstrap-server]")
     if not values.has("list"):

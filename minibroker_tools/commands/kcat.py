@@ -85,11 +85,11 @@ class KcatOptions:
         return [value for option, value in self._pairs if option == name]
 
     def text(self, name: str) -> str | None:
-        """Return the last value of an option, or None without it."""
+        """Return the last value of an option, or None if the option is missing."""
         return next(reversed(self.all(name)), None)
 
     def number(self, name: str, default: int) -> int:
-        """Return the last value of a numeric option, or `default` without it.
+        """Return the last value of a numeric option, or `default` if the option is missing.
 
         Raises:
             ToolError: The value is not a number. The message names the option and the value.
@@ -101,13 +101,13 @@ class KcatOptions:
             raise ToolError(f"% ERROR: -{name}: {value!r} is no number") from None
 
     def delimiter(self, name: str, default: str | None) -> str | None:
-        """Return the last value of an option with escape sequences replaced, or `default` without it."""
+        """Return the last value of an option with escape sequences replaced, or `default` if the option is missing."""
         value = self.text(name)
         return default if value is None else unescape(value)
 
 
 def declare_options(tool: str) -> Options:
-    """Declare the options of kcat for its help text."""
+    """Declare the options of kcat, for the help text only."""
     options = Options(tool, "List, produce, consume and query with -L, -P, -C, -G and -Q.")
     for name, text in {**_FLAGS, **_VALUES}.items():
         options.flag(name, help=text.replace("%", "%%"))
@@ -115,7 +115,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(_known: Options, arguments: Sequence[str]) -> int:
-    """Run the selected mode. Without a mode, produce if standard input is piped, or else consume."""
+    """Run the selected mode. Without a mode, produce if standard input is not a terminal, or else consume."""
     if not arguments or "--help" in arguments:
         raise UsageError("kcat needs -b BROKERS and one of -L, -P, -C, -G and -Q")
     try:

@@ -112,7 +112,7 @@ def _report_ends(
     options: KcatOptions,
     stops: dict[TopicPartition, int],
 ) -> None:
-    """Add the partitions that have been read to their end to `reached`, and report each of them."""
+    """Add the partitions that have been read to the end to `reached`, and report each of them."""
     committed = int(cluster.settings.get("isolation.level", "read_committed") == "read_committed")
     unread = {partition: LATEST for partition in reader.positions if partition not in reached}
     ends = list_offsets(cluster, unread, isolation=committed) if unread else {}
@@ -142,7 +142,7 @@ def _select_partitions(cluster: Cluster, topic: str, options: KcatOptions) -> li
 def _find_offsets(
     cluster: Cluster, partitions: list[TopicPartition], options: KcatOptions
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Return the start offset of each partition, and the stop offsets given with e@MS."""
+    """Return the start offset of each partition, and the stop offsets if e@MS is given."""
     starts, stops = dict.fromkeys(partitions, EARLIEST), dict[TopicPartition, int]()
     for text in options.all("o"):
         if text in _NAMED_OFFSETS:
@@ -156,7 +156,7 @@ def _find_offsets(
             reason = "Local: Invalid argument or configuration"
             raise ToolError(f"% ERROR: Failed to start consuming topic {topic} [{partition}]: {reason}")
         elif (number := _leading_number(text)) < 0:
-            first, end = (_offsets(cluster, partitions, special_offset) for special_offset in (EARLIEST, LATEST))
+            first, end = (_list_offsets(cluster, partitions, special_offset) for special_offset in (EARLIEST, LATEST))
             starts = {key: max(first[key], end[key] + number) for key in partitions}
         else:
             starts = dict.fromkeys(partitions, number)
@@ -164,18 +164,18 @@ def _find_offsets(
 
 
 def _leading_number(text: str) -> int:
-    """Return the number at the start of a text, or 0 if there is none, as kcat parses offsets with `strtoll`."""
+    """Return the number at the start of a text, or 0 if there is none, like C's `strtoll`, which kcat uses."""
     match = re.match(r"\s*([+-]?\d+)", text)
     return int(match[1]) if match else 0
 
 
 def _offsets_by_time(cluster: Cluster, partitions: list[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-    ends = _offsets(cluster, partitions, LATEST)
-    offsets = _offsets(cluster, partitions, time_ms)
+    ends = _list_offsets(cluster, partitions, LATEST)
+    offsets = _list_offsets(cluster, partitions, time_ms)
     return {partition: offset if offset >= 0 else ends[partition] for partition, offset in offsets.items()}
 
 
-def _offsets(cluster: Cluster, partitions: list[TopicPartition], at: int) -> dict[TopicPartition, int]:
+def _list_offsets(cluster: Cluster, partitions: list[TopicPartition], at: int) -> dict[TopicPartition, int]:
     try:
         return list_offsets_at(cluster, partitions, at)
     except ApiError as error:
@@ -242,11 +242,11 @@ def _format_token(letter: str, received: Received, null: bytes) -> bytes:
 
 
 def record_json(received: Received, broker: int) -> str:
-    """Return a record, with its position, as one line of JSON. Bytes that are not UTF-8 are replaced."""
+    """Return a record and its position as one line of JSON. Bytes that are not UTF-8 are replaced."""
     record = received.record
     kind = _TIMESTAMP_KINDS.get(record.timestamp_type)
     stamped: dict[str, Any] = {} if kind is None else {"tstype": kind, "ts": record.timestamp}
-    headers = [part for key, value in record.headers for part in (key, _text_of(value))]
+    headers = [part for key, value in record.headers for part in (key, _decode_text(value))]
     return compact_json(
         {
             "topic": received.topic,
@@ -255,12 +255,12 @@ def record_json(received: Received, broker: int) -> str:
             **stamped,
             "broker": broker,
             **({"headers": headers} if headers else {}),
-            "key": _text_of(record.key),
-            "payload": _text_of(record.value),
+            "key": _decode_text(record.key),
+            "payload": _decode_text(record.value),
         },
         ensure_ascii=False,
     )
 
 
-def _text_of(data: bytes | None) -> str | None:
+def _decode_text(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "replace")

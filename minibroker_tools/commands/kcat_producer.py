@@ -1,4 +1,4 @@
-"""kcat -P: sends lines of standard input, lines of a file (-l), or whole files as records."""
+"""kcat -P: sends lines from standard input, lines from a file (-l), or whole files as records."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,11 +23,11 @@ def produce(cluster: Cluster, options: KcatOptions) -> int:
         raise ToolError(f"% ERROR: -z: {options.text('z')} is not one of {', '.join(CODECS)}")
     topic = options.text("t") or ""
 
-    def note(_records: Sequence[Outgoing], error: ApiError) -> None:
+    def report_refusal(_records: Sequence[Outgoing], error: ApiError) -> None:
         errors.append(error)
         sys.stderr.write(f"% ERROR: Failed to produce message: Broker: {error.message}\n")
 
-    producer = Producer(cluster, topic, note, acks=acks, codec=codec)
+    producer = Producer(cluster, topic, report_refusal, acks=acks, codec=codec)
     limit, sent = options.number("c", -1), 0
     for chunk in _read_chunks(options):
         payloads = chunk if limit < 0 else chunk[: limit - sent]
@@ -42,7 +42,7 @@ def produce(cluster: Cluster, options: KcatOptions) -> int:
 
 
 def _read_chunks(options: KcatOptions) -> Iterator[list[bytes]]:
-    """Yield the contents of the records in chunks, as they arrive."""
+    """Yield the payloads of the records in chunks, as they arrive."""
     if not options.words:
         yield from _split_records(sys.stdin.buffer, options)
     elif options.has("l"):

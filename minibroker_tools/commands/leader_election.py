@@ -38,7 +38,7 @@ def declare_options(tool: str) -> Options:
 def run(options: Options, arguments: Sequence[str]) -> int:
     """Elect leaders. The exit status is 1 if the election fails for any partition."""
     values = options.parse(arguments)
-    _check(values)
+    _check_options(values)
     partitions = _parse_partitions(values)
     kind: str = values.get("election-type")
     properties = load_properties(values.text("admin.config"))
@@ -63,7 +63,7 @@ def _parse_election_type(text: str) -> str:
     return text.upper()
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     missing = [name for name in ("bootstrap-server", "election-type") if not values.has(name)]
     if missing:
         raise ToolError(f"Missing required option(s): {', '.join(missing)}")
@@ -76,7 +76,7 @@ def _check(values: Values) -> None:
 
 
 def _parse_partitions(values: Values) -> list[TopicPartition] | None:
-    """Return the partitions of the command line or of its JSON file, or None for all partitions."""
+    """Return the partitions on the command line or in its JSON file, or None for all partitions."""
     path = values.text("path-to-json-file")
     if path is None:
         return [(values.text("topic") or "", values.number("partition", 0))] if values.has("topic") else None

@@ -1,4 +1,4 @@
-"""kafka-log-dirs: shows the replica sizes in brokers' log directories (`org.apache.kafka.tools.LogDirsCommand`)."""
+"""kafka-log-dirs: shows the replicas and their sizes in brokers' log directories (`LogDirsCommand`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,14 +32,14 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     except ValueError:
         raise ToolError(f"--broker-list: {values.text('broker-list')!r} is not a list of numbers") from None
     with cluster_of(values) as cluster:
-        present = [broker.node_id for broker in cluster.brokers()]
-        missing = set(requested) - set(present)
+        existing = [broker.node_id for broker in cluster.brokers()]
+        missing = set(requested) - set(existing)
         if missing:
             raise ToolError(
                 f"ERROR: The given brokers do not exist from --broker-list: {join_commas(sorted(missing))}. Current "
-                f"existent brokers: {join_commas(sorted(present))}"
+                f"existent brokers: {join_commas(sorted(existing))}"
             )
-        ids = sorted(set(requested or present))
+        ids = sorted(set(requested or existing))
         write_line("Querying brokers for log directories information")
         brokers = [{"broker": node_id, "logDirs": _describe_directories(cluster, node_id, topics)} for node_id in ids]
     write_line(f"Received log directory information from brokers {join_commas(sorted(ids))}")

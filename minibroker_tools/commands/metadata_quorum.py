@@ -48,7 +48,7 @@ def declare_options(tool: str) -> Options:
 def run(options: Options, arguments: Sequence[str]) -> int:
     """Describe the quorum, or add or remove a voter."""
     values = options.parse(arguments)
-    _check(values)
+    _check_options(values)
     with cluster_of(values) as cluster:
         if values.words[0] != "describe":
             change = add_voter if values.words[0] == "add-controller" else remove_voter
@@ -62,7 +62,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     """Check the command line as Kafka's tool does.
 
     Raises:
@@ -105,10 +105,10 @@ def _print_status(cluster: Cluster, response: api.DescribeQuorumResponse) -> Non
     caught_up = 0 if leader is None else leader.last_caught_up_timestamp
     slowest = min(quorum.current_voters, key=lambda replica: replica.log_end_offset, default=leader)
     lag = 0 if slowest is None else end - slowest.log_end_offset
-    behind = 0
+    lag_ms = 0
     if slowest is not None and slowest is not leader:
         times = (caught_up, slowest.last_caught_up_timestamp)
-        behind = -1 if -1 in times else times[0] - times[1]
+        lag_ms = -1 if -1 in times else times[0] - times[1]
     endpoints = {
         node.node_id: [f'"{peer.name}://{peer.host}:{peer.port}"' for peer in node.listeners] for node in response.nodes
     }
@@ -118,7 +118,7 @@ def _print_status(cluster: Cluster, response: api.DescribeQuorumResponse) -> Non
         "LeaderEpoch": quorum.leader_epoch,
         "HighWatermark": quorum.high_watermark,
         "MaxFollowerLag": lag,
-        "MaxFollowerLagTimeMs": behind,
+        "MaxFollowerLagTimeMs": lag_ms,
         "CurrentVoters": _format_nodes(quorum.current_voters, endpoints),
         "CurrentObservers": _format_nodes(quorum.observers, {}),
     }
@@ -234,7 +234,7 @@ def _unregister(cluster: Cluster, controller: int) -> None:
 
 
 def _still_registered_error(problem: str, error: ApiError, controller: int) -> ToolError:
-    """Return the error for a command that leaves the controller registered."""
+    """Return an error that explains how to unregister the controller, which is still registered."""
     command = f"kafka-cluster.sh unregister-controller --id {controller}"
     return ToolError(f"{problem}: {error.message}. To unregister the controller from the cluster, run `{command}`.")
 
@@ -277,7 +277,7 @@ def _directory_id(directory: str) -> str:
 
 
 def _controller_listeners(properties: Mapping[str, str]) -> list[api.VoterListener]:
-    """Return the addresses of the controller's own listeners."""
+    """Return the listeners named in controller.listener.names. Advertised addresses take precedence."""
     listeners: dict[str, api.VoterListener] = {}
     for key in ("listeners", "advertised.listeners"):
         for text in filter(None, (part.strip() for part in properties.get(key, "").split(","))):
@@ -299,7 +299,7 @@ def _parse_uuid(text: str) -> bytes:
     """Decode a UUID.
 
     Raises:
-        ValueError: The text is invalid. The message is that of Kafka's `Uuid.fromString` or of Java's base64 decoder.
+        ValueError: The text is invalid. The message is from Kafka's `Uuid.fromString` or Java's base64 decoder.
     """
     if len(text) > _UUID_LETTERS:
         start = text[:_UUID_LETTERS]

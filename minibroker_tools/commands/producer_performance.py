@@ -56,7 +56,7 @@ def declare_options(tool: str) -> Options:
 def run(options: Options, arguments: Sequence[str]) -> int:
     """Send the records and print the measurements. The exit status is 1 if the broker refuses any of them."""
     values = options.parse(arguments)
-    _check(values)
+    _check_options(values)
     pairs = [*values.all("producer-props"), *values.words]
     for pair in pairs:
         if "=" not in pair:
@@ -88,7 +88,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     return 1 if failures else 0
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     missing = [name for name in ("topic", "num-records", "throughput") if not values.has(name)]
     if missing:
         raise UsageError(f"producer-performance: error: argument --{missing[0]} is required")
@@ -141,7 +141,7 @@ def _is_transactional(values: Values, properties: Mapping[str, str]) -> bool:
 
 
 def _begin_transactions(cluster: Cluster, values: Values, properties: Mapping[str, str]) -> Transactions | None:
-    """Return the transactions requested by the command line or the properties, or None if there are none.
+    """Return the transactions that the command line or the properties ask for, or None.
 
     Raises:
         ApiError: The transactional id cannot be initialized.
@@ -182,7 +182,7 @@ class _SentBatch(NamedTuple):
 
 
 class _Statistics:
-    """The batches sent since a start time, and their statistics."""
+    """Statistics of the batches sent since `start`."""
 
     def __init__(self) -> None:
         self.start = time.monotonic()
@@ -198,7 +198,7 @@ class _Statistics:
         return count, count / seconds, size / seconds / _MEBIBYTE, total_latency / max(count, 1), longest
 
     def interval_line(self) -> str:
-        """Return the line of an interval."""
+        """Return the line printed after an interval."""
         count, rate, volume, mean, longest = self._rates()
         return (
             f"{count} records sent, {rate:.1f} records/sec ({volume:.2f} MB/sec), {mean:.1f} ms avg latency, "
@@ -206,7 +206,7 @@ class _Statistics:
         )
 
     def summary_line(self, subject: str = "records") -> str:
-        """Return the summary line with percentiles."""
+        """Return the line printed at the end, with percentiles."""
         count, rate, volume, mean, longest = self._rates()
         percentiles = ", ".join(
             f"{self._percentile(fraction, count)} ms {name}"
@@ -227,11 +227,11 @@ class _Statistics:
 
 
 class _Report:
-    """The statistics to print: those of all records, of the records after the warmup, and of each interval.
+    """The statistics of a run: for all records, for the records after the warmup, and for the current interval.
 
     Attributes:
         total: The statistics of all records.
-        steady: The statistics of the records after the warmup. None until the first of them, and without a warmup.
+        steady: The statistics of the records after the warmup, or None if no such record has been sent.
     """
 
     def __init__(self, warmup: int, interval_s: float) -> None:
@@ -243,7 +243,7 @@ class _Report:
         self.steady: _Statistics | None = None
 
     def max_batch_records(self, sent: int, remaining: int) -> int:
-        """Return the maximum size of the next batch, so that no batch mixes warmup records with others."""
+        """Return the maximum number of records in the next batch. No batch mixes warmup records with others."""
         if 0 < self._warmup <= sent and self.steady is None:
             self.steady = _Statistics()
         return self._warmup - sent if sent < self._warmup else remaining
@@ -279,7 +279,7 @@ def _send_records(
     failures: Sequence[ApiError],
     transactions: Transactions | None,
 ) -> _Report:
-    """Send the records in batches of 16 KiB, or smaller ones that hold a tenth of a second of the target throughput.
+    """Send the records in batches of about 16 KiB, or of the records that the throughput allows in 0.1 s.
 
     Raises:
         ToolError: The broker refused a batch of a transaction. The transaction is aborted.

@@ -45,7 +45,7 @@ _ACTIONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "cancel": (("reassignment-json-file",), ("preserve-throttles", "timeout")),
     "list": ((), ()),
 }
-"""The required and the optional options of each action."""
+"""The required and the permitted options of each action."""
 _CONTROLLER_ACTIONS: Final = ("cancel", "list")
 _TIMEOUT_MS: Final = 10_000
 _PAUSE_S: Final = 0.1
@@ -79,18 +79,19 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action given on the command line."""
+    """Run the action on the command line."""
     values = options.parse(arguments)
     action = _select_action(values)
     try:
         with cluster_of(values) as cluster:
             if action == "list":
-                _list(cluster)
+                _list_moves(cluster)
             elif action == "generate":
-                _generate(cluster, values)
+                _propose_plan(cluster, values)
             else:
                 plan = parse_plan(read_json(values.text("reassignment-json-file") or ""))
-                {"verify": _verify, "execute": _execute, "cancel": _cancel}[action](cluster, plan, values)
+                work = {"verify": _verify_plan, "execute": _execute_plan, "cancel": _cancel_plan}[action]
+                work(cluster, plan, values)
     except _TerseError as failure:
         write_line(failure.message)
         return 1
@@ -121,7 +122,7 @@ def _select_action(values: Values) -> str:
     return action
 
 
-def _list(cluster: Cluster) -> None:
+def _list_moves(cluster: Cluster) -> None:
     moves = list_reassignments(cluster)
     if not moves:
         write_line("No partition reassignments found.")
@@ -133,7 +134,7 @@ def _list(cluster: Cluster) -> None:
         write_line(f"{partition_name(partition)}: replicas: {join_commas(move.replicas)}.{adding}{removing}")
 
 
-def _generate(cluster: Cluster, values: Values) -> None:
+def _propose_plan(cluster: Cluster, values: Values) -> None:
     nodes = parse_broker_ids(values.text("broker-list") or "")
     topics = parse_topics(read_json(values.text("topics-to-move-json-file") or ""))
     current = _replicas_of(_describe_topics(cluster, topics))
@@ -147,7 +148,11 @@ def _generate(cluster: Cluster, values: Values) -> None:
 
 
 def _broker_racks(cluster: Cluster, nodes: Sequence[int], *, aware: bool) -> dict[int, str | None]:
-    """Return the racks of the existing brokers among `nodes`, all None unless `aware` is set."""
+    """Return the racks of the existing brokers among `nodes`. If `aware` is False, all racks are None.
+
+    Raises:
+        ToolError: Only some of the brokers have racks.
+    """
     racks = {broker.node_id: broker.rack if aware else None for broker in cluster.brokers() if broker.node_id in nodes}
     if any(racks.values()) and not all(racks.values()):
         raise ToolError(
@@ -175,7 +180,7 @@ def _replicas_of(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition
     return {key: list(partition.replica_nodes) for key, partition in by_partition(topics).items()}
 
 
-def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
+def _execute_plan(cluster: Cluster, plan: Plan, values: Values) -> None:
     check_executable(plan)
     moves = list_reassignments(cluster)
     if moves and not values.has("additional"):
@@ -190,7 +195,7 @@ def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
         f"Current partition replica assignment\n\n{plan_json(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
-    _throttle(cluster, values, plan, moves, current)
+    _throttle_moves(cluster, values, plan, moves, current)
     errors = alter_reassignments(cluster, targets, keep_factor=values.has(_KEEP_FACTOR))
     _raise_if_any("Error reassigning partition(s):", errors)
     write_line(f"Successfully started partition reassignment{plural_suffix(targets)} for {_partition_names(targets)}")
@@ -217,7 +222,7 @@ def _current_replicas(cluster: Cluster, targets: Mapping[TopicPartition, list[in
     return current
 
 
-def _throttle(
+def _throttle_moves(
     cluster: Cluster,
     values: Values,
     plan: Plan,
@@ -239,7 +244,7 @@ def _throttle(
 
 
 def _move_directories(cluster: Cluster, targets: Mapping[Replica, str], values: Values) -> None:
-    """Start moves between log directories, retrying until every replica is on its broker.
+    """Start moves between log directories. A move is retried until its replica is on the broker.
 
     Raises:
         ToolError: A move cannot be started, or the timeout expired.
@@ -265,7 +270,7 @@ def _move_directories(cluster: Cluster, targets: Mapping[Replica, str], values: 
         time.sleep(_PAUSE_S)
 
 
-def _verify(cluster: Cluster, plan: Plan, values: Values) -> None:
+def _verify_plan(cluster: Cluster, plan: Plan, values: Values) -> None:
     moves = list_reassignments(cluster)
     write_line("Status of partition reassignment:")
     current = _existing_replicas(cluster, [partition for partition, _ in plan.partitions if partition not in moves])
@@ -285,14 +290,14 @@ def _verify(cluster: Cluster, plan: Plan, values: Values) -> None:
 
 
 def _existing_replicas(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[int]]:
-    """Return the current replicas of partitions. A partition that does not exist has none."""
+    """Return the current replicas of the partitions. A partition that does not exist has an empty list."""
     names = sorted({topic for topic, _ in partitions})
     current = _replicas_of(cluster.metadata(names).topics if names else ())
     return {partition: current.get(partition, []) for partition in partitions}
 
 
 def _verify_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> bool:
-    """Print the state of each move between log directories. Return whether any move is still in progress."""
+    """Print the state of each move between log directories, and return whether any move is in progress."""
     are_moving = False
     states: list[str] = []
     for replica, (current, future) in sorted(replica_directories(cluster, targets).items()):
@@ -320,7 +325,7 @@ def _verify_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> boo
     return are_moving
 
 
-def _cancel(cluster: Cluster, plan: Plan, values: Values) -> None:
+def _cancel_plan(cluster: Cluster, plan: Plan, values: Values) -> None:
     targets = [partition for partition, _ in plan.partitions]
     active = sorted(list_reassignments(cluster, targets))
     if active:

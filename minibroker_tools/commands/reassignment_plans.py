@@ -1,4 +1,4 @@
-"""Plans of kafka-reassign-partitions: their JSON format, the proposals of `--generate`, and the throttles."""
+"""Plans of kafka-reassign-partitions: parses, checks and proposes them, and throttles the brokers involved."""
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _FOLLOWERS: Final = "follower.replication.throttled.replicas"
 
 
 class Plan(NamedTuple):
-    """A reassignment plan: the new replicas of each partition, in file order, and log directories of some replicas."""
+    """A plan: the new replicas of each partition, in file order, and the new log directories of some replicas."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
     directories: dict[Replica, str]
@@ -89,10 +89,10 @@ def check_executable(plan: Plan) -> None:
 
 
 def parse_broker_ids(text: str) -> list[int]:
-    """Parse the broker ids of `--broker-list`.
+    """Parse the broker ids in `--broker-list`.
 
     Raises:
-        ToolError: An id is not a number or a duplicate.
+        ToolError: An id is not a number, or occurs twice.
     """
     ids: list[int] = []
     for word in text.split(","):
@@ -155,12 +155,12 @@ def _check_number(value: Any) -> int:
 
 
 def _java_list(values: Iterable[object]) -> str:
-    """Return a list in the format of Java's `toString`."""
+    """Format a list like Java's `toString`."""
     return f"[{', '.join(map(str, values))}]"
 
 
 def propose(racks: Mapping[int, str | None], partitions: int, factor: int) -> list[list[int]]:
-    """Propose the replicas of each partition on the brokers of `racks`. The first replica is the preferred leader.
+    """Propose the replicas of each partition on the brokers in `racks`. The first replica is the preferred leader.
 
     Leaders rotate through the brokers from a random start. The other replicas follow at a distance that grows by
     one after each rotation. If the brokers have racks, no rack gets a second replica before every rack has one.

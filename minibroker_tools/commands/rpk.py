@@ -1,4 +1,4 @@
-"""rpk: the commands of Redpanda's tool that Compose files and Testcontainers use. They work with any broker."""
+"""rpk: those commands of Redpanda's tool that Compose files and Testcontainers use. They work with any broker."""
 
 import argparse
 import json
@@ -43,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class Rpk:
-    """The command line of rpk. It has the methods of `Options` that every tool must provide."""
+    """The command line of rpk. It has the methods of `Options` that `dispatch` needs."""
 
     tool = "rpk"
 
@@ -90,14 +90,14 @@ class Rpk:
             if (switch := _BOOLEAN_FLAG.fullmatch(word)) is not None:
                 words += [switch[1]] if switch[2] == "true" else []
             elif words and words[-1] in _OFFSET_OPTIONS and re.match(r"-\d", word):
-                # Join the option with its value, because argparse would treat -1 as another option.
+                # Join the option and its value because argparse would treat -1 as another option.
                 words[-1] += f"={word}" if words[-1].startswith("--") else word
             else:
                 words.append(word)
         return self._parser.parse_args(words)
 
     def print_usage(self) -> None:
-        """Print the commands on standard error."""
+        """Print the commands to standard error."""
         write_error_line(self._parser.format_help())
 
 
@@ -107,7 +107,7 @@ def declare_options(_tool: str) -> Rpk:
 
 
 def run(options: Rpk, arguments: Sequence[str]) -> int:
-    """Run the command given on the command line."""
+    """Run the command on the command line."""
     if list(arguments[:2]) == ["redpanda", "start"]:
         raise ToolError(
             "rpk redpanda start starts a broker in minibroker's container image; here it is minibroker serve"
@@ -147,9 +147,9 @@ def _print_info(arguments: argparse.Namespace) -> int:
 
 
 def _watch_health(arguments: argparse.Namespace) -> int:
-    """Print the cluster's health from the admin API.
+    """Print the cluster's health as reported by the admin API.
 
-    As in rpk, the status is 1 if the API cannot be reached, and 0 for an unhealthy cluster.
+    As in rpk, the exit status is 1 if the API cannot be reached, but 0 for an unhealthy cluster.
     """
     last_shown = None
     while True:
@@ -206,7 +206,7 @@ def _delete_user(arguments: argparse.Namespace) -> int:
 
 
 def _request_admin_api(arguments: argparse.Namespace, path: str, method: str = "GET", content: object = None) -> Any:
-    """Send a request to the hosts of the admin API in turn, and return the first response.
+    """Send a request to the admin API's hosts in turn until one succeeds, and return its response.
 
     Raises:
         ToolError: All hosts failed. The message names each host and its error.

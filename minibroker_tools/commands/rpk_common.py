@@ -1,4 +1,4 @@
-"""Code shared by rpk's commands: the options for the cluster, and tables on standard output."""
+"""Code shared by rpk's commands: options for the cluster, and tables."""
 
 import argparse
 import os
@@ -34,7 +34,7 @@ def add_command(
 
 
 def parse_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the values of -X by key.
+    """Parse the -X settings, and return their values by key.
 
     Raises:
         ToolError: A setting has no value.
@@ -49,7 +49,7 @@ def parse_settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def cluster_of(arguments: argparse.Namespace) -> Cluster:
-    """Return the cluster given on the command line or in the environment. The default is 127.0.0.1:9092."""
+    """Return the cluster given on the command line or in the environment, or else at 127.0.0.1:9092."""
     extra = parse_settings(arguments)
     servers = arguments.brokers or extra.get("brokers") or os.environ.get("RPK_BROKERS")
     servers = servers or os.environ.get("REDPANDA_BROKERS") or f"127.0.0.1:{_PORT}"
@@ -65,7 +65,7 @@ def cluster_of(arguments: argparse.Namespace) -> Cluster:
 
 
 def add_port(address: str, port: int) -> str:
-    """Return the address, with the port added if it has none."""
+    """Add a port to an address that has none."""
     return address if ":" in address.rpartition("]")[2] else f"{address}:{port}"
 
 

@@ -34,8 +34,9 @@ _FIELD: Final = re.compile(r"%[tkvpodh%]|\\[ntr]")
 def add_topic_commands(commands: Any) -> None:
     """Add the commands of `rpk topic`."""
     works = {
-        "create": _create, "list": _list, "ls": _list, "describe": _describe, "delete": _delete,
-        "produce": _produce, "consume": _consume, "alter-config": _alter, "add-partitions": _add_partitions,
+        "create": _create_topics, "list": _list_topics, "ls": _list_topics, "describe": _describe_topics,
+        "delete": _delete_topics, "produce": _produce_lines, "consume": _consume_records,
+        "alter-config": _alter_topics, "add-partitions": _add_partitions,
     }  # fmt: skip
     parsers = {name: add_command(commands, name, work) for name, work in works.items()}
     for name in ("create", "describe", "delete", "consume", "alter-config", "add-partitions"):
@@ -76,7 +77,7 @@ def add_topic_commands(commands: Any) -> None:
     option("-g", "--group", default="")
 
 
-def _create(arguments: argparse.Namespace) -> int:
+def _create_topics(arguments: argparse.Namespace) -> int:
     configs = [str(config).partition("=") for config in arguments.topic_config]
     for key, equals, _ in configs:
         if not equals:
@@ -102,13 +103,13 @@ def _create(arguments: argparse.Namespace) -> int:
 
 
 def _print_statuses(results: Sequence[tuple[str, ApiError | None]], *passing: ErrorCode) -> int:
-    """Print a table with the outcome for each topic, and return status 1 if any failed."""
+    """Print the outcome for each topic. Return 1 if a topic has an error that is not in `passing`, otherwise 0."""
     rows = [(name, f"{error.code.name}: {error.message}" if error else "OK") for name, error in results]
     print_columns([("TOPIC", "STATUS"), *rows])
     return int(any(error and error.code not in passing for _, error in results))
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list_topics(arguments: argparse.Namespace) -> int:
     with cluster_of(arguments) as cluster:
         topics = cluster.metadata(arguments.topics or None).topics
         rows = [
@@ -120,7 +121,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(arguments: argparse.Namespace) -> int:
+def _describe_topics(arguments: argparse.Namespace) -> int:
     selected = (arguments.print_summary, arguments.print_configs, arguments.print_partitions)
     summary, configs, partitions = selected if any(selected) else (True, True, False)
     with cluster_of(arguments) as cluster:
@@ -163,14 +164,14 @@ def _print_partitions(cluster: Cluster, name: str) -> None:
     print_columns([("PARTITION", "LEADER", "EPOCH", "REPLICAS", "LOG-START-OFFSET", "HIGH-WATERMARK"), *rows])
 
 
-def _delete(arguments: argparse.Namespace) -> int:
+def _delete_topics(arguments: argparse.Namespace) -> int:
     request = api.DeleteTopicsRequest(topic_names=arguments.topics, timeout_ms=_TIMEOUT_MS)
     with cluster_of(arguments) as cluster:
         results = cluster.ask_controller(request).responses
         return _print_statuses([(result.name or "", find_error(result)) for result in results])
 
 
-def _alter(arguments: argparse.Namespace) -> int:
+def _alter_topics(arguments: argparse.Namespace) -> int:
     changes: list[tuple[str, str | None]] = [(key, None) for key in arguments.delete]
     for setting in arguments.set:
         key, equals, value = str(setting).partition("=")
@@ -193,12 +194,12 @@ def _add_partitions(arguments: argparse.Namespace) -> int:
 
 
 def _line_pattern(text: str) -> re.Pattern[str]:
-    """Return the regular expression for an input line in the given format.
+    """Return a regular expression for input lines in this format.
 
     Raises:
-        ToolError: The format has fields other than the key and the value.
+        ToolError: The format has other fields than the key and the value, has one twice, or lacks the newline.
     """
-    line_format = _format(text, {"%k": "%k", "%v": "%v"})
+    line_format = _fill_format(text, {"%k": "%k", "%v": "%v"})
     tokens = re.split(r"(%[kv])", line_format.removesuffix("\n"))
     others = [match[0] for match in re.finditer(r"%[^%kv]", text)]
     if others or not line_format.endswith("\n") or len({*tokens[1::2]}) < len(tokens[1::2]):
@@ -207,7 +208,7 @@ def _line_pattern(text: str) -> re.Pattern[str]:
     return re.compile("".join(groups.get(token) or re.escape(token) for token in tokens), re.DOTALL)
 
 
-def _produce(arguments: argparse.Namespace) -> int:
+def _produce_lines(arguments: argparse.Namespace) -> int:
     headers: list[tuple[str, bytes | None]] = []
     for header in arguments.header:
         name, colon, value = str(header).partition(":")
@@ -237,18 +238,18 @@ def _produce(arguments: argparse.Namespace) -> int:
             producer.send([Outgoing(parts.get("k", key), parts.get("v"), tuple(headers), arguments.partition)])
             partition, offset, time_ms = acknowledged.pop()
             fields = {"%p": str(partition), "%o": str(offset), "%d": str(time_ms), "%t": topic, "%v": line}
-            sys.stdout.write(_format(arguments.output_format, fields))
+            sys.stdout.write(_fill_format(arguments.output_format, fields))
             flush()
     return 0
 
 
-def _format(text: str, fields: dict[str, str]) -> str:
+def _fill_format(text: str, fields: dict[str, str]) -> str:
     return _FIELD.sub(
         lambda match: _ESCAPES.get(match[0]) or ("%" if match[0] == "%%" else fields.get(match[0], "")), text
     )
 
 
-def _consume(arguments: argparse.Namespace) -> int:
+def _consume_records(arguments: argparse.Namespace) -> int:
     read = _read_group if arguments.group else _read_partitions
     # Closing the generator makes the consumer leave its group before the connections are closed.
     with cluster_of(arguments) as cluster, closing(read(cluster, arguments)) as records:
@@ -271,7 +272,11 @@ def _read_group(cluster: Cluster, arguments: argparse.Namespace) -> Generator[Re
 
 
 def _read_partitions(cluster: Cluster, arguments: argparse.Namespace) -> Generator[Received]:
-    """Yield records from the start offset on, up to the stop offset if the option has one."""
+    """Yield records from the start offset, up to the stop offset if `--offset` has one.
+
+    Raises:
+        ToolError: The offset is invalid.
+    """
     match = _OFFSET.fullmatch(arguments.offset)
     if match is None:
         raise ToolError(f"--offset {arguments.offset}: it is not one of start, end, N, +N, -N, START:STOP")
@@ -315,10 +320,10 @@ def _print_record(received: Received, form: str) -> None:
         headers = [{"key": name, "value": (data or b"").decode(errors="replace")} for name, data in record.headers]
         fields: dict[str, object] = {"topic": received.topic, "key": key, "value": value, "headers": headers or None}
         fields |= {"timestamp": record.timestamp, "partition": received.partition, "offset": record.offset}
-        present_fields = {name: field for name, field in fields.items() if field is not None}
-        write_line(json.dumps(present_fields, indent=2, ensure_ascii=False))
+        set_fields = {name: field for name, field in fields.items() if field is not None}
+        write_line(json.dumps(set_fields, indent=2, ensure_ascii=False))
     else:
         position = {"%t": received.topic, "%p": str(received.partition), "%o": str(record.offset)}
         texts = {**position, "%k": key or "", "%v": value or "", "%d": str(record.timestamp)}
-        sys.stdout.write(_format(form, texts))
+        sys.stdout.write(_fill_format(form, texts))
     flush()

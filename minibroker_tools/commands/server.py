@@ -1,4 +1,4 @@
-"""kafka-server-start and kafka-server-stop, which start and stop this broker instead of Kafka."""
+"""kafka-server-start and kafka-server-stop: start and stop minibroker instead of Kafka."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def stop_brokers(running: Iterable[tuple[int, Sequence[str]]]) -> int:
-    """Send SIGTERM to the brokers among the processes without waiting for them, like Kafka's script."""
+    """Send SIGTERM to the brokers among the processes. Like Kafka's script, do not wait for them."""
     pids = [pid for pid, words in running if _is_broker(words)]
     if not pids:
         write_line("No kafka server to stop")
@@ -73,10 +73,10 @@ def _is_broker(words: Sequence[str]) -> bool:
 
 
 def list_processes() -> Iterator[tuple[int, list[str]]]:
-    """Yield the process id and the command line of each process of this user."""
+    """Yield the process id and the command line of each of this user's processes."""
     if not os.path.isdir(_PROC):
-        listed = subprocess.run(["ps", "-xo", "pid=,command="], capture_output=True, text=True, check=False)  # noqa: S607 - where it lies depends on the system
-        for line in listed.stdout.splitlines():
+        output = subprocess.run(["ps", "-xo", "pid=,command="], capture_output=True, text=True, check=False)  # noqa: S607 - where it lies depends on the system
+        for line in output.stdout.splitlines():
             number, *words = line.split()
             yield int(number), words
         return

@@ -43,7 +43,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command given on the command line."""
+    """Run the command on the command line."""
     values = options.parse(arguments)
     command = values.words[0] if values.words else ""
     if command == "random-uuid":
@@ -63,7 +63,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def _random_uuid() -> str:
-    """Return a random id that does not start with a dash, because a command line would parse it as an option."""
+    """Return a random id that does not start with a dash. Command lines would parse such an id as an option."""
     while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
         pass
     return text
@@ -105,7 +105,7 @@ def _format_directory(
     try:
         directory = data_dir.DataDir(path, node_id, cluster_id)
         try:
-            stored = store.ScramCredentials(section_store.ClusterMetadata(path))
+            credentials = store.ScramCredentials(section_store.ClusterMetadata(path))
             for mechanism, name, fields in users:
                 iterations = int(fields.get("iterations", _MIN_ITERATIONS))
                 salt = base64.b64decode(fields["salt"]) if "salt" in fields else None
@@ -115,7 +115,7 @@ def _format_directory(
                 else:
                     password = fields["password"]
                     credential = scram.derive_credential(mechanism, password, iterations=iterations, salt=salt)
-                stored.alter({(mechanism, name): credential})
+                credentials.alter({(mechanism, name): credential})
         finally:
             directory.release()
     except (OSError, ValueError) as error:
@@ -123,10 +123,10 @@ def _format_directory(
 
 
 def _parse_credential(text: str) -> tuple[str, str, dict[str, str]]:
-    """Parse --add-scram into the mechanism, the user and the settings.
+    """Parse an --add-scram value into the mechanism, the user and the settings.
 
     Raises:
-        ToolError: The value is invalid. The message says why.
+        ToolError: The value is invalid. The message explains why.
     """
     match = _SCRAM_PATTERN.fullmatch(text)
     if match is None:

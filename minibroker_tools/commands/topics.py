@@ -91,14 +91,17 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action given on the command line."""
+    """Run the action on the command line."""
     values = options.parse(arguments)
-    _check(values)
-    action = {"create": _create, "list": _list, "alter": _alter, "describe": _describe, "delete": _delete}
+    _check_options(values)
+    actions = {
+        "create": _create_topic, "list": _list_topics, "alter": _alter_topics, "describe": _describe_topics,
+        "delete": _delete_topics,
+    }  # fmt: skip
     name = next(name for name in _ACTIONS if values.has(name))
     try:
         with cluster_of(values) as cluster:
-            action[name](cluster, values)
+            actions[name](cluster, values)
     except UsageError:
         raise
     except ToolError as failure:
@@ -108,7 +111,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     if sum(map(values.has, _ACTIONS)) != 1:
         raise UsageError("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     if not values.has("bootstrap-server") and not values.has("zookeeper"):
@@ -145,7 +148,7 @@ def _check_pairs(values: Values) -> None:
     only_with("exclude-internal", "list", "describe")
 
 
-def _create(cluster: Cluster, values: Values) -> None:
+def _create_topic(cluster: Cluster, values: Values) -> None:
     name = values.text("topic") or ""
     if "." in name or "_" in name:
         write_line(_COLLISION_WARNING)
@@ -212,7 +215,7 @@ def _select_topics(cluster: Cluster, values: Values) -> list[str]:
     return [name for name in names if matches(name) and not (hides_internal and name in INTERNAL_TOPICS)]
 
 
-def _existing_topics(cluster: Cluster, values: Values) -> list[str]:
+def _find_topics(cluster: Cluster, values: Values) -> list[str]:
     names = _select_topics(cluster, values)
     topic = values.text("topic")
     if topic and not names and not values.has("if-exists"):
@@ -220,12 +223,12 @@ def _existing_topics(cluster: Cluster, values: Values) -> list[str]:
     return names
 
 
-def _list(cluster: Cluster, values: Values) -> None:
+def _list_topics(cluster: Cluster, values: Values) -> None:
     write_line("\n".join(_select_topics(cluster, values)))
 
 
-def _alter(cluster: Cluster, values: Values) -> None:
-    names = _existing_topics(cluster, values)
+def _alter_topics(cluster: Cluster, values: Values) -> None:
+    names = _find_topics(cluster, values)
     if not names:
         return
     assignment = _parse_assignment(values)
@@ -247,25 +250,25 @@ def _alter(cluster: Cluster, values: Values) -> None:
     check_all(cluster.ask_controller(request).results)
 
 
-def _delete(cluster: Cluster, values: Values) -> None:
-    if names := _existing_topics(cluster, values):
+def _delete_topics(cluster: Cluster, values: Values) -> None:
+    if names := _find_topics(cluster, values):
         check_all(cluster.ask_controller(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000)).responses)
 
 
-def _describe(cluster: Cluster, values: Values) -> None:
+def _describe_topics(cluster: Cluster, values: Values) -> None:
     topic_id = values.text("topic-id")
-    names = _find_by_id(cluster, values, topic_id) if topic_id else _existing_topics(cluster, values)
+    names = _find_by_id(cluster, values, topic_id) if topic_id else _find_topics(cluster, values)
     if not names:
         return
-    topics = _describe_topics(cluster, names, values.number("partition-size-limit-per-response", _PARTITIONS_PER_PAGE))
+    topics = _fetch_topics(cluster, names, values.number("partition-size-limit-per-response", _PARTITIONS_PER_PAGE))
     configs = describe_configs(cluster, [(TOPIC, name) for name in names])
     alive = {broker.node_id for broker in cluster.brokers()}
     try:
         moves = list_reassignments(cluster)
-    except ApiError:  # As in Kafka, topics are shown even if reassignments are not authorized or not supported.
+    except ApiError:  # As in Kafka, show topics even if listing reassignments is not authorized or not supported.
         moves = {}
     for topic in topics:
-        _describe_topic(topic, configs[TOPIC, topic.name], alive, moves, values)
+        _print_topic(topic, configs[TOPIC, topic.name], alive, moves, values)
 
 
 def _find_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
@@ -275,7 +278,7 @@ def _find_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
     return names
 
 
-def _describe_topic(
+def _print_topic(
     topic: Any,
     configs: Sequence[ConfigEntry],
     alive: set[int],
@@ -327,8 +330,8 @@ def _print_partition(topic: str, partition: Any, move: Reassignment | None) -> N
     write_line(f"{line}\tElr: {elr}\tLastKnownElr: {last_known}")
 
 
-def _describe_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[Any]:
-    """Return the topics of DescribeTopicPartitions, or of Metadata if the broker does not serve it."""
+def _fetch_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[Any]:
+    """Fetch topics with DescribeTopicPartitions, or with Metadata if the broker does not support it."""
     if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in cluster.any().versions:
         return list(cluster.topics(names))
     topics: dict[str | None, DescribeTopicPartitionsResponseTopic] = {}

@@ -1,4 +1,4 @@
-"""kafka-transactions: shows transactions and producers, and finds and aborts hanging ones (`TransactionsCommand`)."""
+"""kafka-transactions: shows transactions and producers, and aborts hanging transactions (`TransactionsCommand`)."""
 
 import time
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ _REQUIRED: Final = {
     "abort": ("topic", "partition"),
     "find-hanging": (),
 }
-"""The required options of each command."""
+"""The required options of each command in Kafka 3.9."""
 _FORCE: Final = "forceTerminateTransaction"
 _COMMANDS: Final = {**_REQUIRED, _FORCE: ("transactionalId",)}
-"""The commands of Kafka 3.9, which the error messages list, and the one added in Kafka 4.3."""
+"""The required options of all commands. Error messages list only those in `_REQUIRED`, the commands of Kafka 3.9."""
 _PARTITIONS_PER_REQUEST: Final = 500
 _MINUTE_MS: Final = 60_000
 _DEFAULT_MINUTES: Final = 15
@@ -77,20 +77,20 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command given on the command line."""
+    """Run the command on the command line."""
     values = options.parse(arguments)
     command = _parse_command(options, values)
     if command == "find-hanging":
         _check_search(values)
     with cluster_of(values) as cluster:
         if command == "list":
-            _list(cluster, values)
+            _list_transactions(cluster, values)
         elif command == "describe":
-            _describe(cluster, values.text("transactional-id") or "")
+            _describe_transaction(cluster, values.text("transactional-id") or "")
         elif command == "describe-producers":
             _describe_producers(cluster, values)
         elif command == "abort":
-            _abort(cluster, values)
+            _abort_transaction(cluster, values)
         elif command == _FORCE:
             _force_terminate(cluster, values.text("transactionalId") or "")
         else:
@@ -99,10 +99,10 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def _parse_command(options: Options, values: Values) -> str:
-    """Return the command given on the command line.
+    """Return the command on the command line.
 
     Raises:
-        ToolError: The command line is invalid. The usage is printed first, as in argparse4j.
+        ToolError: The command line is invalid. As in argparse4j, the usage is printed first.
     """
     word = values.words[0] if values.words else None
     if word is not None and word not in _COMMANDS:
@@ -121,7 +121,7 @@ def _parse_command(options: Options, values: Values) -> str:
 
 
 def _prefix_failures(message: str) -> AbstractContextManager[None]:
-    """Return a context manager that prefixes failures with `message`."""
+    """Return a context manager that prefixes the messages of failures with `message`."""
     return reword_failures(lambda error: f"{message}: {error.message}. Enable debug logging for additional detail.")
 
 
@@ -131,7 +131,7 @@ def _force_terminate(cluster: Cluster, transactional_id: str) -> None:
         Transactions(cluster, transactional_id, int(cluster.settings.milliseconds("request.timeout.ms") * 1000))
 
 
-def _list(cluster: Cluster, values: Values) -> None:
+def _list_transactions(cluster: Cluster, values: Values) -> None:
     with _prefix_failures("Failed to list transactions"):
         listings = list_transactions(
             cluster, duration=values.number("duration-filter", -1), pattern=values.text("transactional-id-pattern")
@@ -139,7 +139,7 @@ def _list(cluster: Cluster, values: Values) -> None:
     print_table(_LIST_COLUMNS, sorted(listings))
 
 
-def _describe(cluster: Cluster, transactional_id: str) -> None:
+def _describe_transaction(cluster: Cluster, transactional_id: str) -> None:
     with _prefix_failures(f"Failed to describe transaction state of transactional-id `{transactional_id}`"):
         description = describe_transaction(cluster, transactional_id)
     is_open = description.started >= 0
@@ -150,7 +150,7 @@ def _describe(cluster: Cluster, transactional_id: str) -> None:
 
 
 def _describe_producers(cluster: Cluster, values: Values) -> None:
-    partition, node = _partition(values), values.get("broker-id")
+    partition, node = _parse_partition(values), values.get("broker-id")
     location = "leader" if node is None else f"broker {node}"
     with _prefix_failures(f"Failed to describe producers for partition {partition_name(partition)} on {location}"):
         producers = describe_producers(cluster, [partition], node)[partition]
@@ -170,20 +170,20 @@ def _describe_producers(cluster: Cluster, values: Values) -> None:
     )
 
 
-def _abort(cluster: Cluster, values: Values) -> None:
+def _abort_transaction(cluster: Cluster, values: Values) -> None:
     if not values.has("start-offset") and not values.has("producer-id"):
         raise ToolError(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or "
             "with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
         )
-    partition = _partition(values)
+    partition = _parse_partition(values)
     if values.has("start-offset"):
         marker = _marker_at(cluster, partition, values.number("start-offset", 0))
     else:
         for name in ("producer-epoch", "coordinator-epoch"):
             if not values.has(name):
                 raise ToolError(f"Missing required argument --{name}")
-        # The coordinator epoch is -1 before the first marker, and then the new marker gets the epoch 0.
+        # The coordinator epoch is -1 before the first marker. In that case the new marker gets epoch 0.
         epoch = max(values.number("coordinator-epoch", 0), 0)
         marker = Marker(partition, values.number("producer-id", 0), values.number("producer-epoch", 0), epoch)
     with _prefix_failures(f"Failed to abort transaction {marker}"):
@@ -247,7 +247,7 @@ def _find_hanging(cluster: Cluster, values: Values) -> None:
 
 def _partitions_to_search(cluster: Cluster, values: Values, node: int | None) -> list[TopicPartition]:
     if values.has("topic") and values.has("partition"):
-        return [_partition(values)]
+        return [_parse_partition(values)]
     topic = values.text("topic")
     with _prefix_failures("Failed to list topics" if topic is None else "Failed to describe 1 topics"):
         topics = cluster.metadata().topics if topic is None else cluster.topics([topic])
@@ -256,7 +256,7 @@ def _partitions_to_search(cluster: Cluster, values: Values, node: int | None) ->
 
 
 def _find_unended(cluster: Cluster, candidates: Sequence[_OpenTransaction]) -> list[_OpenTransaction]:
-    """Return the open transactions that no coordinator will end."""
+    """Return the open transactions that no coordinator will complete."""
     producers = sorted({producer.producer_id for _, producer in candidates})
     with _prefix_failures(f"Failed to list transactions for {len(producers)} producers"):
         listings = list_transactions(cluster, producer_ids=producers)
@@ -272,7 +272,7 @@ def _find_unended(cluster: Cluster, candidates: Sequence[_OpenTransaction]) -> l
 
 
 def _partitions_without_marker(cluster: Cluster, transactional_id: str) -> Sequence[TopicPartition]:
-    """Return the partitions to which the transaction's coordinator will still write a marker."""
+    """Return the partitions to which the coordinator has yet to write a marker."""
     try:
         return describe_transaction(cluster, transactional_id).partitions
     except ApiError as error:
@@ -281,12 +281,12 @@ def _partitions_without_marker(cluster: Cluster, transactional_id: str) -> Seque
         raise
 
 
-def _partition(values: Values) -> TopicPartition:
+def _parse_partition(values: Values) -> TopicPartition:
     return values.text("topic") or "", values.number("partition", 0)
 
 
 def _java_optional(node: int | None) -> str:
-    """Return a broker id in the format of a Java Optional."""
+    """Format a broker id like a Java Optional."""
     return "Optional.empty" if node is None else f"Optional[{node}]"
 
 

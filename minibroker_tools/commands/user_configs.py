@@ -1,4 +1,4 @@
-"""Quotas and SCRAM credentials: how kafka-configs changes and prints them."""
+"""Changes and prints quotas and SCRAM credentials, for kafka-configs."""
 
 import hashlib
 import re
@@ -147,7 +147,7 @@ def _refuse_unknown(kind: str, names: Sequence[str], verb: str) -> None:
 
 
 def describe_quotas(cluster: Cluster, entities: Sequence["Entity"]) -> None:
-    """Print the quotas of the entities."""
+    """Print the quotas of entities."""
     components = [
         ComponentData(
             entity_type=_QUOTA_TYPES[kind],

@@ -1,4 +1,4 @@
-"""kafka-verifiable-producer and kafka-verifiable-consumer: test clients that print their events as lines of JSON."""
+"""kafka-verifiable-producer and kafka-verifiable-consumer: test clients that print events as lines of JSON."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -48,7 +48,7 @@ def _print_event(name: str, **fields: object) -> None:
 
 
 def _parse_connection(values: Values, config: str) -> tuple[str, str | None]:
-    """Return the bootstrap servers and the properties file. Kafka has two option names for each.
+    """Return the bootstrap servers and the path of the properties file. Kafka has two option names for each.
 
     Raises:
         UsageError: The bootstrap servers are missing.
@@ -84,7 +84,7 @@ def _run_producer(values: Values) -> int:
     acks = values.text("acks") or "-1"
     if acks not in _ACKS:
         raise ToolError(f"--acks {acks}: it is none of {', '.join(_ACKS)}")
-    began = time.monotonic()
+    start_time = time.monotonic()
     run = _ProducerRun(values)
     with Cluster(Settings(servers, properties)) as cluster, raise_interrupt_on_sigterm():
         _print_event("startup_complete")
@@ -92,13 +92,13 @@ def _run_producer(values: Values) -> int:
         with suppress(KeyboardInterrupt):
             run.produce(producer)
         _print_event("shutdown_complete")
-    rate = run.acked / max(time.monotonic() - began, 0.001)
+    rate = run.acked / max(time.monotonic() - start_time, 0.001)
     _print_event("tool_data", sent=run.sent, acked=run.acked, target_throughput=run.throughput, avg_throughput=rate)
     return 0
 
 
 class _ProducerRun:
-    """The state of a producer run."""
+    """The options and the counters of a producer run."""
 
     def __init__(self, values: Values) -> None:
         self.topic = values.text("topic") or ""
@@ -111,7 +111,7 @@ class _ProducerRun:
 
     def produce(self, producer: Producer) -> None:
         """Send the records one by one."""
-        began = time.monotonic()
+        start_time = time.monotonic()
         while self._limit < 0 or self.sent < self._limit:
             key = None if self._keys is None else str(self.sent % self._keys)
             value = f"{self._prefix}{self.sent}"
@@ -119,7 +119,7 @@ class _ProducerRun:
             self.sent += 1
             producer.send([Outgoing(None if key is None else key.encode(), value.encode())])
             if self.throughput > 0:
-                time.sleep(max(0.0, began + self.sent / self.throughput - time.monotonic()))
+                time.sleep(max(0.0, start_time + self.sent / self.throughput - time.monotonic()))
 
     def on_acknowledged(self, partition: int, offset: int, _time_ms: int) -> None:
         """Print that the record was acknowledged."""
@@ -173,7 +173,7 @@ def _run_consumer(values: Values) -> int:
         consumer = Consumer(cluster, values.text("topic"), {values.text("topic")}.__contains__, properties)
         try:
             with suppress(KeyboardInterrupt):
-                _consume(consumer, values)
+                _consume_records(consumer, values)
             _print_event("partitions_revoked", partitions=_partition_fields(sorted(consumer.reader.positions)))
         finally:
             consumer.close()
@@ -181,7 +181,7 @@ def _run_consumer(values: Values) -> int:
     return 0
 
 
-def _consume(consumer: Consumer, values: Values) -> None:
+def _consume_records(consumer: Consumer, values: Values) -> None:
     assigned: list[TopicPartition] | None = None
     remaining = values.number("max-messages", -1)
     while remaining:

@@ -1,8 +1,8 @@
 """zookeeper-server-start and zookeeper-shell, without a real ZooKeeper.
 
-Stacks of older releases start a ZooKeeper and only check whether its port is open. The server therefore opens
+Setups for older releases start a ZooKeeper and only check that its port is open. The server therefore opens
 `clientPort`, answers the probe commands `ruok` and `srvr`, and immediately closes every other connection. The shell
-shows the nodes that Kafka kept in ZooKeeper, built from the metadata of the broker on this machine.
+shows the nodes that Kafka kept in ZooKeeper. It builds them from the metadata of a broker, preferably on this machine.
 """
 
 import os
@@ -51,7 +51,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Keep the port open until a signal arrives, or run the commands of the shell."""
+    """Keep the port open until a signal arrives, or run shell commands."""
     values = options.parse(arguments)
     if options.tool != _SERVER:
         return _run_shell(values)
@@ -60,11 +60,11 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     if values.has("daemon"):
         start_in_background([sys.executable, "-m", "minibroker_tools", _SERVER, values.words[0]])
         return 0
-    return _serve(_open_listener(values.words[0]))
+    return _serve_connections(_open_listener(values.words[0]))
 
 
 def start_in_background(words: Sequence[str]) -> None:
-    """Start a program that outlives this one, without input or output."""
+    """Start a program that outlives this process and has no input or output."""
     subprocess.Popen(  # noqa: S603 - the words are our own, beside the path that the user names
         list(words),
         stdin=subprocess.DEVNULL,
@@ -85,7 +85,7 @@ def _open_listener(path: str) -> socket.socket:
         raise ToolError(f"clientPort {port} cannot be opened: {os.strerror(error.errno or 0)}") from None
 
 
-def _serve(listener: socket.socket) -> int:
+def _serve_connections(listener: socket.socket) -> int:
     try:
         with raise_on_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
@@ -101,7 +101,7 @@ def _serve(listener: socket.socket) -> int:
 
 
 def _handle_event(selector: selectors.BaseSelector, listener: socket.socket, ready: object) -> None:
-    """Accept a connection, or answer a connection's command and close it."""
+    """Accept a connection, or answer the command on a connection and close it."""
     if ready is listener:
         peer, _ = listener.accept()
         selector.register(peer, selectors.EVENT_READ)
@@ -116,10 +116,10 @@ def _handle_event(selector: selectors.BaseSelector, listener: socket.socket, rea
 
 
 def _run_shell(values: Values) -> int:
-    """Run the command given on the command line, or the commands read from standard input.
+    """Run the command on the command line, or the commands from standard input.
 
     Returns:
-        The exit status of the last command: 1 for a node that does not exist, and 127 for an unknown command.
+        The exit status of the last command: 1 if the node does not exist, or 127 if the command is unknown.
     """
     if not values.words:
         raise UsageError("zookeeper-shell needs the address of a ZooKeeper")
