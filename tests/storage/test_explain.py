@@ -13,7 +13,7 @@ from minibroker_protocol.records.header import CompressionCodec, stamp
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.dump.files import DumpOptions, FileKind, expand
 from minibroker_storage.explain.logs import explain_message_07
-from minibroker_storage.explain.page import Fields, Page
+from minibroker_storage.explain.page import Page, Rows
 from tests.storage.dumping import KAFKAS, ORDERS, as_text, explained, log_file
 from tests.storage.helpers import NOW, Home, a_batch
 
@@ -144,11 +144,11 @@ def test_any_changed_byte_is_explained_without_a_crash(tmp_path: Path) -> None:
 
 def test_a_field_that_is_cut_short_is_refused() -> None:
     page = Page(io.StringIO())
-    fields = Fields(page, b"abc", 7)
+    rows_of_abc = Rows(page, b"abc", 7)
     with pytest.raises(DecodeError, match="size: 4 bytes at 7, where 3 are left"):
-        fields.number("size", Struct(">i"))
+        rows_of_abc.number("size", Struct(">i"))
     with pytest.raises(DecodeError, match="name: -1 bytes at 7"):
-        fields.blob("name", -1)
+        rows_of_abc.blob("name", -1)
     with pytest.raises(DecodeError, match="no whole message"):
         explain_message_07(page, memoryview(b"\0\0\0\x09"), 0, 0)
 

@@ -262,17 +262,13 @@ def _sort_like_scala(groups: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[
     hashes: dict[tuple[str, int], int] = {}
     for group in groups:
         distinct = dict.fromkeys(group)
-        expected = _power_of_two(int((len(distinct) + 1) / _LOAD_FACTOR))
-        table = max(table, expected)
-        for place in distinct:
+        expected = int((len(distinct) + 1) / _LOAD_FACTOR)
+        table = max(table, 1 << (expected - 1).bit_length())  # Round up to a power of two.
+        for partition in distinct:
             if len(hashes) + 1 >= table * _LOAD_FACTOR:
                 table *= 2
-            hashes.setdefault(place, _hash(place))
+            hashes.setdefault(partition, _hash(partition))
     return sorted(hashes, key=lambda partition: (hashes[partition] & (table - 1), (hashes[partition] ^ _SIGN)))
-
-
-def _power_of_two(number: int) -> int:
-    return max(1 << (number - 1).bit_length(), 4)
 
 
 def _hash(topic_partition: tuple[str, int]) -> int:

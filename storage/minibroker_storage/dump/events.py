@@ -136,47 +136,35 @@ class UnknownFile(NamedTuple):
     file: DumpFile
 
 
-class OffsetMismatch(NamedTuple):
-    """An offset index entry whose offset differs from the last offset of the batch at its position."""
-
-    file: DumpFile
-    index_offset: int
-    log_offset: int
-
-
-class TimestampMismatch(NamedTuple):
-    """A time index entry whose timestamp differs from the largest timestamp of the batch with the entry's offset."""
-
-    file: DumpFile
-    index_timestamp: int
-    log_timestamp: int
-
-
-class TimestampOutOfOrder(NamedTuple):
-    """A time index entry whose timestamp is not larger than that of the previous entry."""
-
-    file: DumpFile
-    index_timestamp: int
-    previous_timestamp: int
-
-
-class IndexedOffsetNotFound(NamedTuple):
-    """A time index entry whose offset is not the last offset of any batch.
-
-    `log_offset` is the last offset of the next batch, or -1 if there is no next batch.
-    """
-
-    file: DumpFile
-    index_offset: int
-    log_offset: int
-
-
-class OffsetGap(NamedTuple):
-    """Two adjacent records with non-consecutive offsets. This is not an error, since compaction leaves gaps."""
+class Finding(NamedTuple):
+    """Two numbers in a file, the second of which contradicts the first. A subclass is used for each kind."""
 
     file: DumpFile
     first: int
     second: int
+
+
+class OffsetMismatch(Finding):
+    """An offset index entry whose offset differs from the last offset of the batch at its position."""
+
+
+class TimestampMismatch(Finding):
+    """A time index entry whose timestamp differs from the largest timestamp of the batch with the entry's offset."""
+
+
+class TimestampOutOfOrder(Finding):
+    """A time index entry whose timestamp is not larger than that of the previous entry."""
+
+
+class IndexedOffsetNotFound(Finding):
+    """A time index entry whose offset is not the last offset of any batch.
+
+    The second number is the last offset of the next batch, or -1 if there is no next batch.
+    """
+
+
+class OffsetGap(Finding):
+    """Two adjacent records with non-consecutive offsets. This is not an error, since compaction leaves gaps."""
 
 
 class Problem(NamedTuple):
@@ -187,34 +175,10 @@ class Problem(NamedTuple):
     message: str
 
 
-Event = (
-    FileBegins
-    | LogBegins
-    | BatchFound
-    | RecordFound
-    | Message07Found
-    | Record07Found
-    | TrailingBytes
-    | IndexEmpty
-    | IndexSane
-    | OffsetEntryFound
-    | TimeEntryFound
-    | AbortedTxnFound
-    | ProducerFound
-    | EpochFound
-    | CheckpointFound
-    | MetadataFound
-    | UnknownFile
-    | OffsetMismatch
-    | TimestampMismatch
-    | TimestampOutOfOrder
-    | IndexedOffsetNotFound
-    | OffsetGap
-    | Problem
-)
-
-Finding = OffsetMismatch | TimestampMismatch | TimestampOutOfOrder | IndexedOffsetNotFound
-"""An event that reports two numbers, the second of which contradicts the first."""
+_FileEvent = FileBegins | UnknownFile | IndexEmpty | IndexSane | Finding | Problem
+_LogEvent = LogBegins | BatchFound | RecordFound | Message07Found | Record07Found | TrailingBytes
+_IndexEvent = OffsetEntryFound | TimeEntryFound | AbortedTxnFound
+Event = _FileEvent | _LogEvent | _IndexEvent | ProducerFound | EpochFound | CheckpointFound | MetadataFound
 
 _FAULTS: Final = frozenset(
     (TrailingBytes, OffsetMismatch, TimestampMismatch, TimestampOutOfOrder, IndexedOffsetNotFound, Problem)

@@ -6,6 +6,8 @@ in an active segment each entry's batch is found.
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import chain
 from struct import Struct
 from typing import Any, Final
 
@@ -39,10 +41,9 @@ from minibroker_storage.index_file import IndexFile
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
-from minibroker_storage.transaction_index import AbortedTxn, decode_all, encode_aborted_txn
+from minibroker_storage.transaction_index import ENTRY, decode_all
 
 _READ_BYTES: Final = 1 << 16
-_ABORTED_TXN_BYTES: Final = len(encode_aborted_txn(AbortedTxn(0, 0, 0, 0)))
 _MAX_OPEN_FILES: Final = 4
 
 
@@ -56,8 +57,7 @@ class IndexedLog:
     """
 
     def __init__(self, file: DumpFile) -> None:
-        path = file.sibling(LOG_SUFFIX)
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = os.open(file.sibling(LOG_SUFFIX), os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._fd).st_size
 
     def close(self) -> None:
@@ -118,20 +118,16 @@ def offset_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]
         size = os.fstat(index.fileno()).st_size
         entries = _read_entries(index.read, OffsetIndex.ENTRY, size)
         first = next(entries, None)
-        log = IndexedLog(file)
-        try:
+        with closing(IndexedLog(file)) as log:
             if first is None:
                 yield IndexEmpty(file)
-                yield from _check_partial_entry(file, OffsetIndex.ENTRY, size)
             elif options.index_sanity_check:
                 yield _check_sanity(file, OffsetIndex, log.size)
+                return
             else:
-                yield from _offset_entry(file, 0, first, log, options)
-                for slot, entry in enumerate(entries, 1):
+                for slot, entry in enumerate(chain([first], entries)):
                     yield from _offset_entry(file, slot, entry, log, options)
-                yield from _check_partial_entry(file, OffsetIndex.ENTRY, size)
-        finally:
-            log.close()
+            yield from _check_partial_entry(file, OffsetIndex.ENTRY, size)
 
 
 def _offset_entry(
@@ -150,26 +146,21 @@ def _offset_entry(
 
 def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
     """Yield a `TimeEntryFound` for each entry, and events for entries that contradict the log."""
-    with open(file.path, "rb", buffering=0) as index:
+    handle = FilePool(_MAX_OPEN_FILES).handle(file.sibling(INDEX_SUFFIX), os.O_RDONLY)
+    with open(file.path, "rb", buffering=0) as index, closing(IndexedLog(file)) as log, closing(handle):
+        if options.index_sanity_check:
+            yield _check_sanity(file, TimeIndex, log.size)
+            return
         size = os.fstat(index.fileno()).st_size
-        log = IndexedLog(file)
-        handle = FilePool(_MAX_OPEN_FILES).handle(file.sibling(INDEX_SUFFIX), os.O_RDONLY)
-        try:
-            if options.index_sanity_check:
-                yield _check_sanity(file, TimeIndex, log.size)
-                return
-            lookup = _make_offset_lookup(file, handle)
-            previous = NO_TIMESTAMP
-            for timestamp, relative in _read_entries(index.read, TimeIndex.ENTRY, size):
-                offset = relative + (file.base_offset or 0)
-                yield from _time_entry(file, TimeEntryFound(timestamp, offset), previous, log, lookup(offset))
-                if not options.verify_index_only:
-                    yield TimeEntryFound(timestamp, offset)
-                previous = timestamp
-            yield from _check_partial_entry(file, TimeIndex.ENTRY, size)
-        finally:
-            log.close()
-            handle.close()
+        lookup = _make_offset_lookup(file, handle)
+        previous = NO_TIMESTAMP
+        for timestamp, relative in _read_entries(index.read, TimeIndex.ENTRY, size):
+            offset = relative + (file.base_offset or 0)
+            yield from _time_entry(file, TimeEntryFound(timestamp, offset), previous, log, lookup(offset))
+            if not options.verify_index_only:
+                yield TimeEntryFound(timestamp, offset)
+            previous = timestamp
+        yield from _check_partial_entry(file, TimeIndex.ENTRY, size)
 
 
 def _time_entry(file: DumpFile, entry: TimeEntryFound, previous: int, log: IndexedLog, position: int) -> list[Event]:
@@ -208,15 +199,13 @@ def _make_offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], i
 
 def _check_sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
     """Check an index like a starting broker does, and return the result."""
-    handle = FilePool(_MAX_OPEN_FILES).handle(file.path, os.O_RDONLY)
-    try:
+    with closing(FilePool(_MAX_OPEN_FILES).handle(file.path, os.O_RDONLY)) as handle:
         index = kind(handle, file.base_offset or 0, 0)
-        index.load()
-        index.sanity_check(log_size, None)
-    except CorruptIndexError as error:
-        return Problem(file, None, str(error).removeprefix(f"{file.path}: "))
-    finally:
-        handle.close()
+        try:
+            index.load()
+            index.sanity_check(log_size, None)
+        except CorruptIndexError as error:
+            return Problem(file, None, str(error).removeprefix(f"{file.path}: "))
     return IndexSane(file)
 
 
@@ -247,7 +236,7 @@ def txn_index_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
     position = 0
     try:
         with open(file.path, "rb") as index:
-            while data := index.read(_ABORTED_TXN_BYTES):
+            while data := index.read(ENTRY.size):
                 events += [AbortedTxnFound(transaction) for transaction in decode_all(data)]
                 position += len(data)
     except CorruptIndexError as error:

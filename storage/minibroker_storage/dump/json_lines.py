@@ -18,7 +18,7 @@ from minibroker_protocol.records.header import (
 from minibroker_storage.dump import events
 from minibroker_storage.dump.decoders import Decoder, plain_json
 from minibroker_storage.dump.files import DumpFile
-from minibroker_storage.dump.text import java_text
+from minibroker_storage.dump.text import header_name
 
 Json = dict[str, Any]
 
@@ -76,7 +76,7 @@ class JsonWriter:
             }
             if crc is None:
                 line["sequence"] = sequence_of(offset, header)
-                line["headerKeys"] = [_header_name(name) for name, _ in headers]
+                line["headerKeys"] = [header_name(name) for name, _ in headers]
             else:
                 line |= {"isValid": is_valid, "crc": crc}
             if header.is_control:
@@ -90,7 +90,7 @@ class JsonWriter:
                     line["undecoded"] = decoded.problem
             else:
                 line |= {"key": plain_json(decoded.key), "value": plain_json(decoded.value)}
-            line["headers"] = [_put_bytes({"key": _header_name(name)}, "value", content) for name, content in headers]
+            line["headers"] = [_put_bytes({"key": header_name(name)}, "value", content) for name, content in headers]
         return line
 
     def _record_07(self, event: events.Record07Found) -> Json:
@@ -114,10 +114,6 @@ def _put_bytes(line: Json, name: str, data: bytes | None) -> Json:
     except UnicodeDecodeError:
         line[name + "Base64"] = b64encode(data or b"").decode()
     return line
-
-
-def _header_name(name: str) -> str:
-    return name if name.isascii() else java_text(name.encode(errors="surrogateescape"))
 
 
 def _control(key: bytes | None, value: bytes | None) -> Json:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, Final, TextIO
 
@@ -16,7 +16,6 @@ from minibroker_protocol.records.header import (
     coordinator_epoch,
     sequence_of,
 )
-from minibroker_protocol.records.record import Headers
 from minibroker_storage.dump import events
 from minibroker_storage.dump.decoders import Decoder
 
@@ -25,6 +24,22 @@ MAX_FINDINGS: Final = 100_000
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 _BOOLEAN: Final = ("false", "true")
+_FINDING_TEXTS: Final[dict[type[events.Finding], tuple[str, str, bool]]] = {
+    events.OffsetMismatch: ("Mismatches in :{}", "  Index offset: {}, log offset: {}", True),
+    events.TimestampMismatch: ("Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", False),
+    events.TimestampOutOfOrder: (
+        "Found out of order timestamp in :{}",
+        "  Index timestamp: {}, Previously indexed timestamp: {}",
+        False,
+    ),
+    events.IndexedOffsetNotFound: (
+        "The following indexed offsets are not found in the log.",
+        "Indexed offset: {}, found log offset: {}",
+        False,
+    ),
+    events.OffsetGap: ("Non-consecutive offsets in {}", "  {} is followed by {}", True),
+}
+"""The heading of each kind of finding, its line, and whether the newest finding comes first, in the order of output."""
 
 
 class TextWriter:
@@ -49,32 +64,14 @@ class TextWriter:
         self._data = print_data_log
         self._metadata = not skip_record_metadata
         self._decode = decode
-        self._mismatches = _Findings("Mismatches in :{}", "  Index offset: {}, log offset: {}", newest_first=True)
-        self._timestamps = _Findings(
-            "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", newest_first=False
-        )
-        self._disorder = _Findings(
-            "Found out of order timestamp in :{}",
-            "  Index timestamp: {}, Previously indexed timestamp: {}",
-            newest_first=False,
-        )
-        self._not_found = _Findings(
-            "The following indexed offsets are not found in the log.",
-            "Indexed offset: {}, found log offset: {}",
-            newest_first=False,
-        )
-        self._gaps = _Findings("Non-consecutive offsets in {}", "  {} is followed by {}", newest_first=True)
+        self._findings = {kind: _Findings(*texts) for kind, texts in _FINDING_TEXTS.items()}
         self._writers: dict[type, Callable[[Any], object]] = {
             events.RecordFound: self._record,
             events.BatchFound: self._batch,
             events.Record07Found: self._record_07,
-            events.OffsetGap: self._gaps.add,
-            events.OffsetMismatch: self._mismatches.add,
-            events.TimestampMismatch: self._timestamps.add,
-            events.TimestampOutOfOrder: self._disorder.add,
-            events.IndexedOffsetNotFound: self._not_found.add,
+            **{kind: findings.add for kind, findings in self._findings.items()},
             events.Problem: self._problem,
-            events.UnknownFile: self._unknown,
+            events.UnknownFile: lambda event: self._write_error(f"Ignoring unknown file {event.file.path}\n"),
         }
 
     def write(self, event: events.Event) -> None:
@@ -96,20 +93,19 @@ class TextWriter:
             OSError: the output cannot be written.
         """
         self._out.flush()
-        for findings in (self._mismatches, self._timestamps, self._disorder, self._not_found, self._gaps):
+        for findings in self._findings.values():
             findings.write(self._errors)
 
     def _batch(self, event: events.BatchFound) -> None:
         position, header, is_valid = event
         if header.magic >= MAGIC_V2:
-            horizon = header.delete_horizon_ms
             head = (
                 f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count}"
                 f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence}"
                 f" producerId: {header.producer_id} producerEpoch: {header.producer_epoch}"
                 f" partitionLeaderEpoch: {header.partition_leader_epoch}"
                 f" isTransactional: {_BOOLEAN[header.is_transactional]} isControl: {_BOOLEAN[header.is_control]}"
-                f" deleteHorizonMs: {_format_optional(horizon)}"
+                f" deleteHorizonMs: {_format_optional(header.delete_horizon_ms)}"
             )
         else:
             head = f"offset: {header.last_offset}"
@@ -132,9 +128,8 @@ class TextWriter:
             )
             prefix = " "
             if crc is None:
-                line += (
-                    f" sequence: {sequence_of(offset, header)} headerKeys: [{_header_keys(headers) if headers else ''}]"
-                )
+                keys = ",".join(header_name(name) for name, _ in headers)
+                line += f" sequence: {sequence_of(offset, header)} headerKeys: [{keys}]"
             else:
                 line += f" isValid: {_BOOLEAN[bool(is_valid)]} crc: {crc}}}"
             if is_control:
@@ -164,11 +159,8 @@ class TextWriter:
         self._write(line + "\n")
 
     def _problem(self, event: events.Problem) -> None:
-        where = "" if event.position is None else f"byte {event.position}: "
-        self._write_error(f"{event.file.path}: {where}{event.message}\n")
-
-    def _unknown(self, event: events.UnknownFile) -> None:
-        self._write_error(f"Ignoring unknown file {event.file.path}\n")
+        position = "" if event.position is None else f"byte {event.position}: "
+        self._write_error(f"{event.file.path}: {position}{event.message}\n")
 
     def _write_error(self, line: str) -> None:
         self._out.flush()  # Flush first, so that a terminal shows the lines of both streams in order.
@@ -178,32 +170,26 @@ class TextWriter:
 class _Findings:
     """Mismatches or gaps of one kind, as pairs of numbers by file, collected until all files have been read."""
 
-    def __init__(self, heading: str, line: str, *, newest_first: bool) -> None:
+    def __init__(self, heading: str, line: str, newest_first: bool) -> None:  # noqa: FBT001 - a row of _FINDING_TEXTS
         self._heading = heading
         self._line = line
         self._newest_first = newest_first
         self._pairs: dict[str, deque[tuple[int, int]]] = {}
-        self._dropped: dict[str, int] = {}
+        self._counts = Counter[str]()
 
     def add(self, event: events.Finding) -> None:
         file, first, second = event
-        pairs = self._pairs.setdefault(os.path.abspath(file.path), deque(maxlen=MAX_FINDINGS))
-        if len(pairs) == MAX_FINDINGS:
-            path = os.path.abspath(file.path)
-            self._dropped[path] = self._dropped.get(path, 0) + 1
-        pairs.append((first, second))
+        path = os.path.abspath(file.path)
+        self._pairs.setdefault(path, deque(maxlen=MAX_FINDINGS)).append((first, second))
+        self._counts[path] += 1
 
     def write(self, errors: TextIO) -> None:
         for path, pairs in self._pairs.items():
-            dropped = self._dropped.get(path)
-            dropped_note = f"  and {dropped} before these\n" if dropped else ""
             errors.write(self._heading.format(path) + "\n")
-            if not self._newest_first:
-                errors.write(dropped_note)
-            ordered = reversed(pairs) if self._newest_first else pairs
-            errors.writelines(self._line.format(*pair) + "\n" for pair in ordered)
-            if self._newest_first:
-                errors.write(dropped_note)
+            dropped = self._counts[path] - len(pairs)
+            lines = [f"  and {dropped} before these\n"] if dropped else []
+            lines += (self._line.format(*pair) + "\n" for pair in pairs)
+            errors.writelines(reversed(lines) if self._newest_first else lines)
 
 
 def java_text(data: bytes) -> str:
@@ -215,8 +201,9 @@ def java_text(data: bytes) -> str:
         return _SURROGATE.sub(_REPLACEMENT, data).decode(errors="replace")
 
 
-def _header_keys(headers: Headers) -> str:
-    return ",".join(name if name.isascii() else java_text(name.encode(errors="surrogateescape")) for name, _ in headers)
+def header_name(name: str) -> str:
+    """Decode the bytes of a record header's key, which may not be valid UTF-8, like Java."""
+    return name if name.isascii() else java_text(name.encode(errors="surrogateescape"))
 
 
 def _control(key: bytes | None, value: bytes | None) -> str:

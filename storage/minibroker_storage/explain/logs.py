@@ -13,7 +13,7 @@ from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
 from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_storage.dump.files import DumpFile, DumpOptions
 from minibroker_storage.dump.logs import Entry, Tail, open_log
-from minibroker_storage.explain.page import Fields, Page, Rows, create_cursor
+from minibroker_storage.explain.page import Page, Rows, create_cursor
 
 
 def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
@@ -24,14 +24,14 @@ def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
     """
     with open_log(file, options) as log:
         base = file.base_offset or 0
-        begins = f"which begins at {'byte' if log.is_07 else 'offset'} {base}"
-        page.heading(f"{file.path}: log, {begins}")
+        page.heading(f"{file.path}: log, which begins at {'byte' if log.is_07 else 'offset'} {base}")
         page.table_head()
         for entry in log:
             if isinstance(entry, Tail):
                 if options.max_bytes is None:
                     page.write_gap()
-                    page.fault(f"{entry.size} bytes at byte {entry.position} are not a whole batch{_reason(entry)}")
+                    reason = entry.reason or "it is cut short"
+                    page.fault(f"{entry.size} bytes at byte {entry.position} are not a whole batch: {reason}")
                 return
             try:
                 if log.is_07:
@@ -40,10 +40,6 @@ def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
                     _explain_entry(page, entry)
             except DecodeError as error:
                 page.fault(f"cannot be read on: {error}")
-
-
-def _reason(tail: Tail) -> str:
-    return f": {tail.reason}" if tail.reason else ": it is cut short"
 
 
 def _explain_entry(page: Page, entry: Entry) -> None:
@@ -65,7 +61,7 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
     page.write_gap()
     page.heading(
         f"batch at byte {position}: format v2, offsets {header.base_offset} to {header.last_offset},"
-        f" {header.size_in_bytes} bytes",
+        f" {header.size_in_bytes} bytes"
     )
     rows = Rows(page, data, position)
     rows.write(node)
@@ -75,7 +71,7 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
         rows.write(payload)
         records = memoryview(RecordBatch(data).records_data())
         page.heading(f"decompressed: {len(records)} bytes; positions with a plus sign count from the first", level=1)
-        rows, cursor = Rows(page, records, 0, "+"), create_cursor(records)
+        rows, cursor = Rows(page, records, mark="+"), create_cursor(records)
     for index, record in enumerate(record_nodes(cursor, header)):
         if record.type == ERROR:
             raise DecodeError(record.value)
@@ -100,7 +96,7 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
         return
     messages = memoryview(entry.records_data())
     page.heading(f"decompressed: {len(messages)} bytes; positions with a plus sign count from the first", level=1)
-    rows = Rows(page, messages, 0, "+")
+    rows = Rows(page, messages, mark="+")
     for index, message in enumerate(wrapped_nodes(create_cursor(messages), header)):
         if message.type == ERROR:
             page.fault(message.value)
@@ -125,7 +121,7 @@ def explain_message_07(page: Page, data: memoryview, position: int, base_positio
         raise DecodeError("no whole message")
     page.write_gap()
     page.heading(f"message at byte {position}: Kafka 0.7, address {message.position}, {len(data)} bytes")
-    _explain_fields_07(page, Fields(page, data, position), message)
+    _explain_fields_07(page, Rows(page, data, position), message)
     if not message.codec:
         return
     messages = decompress(message.codec, message.value, max_size=MAX_DECOMPRESSED_SIZE)
@@ -134,17 +130,13 @@ def explain_message_07(page: Page, data: memoryview, position: int, base_positio
     for index, inner in enumerate(iter_messages(messages, deep=False)):
         page.heading(f"message {index} at +{at}", level=1)
         end = at + INT32.size + int.from_bytes(messages[at : at + INT32.size], "big")
-        _explain_fields_07(page, Fields(page, messages[at:end], at, "+"), inner)
+        _explain_fields_07(page, Rows(page, messages[at:end], at, "+"), inner)
         at = end
-    _check_end(page, messages, at)
-
-
-def _check_end(page: Page, messages: bytes, at: int) -> None:
     if at < len(messages):
         page.fault(f"{len(messages) - at} bytes after the last message, at +{at}, are not a whole one")
 
 
-def _explain_fields_07(page: Page, fields: Fields, message: Kafka07Message) -> None:
+def _explain_fields_07(page: Page, fields: Rows, message: Kafka07Message) -> None:
     fields.number("message size", INT32, "bytes that follow")
     fields.number("magic", INT8, "with attributes" if message.magic else "without attributes")
     if message.magic:

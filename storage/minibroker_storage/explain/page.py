@@ -79,60 +79,6 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
 
-class Fields:
-    """A cursor over bytes that writes a row for each field it reads. Batches and messages use `Rows` instead.
-
-    Reading past the end raises `DecodeError`.
-
-    Args:
-        page: the page to write to.
-        data: the bytes to read.
-        origin: the position of the first byte in the file.
-        mark: a plus sign for decompressed bytes, which have no position in the file.
-    """
-
-    def __init__(self, page: Page, data: bytes | memoryview, origin: int, mark: str = "") -> None:
-        self.page = page
-        self.at = 0
-        self._data = data
-        self._origin = origin
-        self._mark = mark
-
-    @property
-    def left(self) -> int:
-        """The number of unread bytes."""
-        return len(self._data) - self.at
-
-    @property
-    def where(self) -> str:
-        """The position of the next field, in the form shown in its row."""
-        return f"{self._mark}{self._origin + self.at}"
-
-    def number(self, name: str, layout: Struct, meaning: Note = "") -> int:
-        """Read an integer of fixed size."""
-        raw = self._read_bytes(name, layout.size)
-        (value,) = layout.unpack(raw)
-        self._row(raw, name, str(value), meaning if isinstance(meaning, str) else meaning(value))
-        return int(value)
-
-    def blob(self, name: str, size: int, meaning: str = "") -> bytes:
-        """Read text, or bytes of unknown meaning, and write a row unless the field is empty."""
-        raw = self._read_bytes(name, size)
-        if size:
-            self._row(raw, name, format_preview(raw), meaning)
-        return raw
-
-    def _read_bytes(self, name: str, size: int) -> bytes:
-        if size < 0 or size > self.left:
-            raise DecodeError(f"{name}: {size} bytes at {self.where}, where {self.left} are left")
-        raw = bytes(self._data[self.at : self.at + size])
-        self.at += size
-        return raw
-
-    def _row(self, raw: bytes, name: str, value: str, meaning: str) -> None:
-        self.page.row(f"{self._mark}{self._origin + self.at - len(raw)}", raw, name, value, meaning)
-
-
 def format_preview(data: bytes) -> str:
     """Return the size of `data` and the beginning of its text, or "not text"."""
     count = f"{len(data)} byte" + ("" if len(data) == 1 else "s")
@@ -155,6 +101,9 @@ def create_cursor(data: memoryview) -> Cursor:
 class Rows:
     """Writes rows for the fields in `data`.
 
+    `write` takes fields that were read before. `number` and `blob` read the next field themselves, and raise
+    `DecodeError` past the end.
+
     Args:
         page: the page to write to.
         data: the bytes that contain the fields.
@@ -162,15 +111,40 @@ class Rows:
         mark: a plus sign for decompressed bytes, which have no position in the file.
     """
 
-    def __init__(self, page: Page, data: memoryview, origin: int, mark: str = "") -> None:
-        self._page = page
+    def __init__(self, page: Page, data: bytes | memoryview, origin: int = 0, mark: str = "") -> None:
+        self.page = page
+        #: The position in `data` of the next field to read.
+        self.at = 0
         self._data = data
         self._origin = origin
         self._mark = mark
 
+    @property
+    def left(self) -> int:
+        """The number of unread bytes."""
+        return len(self._data) - self.at
+
     def position_text(self, position: int) -> str:
         """Return a position in the form shown in its row."""
         return f"{self._mark}{self._origin + position}"
+
+    def number(self, name: str, layout: Struct, meaning: Note = "") -> int:
+        """Read an integer of fixed size, and write its row."""
+        (value,) = layout.unpack(self._read_field(name, layout.size))
+        self._row(self.at - layout.size, self.at, name, value, meaning if isinstance(meaning, str) else meaning(value))
+        return int(value)
+
+    def blob(self, name: str, size: int, meaning: str = "") -> None:
+        """Read text, or bytes of unknown meaning, and write a row unless the field is empty."""
+        raw = self._read_field(name, size)
+        if size:
+            self._row(self.at - size, self.at, name, format_preview(raw), meaning)
+
+    def _read_field(self, name: str, size: int) -> bytes:
+        if size < 0 or size > self.left:
+            raise DecodeError(f"{name}: {size} bytes at {self.position_text(self.at)}, where {self.left} are left")
+        self.at += size
+        return bytes(self._data[self.at - size : self.at])
 
     def write(self, node: Node) -> None:
         """Write a row for each leaf of the tree, then a line for each fault.
@@ -179,26 +153,26 @@ class Rows:
             DecodeError: a leaf is an error.
         """
         faults: list[str] = []
-        for leaf in node.leaves():
-            if leaf.type == ERROR:
-                self._write_faults(faults)
-                raise DecodeError(leaf.value)
-            if leaf.fault:
-                faults.append(leaf.fault)
-            if leaf.start < leaf.end:
-                self._row(leaf)
-        self._write_faults(faults)
+        try:
+            for leaf in node.leaves():
+                if leaf.type == ERROR:
+                    raise DecodeError(leaf.value)
+                if leaf.fault:
+                    faults.append(leaf.fault)
+                if leaf.start < leaf.end:
+                    self._write_leaf(leaf)
+        finally:
+            for fault in faults:
+                self.page.fault(fault)
 
-    def _write_faults(self, faults: list[str]) -> None:
-        for fault in faults:
-            self._page.fault(fault)
-
-    def _row(self, leaf: Node) -> None:
-        raw = bytes(self._data[leaf.start : leaf.end])
+    def _write_leaf(self, leaf: Node) -> None:
         meaning = leaf.note
-        value = format_preview(raw) if leaf.type in _BLOBS else str(leaf.value)
+        value = format_preview(bytes(self._data[leaf.start : leaf.end])) if leaf.type in _BLOBS else leaf.value
         if leaf.type in {VARINT, VARLONG}:
             zig_zag = f"zig-zag {2 * leaf.value if leaf.value >= 0 else -2 * leaf.value - 1}"
             meaning = f"{zig_zag}; {meaning}" if meaning else zig_zag
         name = (leaf.about.rpartition(".")[2] or leaf.name.strip("()")).replace("_", " ")
-        self._page.row(self.position_text(leaf.start), raw, name, value, meaning)
+        self._row(leaf.start, leaf.end, name, value, meaning)
+
+    def _row(self, start: int, end: int, name: str, value: object, meaning: str) -> None:
+        self.page.row(self.position_text(start), bytes(self._data[start:end]), name, str(value), meaning)

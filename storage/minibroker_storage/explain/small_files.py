@@ -10,7 +10,7 @@ from minibroker_protocol.fields.notes import format_time
 from minibroker_protocol.fields.tree import INT16, INT32, INT64, UINT32, Note
 from minibroker_protocol.records.header import crc32c
 from minibroker_storage.dump.files import DumpFile
-from minibroker_storage.explain.page import Fields, Page
+from minibroker_storage.explain.page import Page, Rows
 from minibroker_storage.files import read_file
 
 _Row = tuple[str, Struct, Note]
@@ -38,10 +38,8 @@ def explain_offset_index(page: Page, file: DumpFile) -> None:
     _explain_entries(
         page,
         file,
-        (
-            ("relative offset", INT32, lambda value: f"offset {base + value}, the last one of a batch"),
-            ("position", INT32, "of that batch in the log"),
-        ),
+        ("relative offset", INT32, lambda value: f"offset {base + value}, the last one of a batch"),
+        ("position", INT32, "of that batch in the log"),
     )
 
 
@@ -55,10 +53,8 @@ def explain_time_index(page: Page, file: DumpFile) -> None:
     _explain_entries(
         page,
         file,
-        (
-            ("timestamp", INT64, format_time),
-            ("relative offset", INT32, lambda value: f"offset {base + value}: later ones lie behind"),
-        ),
+        ("timestamp", INT64, format_time),
+        ("relative offset", INT32, lambda value: f"offset {base + value}: later ones lie behind"),
     )
 
 
@@ -71,17 +67,15 @@ def explain_txn_index(page: Page, file: DumpFile) -> None:
     _explain_entries(
         page,
         file,
-        (
-            ("version", INT16, "of this entry"),
-            ("producer id", INT64, "whose transaction was aborted"),
-            ("first offset", INT64, "of the transaction"),
-            ("last offset", INT64, "of the transaction: its abort marker's"),
-            ("last stable offset", INT64, "below it, when the marker came, all was decided"),
-        ),
+        ("version", INT16, "of this entry"),
+        ("producer id", INT64, "whose transaction was aborted"),
+        ("first offset", INT64, "of the transaction"),
+        ("last offset", INT64, "of the transaction: its abort marker's"),
+        ("last stable offset", INT64, "below it, when the marker came, all was decided"),
     )
 
 
-def _explain_entries(page: Page, file: DumpFile, rows: tuple[_Row, ...]) -> None:
+def _explain_entries(page: Page, file: DumpFile, *rows: _Row) -> None:
     page.table_head()
     size_of_one = sum(layout.size for _, layout, _ in rows)
     with open(file.path, "rb") as index:
@@ -92,13 +86,13 @@ def _explain_entries(page: Page, file: DumpFile, rows: tuple[_Row, ...]) -> None
                 free = (size - position) // size_of_one
                 page.heading(f"from byte {position}: zeros, room for {free} entries more")
                 return
-            _explain_rows(Fields(page, data, position), rows)
+            _explain_rows(Rows(page, data, position), rows)
             position += len(data)
     if data:
         page.fault(f"{len(data)} bytes at byte {position}, of an entry's {size_of_one}")
 
 
-def _explain_rows(fields: Fields, rows: tuple[_Row, ...]) -> None:
+def _explain_rows(fields: Rows, rows: tuple[_Row, ...]) -> None:
     for name, layout, meaning in rows:
         fields.number(name, layout, meaning)
 
@@ -111,7 +105,7 @@ def explain_snapshot(page: Page, file: DumpFile) -> None:
         DecodeError: the file is truncated.
     """
     data = read_file(file.path)
-    fields = Fields(page, data, 0)
+    fields = Rows(page, data)
     page.table_head()
     fields.number("version", INT16, "of this format")
     crc = fields.number("crc", UINT32, "CRC-32C of what follows")
@@ -119,10 +113,10 @@ def explain_snapshot(page: Page, file: DumpFile) -> None:
     if computed != crc:
         page.fault(f"crc: stored {crc}, but the bytes have {computed}")
     for index in range(fields.number("count", INT32, "producers that follow")):
-        page.heading(f"producer {index} at {fields.where}", level=1)
+        page.heading(f"producer {index} at {fields.position_text(fields.at)}", level=1)
         _explain_rows(fields, _PRODUCER)
     if fields.left:
-        page.fault(f"{fields.left} bytes are left at byte {fields.where}")
+        page.fault(f"{fields.left} bytes are left at byte {fields.position_text(fields.at)}")
 
 
 def _explain_lines(page: Page, file: DumpFile, name: str, meaning: str) -> None:
