@@ -57,17 +57,13 @@ def explain(check: Check, error: Exception, exchanges: list[Exchange]) -> dict[s
 
 
 def _find_exchange(error: Exception, exchanges: list[Exchange]) -> Exchange | None:
-    response = error.response if isinstance(error, CheckFailedError) else None
-    if response is not None:
-        for exchange in reversed(exchanges):
-            if exchange.response is response:
-                return exchange
+    last = exchanges[-1] if exchanges else None
+    if isinstance(error, CheckFailedError) and error.response is not None:
+        return next((exchange for exchange in reversed(exchanges) if exchange.response is error.response), last)
     # The broken response belongs to the first request that has no complete response yet.
     if isinstance(error, BrokenAnswerError):
-        return next(
-            (exchange for exchange in exchanges if exchange.response is None), exchanges[-1] if exchanges else None
-        )
-    return exchanges[-1] if exchanges else None
+        return next((exchange for exchange in exchanges if exchange.response is None), last)
+    return last
 
 
 def _actual_lines(error: Exception, exchange: Exchange | None, wrong_byte: _WrongByte) -> list[str]:
@@ -114,10 +110,8 @@ def _iter_fields(node: Node, path: str) -> Iterator[tuple[str, str]]:
             continue
         named_children = [field for field in child.children or () if not field.name.startswith("(")]
         if child.name.startswith("[") and named_children and not any(map(_is_wide, named_children)):
-            yield (
-                child_path,
-                ", ".join(f"{field.name} {_text(field)}" for field in named_children if field.name != "tagged_fields"),
-            )
+            fields = (field for field in named_children if field.name != "tagged_fields")
+            yield child_path, ", ".join(f"{field.name} {_text(field)}" for field in fields)
         elif named_children:
             yield from _iter_fields(child, child_path)
         elif child.name != "tagged_fields" and child_path != "body":
@@ -227,10 +221,13 @@ def _find_node(exchange: Exchange, path: str) -> Node | None:
 
 def _expected_frame(exchange: Exchange, error: CheckFailedError) -> bytes | None:
     """Return the response frame with the expected value in the wrong field, or None if the field cannot hold it."""
-    holder, name = _find_holder(exchange.response, error.path)
+    *steps, (name, _) = STEP.findall(error.path)
     if not name:
         return None
-    out = bytearray(exchange.received[: _body_start(exchange)])
+    holder = exchange.response
+    for field, index in steps:
+        holder = getattr(holder, field) if field else holder[int(index)]
+    out = bytearray(exchange.received[: _field_tree(exchange, of_request=False).find("body").start])
     actual = getattr(holder, name)
     try:
         setattr(holder, name, error.value)
@@ -242,16 +239,3 @@ def _expected_frame(exchange: Exchange, error: CheckFailedError) -> bytes | None
         with contextlib.suppress(AttributeError):
             setattr(holder, name, actual)
     return bytes(out)
-
-
-def _find_holder(response: Any, path: str) -> tuple[Any, str]:
-    steps = STEP.findall(path)
-    value = response
-    for name, index in steps[:-1]:
-        value = getattr(value, name) if name else value[int(index)]
-    return value, steps[-1][0]
-
-
-def _body_start(exchange: Exchange) -> int:
-    body = _field_tree(exchange, of_request=False).find("body")
-    return body.start

@@ -57,13 +57,32 @@ class Report:
         checks = [_result_json(result) for result in self.results]
         return json.dumps({"broker": self._address, "chosen": self._selected, "checks": checks}, indent=2) + "\n"
 
+    def junit(self) -> str:
+        """Return all results as JUnit XML, with one suite per stage."""
+        root = ET.Element("testsuites", name=f"minibroker grade {self._address}")
+        suites: dict[str, list[Result]] = {}
+        for result in self.results:
+            suites.setdefault(result.check.stage, []).append(result)
+        for stage, stage_results in suites.items():
+            suite = ET.SubElement(root, "testsuite", {"name": stage, **_suite_attributes(stage_results)})
+            for result in stage_results:
+                name = result.check.name.partition("/")[2]
+                case = ET.SubElement(
+                    suite, "testcase", classname=f"grade.{stage}", name=name, time=f"{result.seconds:.3f}"
+                )
+                if result.outcome == "skipped":
+                    ET.SubElement(case, "skipped", message=result.reason)
+                elif result.outcome != "passed":
+                    failure = ET.SubElement(case, "failure", message=result.reason)
+                    failure.text = failure_text(result)
+        ET.indent(root)
+        xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+        return xml.decode() + "\n"
+
     def _write(self, *, is_end: bool = False) -> None:
-        for path, content in ((self._json_file, self.json), (self._junit_file, self._junit)):
+        for path, content in ((self._json_file, self.json), (self._junit_file, self.junit)):
             if path is not None and (is_end or not _is_device(path)):
                 _replace_file(path, content())
-
-    def _junit(self) -> str:
-        return as_junit(self._address, self.results)
 
 
 def failure_text(result: Result) -> str:
@@ -129,35 +148,13 @@ def _replace_file(path: str, content: str) -> None:
         os.replace(written, os.path.realpath(path))
 
 
-def as_junit(address: str, results: Sequence[Result]) -> str:
-    """Return all results as JUnit XML, with one suite per stage."""
-    root = ET.Element("testsuites", name=f"minibroker grade {address}")
-    suites: dict[str, list[Result]] = {}
-    for result in results:
-        suites.setdefault(result.check.stage, []).append(result)
-    for stage, stage_results in suites.items():
-        suite = ET.SubElement(root, "testsuite", {"name": stage, **_suite_attributes(stage_results)})
-        for result in stage_results:
-            name = result.check.name.partition("/")[2]
-            case = ET.SubElement(suite, "testcase", classname=f"grade.{stage}", name=name, time=f"{result.seconds:.3f}")
-            if result.outcome == "skipped":
-                ET.SubElement(case, "skipped", message=result.reason)
-            elif result.outcome != "passed":
-                failure = ET.SubElement(case, "failure", message=result.reason)
-                failure.text = failure_text(result)
-    ET.indent(root)
-    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return xml.decode() + "\n"
-
-
 def _suite_attributes(results: Sequence[Result]) -> dict[str, str]:
-    counts: dict[str, Any] = {
-        "tests": len(results),
-        "failures": sum(result.has_failed for result in results),
-        "skipped": sum(result.outcome == "skipped" for result in results),
+    return {
+        "tests": str(len(results)),
+        "failures": str(sum(result.has_failed for result in results)),
+        "skipped": str(sum(result.outcome == "skipped" for result in results)),
         "time": f"{sum(result.seconds for result in results):.3f}",
     }
-    return {name: str(value) for name, value in counts.items()}
 
 
 def _counts_text(results: Sequence[Result]) -> str:

@@ -1,9 +1,8 @@
 """Runs checks one after another, each with a time limit, and detects a broker that has died."""
 
-import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -11,10 +10,11 @@ from minibroker_grade.check import Check, CheckFailedError, SkippedError
 from minibroker_grade.explaining import explain
 from minibroker_grade.process import BrokerProcess
 from minibroker_grade.subject import Subject
-from minibroker_grade.wire import Address, BrokenAnswerError, answers_api_versions
+from minibroker_grade.wire import Address, BrokenAnswerError, accepts_connections, answers_api_versions
 from minibroker_protocol.errors import ProtocolError
 
-_ANSWER_S: Final = 5.0
+ANSWER_S: Final = 5.0
+"""Seconds in which a broker must accept a connection or answer ApiVersions."""
 
 _MISSING_ELEMENT_ERRORS: Final = (LookupError, AttributeError, TypeError, ValueError, StopIteration, struct.error)
 """Exceptions raised by a check that reads an element missing in the response."""
@@ -55,23 +55,19 @@ class Target:
     process: BrokerProcess | None = None
 
 
-def run(target: Target, checks: Sequence[Check], report: Callable[[Result], None]) -> list[Result]:
-    """Run the checks, and pass each result to `report` as soon as it is available.
+def run(target: Target, checks: Iterable[Check]) -> Iterator[Result]:
+    """Run the checks, and yield each result as soon as it is available.
 
     A broker that dies during a check is restarted if the target has its process. If not, the remaining checks are
     skipped.
     """
-    results: list[Result] = []
-    for index, check in enumerate(checks):
-        result = run_check(target, check)
-        results.append(result)
-        report(result)
+    killer = ""
+    for check in checks:
+        reason = f"the broker is gone since {killer}"
+        result = Result(check, "skipped", reason, {}, 0.0) if killer else run_check(target, check)
+        yield result
         if result.outcome == "died" and not _restart(target):
-            for skipped in _skipped_results(checks[index + 1 :], check):
-                results.append(skipped)
-                report(skipped)
-            break
-    return results
+            killer = check.name
 
 
 def run_check(target: Target, check: Check) -> Result:
@@ -90,20 +86,11 @@ def run_check(target: Target, check: Check) -> Result:
             error = CheckFailedError("all elements that were asked for", "a response that lacks some of them")
         outcome, reason = "failed", str(error)
         failure = explain(check, error, subject.exchanges)
-        if problem := _unavailable_reason(target.address, subject.deadline, min(check.limit, _ANSWER_S)):
+        if problem := _unavailable_reason(target.address, subject.deadline, min(check.limit, ANSWER_S)):
             outcome, reason = "died", f"the broker at {target.address[0]}:{target.address[1]} {problem}"
     finally:
         subject.close()
     return Result(check, outcome, reason, failure, time.monotonic() - start)
-
-
-def accepts_connections(address: Address) -> bool:
-    """Return whether the broker accepts a connection."""
-    try:
-        socket.create_connection(address, timeout=_ANSWER_S).close()
-    except OSError:
-        return False
-    return True
 
 
 def _unavailable_reason(address: Address, deadline: float, patience: float) -> str:
@@ -112,7 +99,7 @@ def _unavailable_reason(address: Address, deadline: float, patience: float) -> s
     A request is sent only if the check has reached its time limit. Otherwise every check would wait for a silent
     broker.
     """
-    if not accepts_connections(address):
+    if not accepts_connections(address, ANSWER_S):
         return "accepts no connection any more"
     if time.monotonic() > deadline and not answers_api_versions(address, patience):
         return f"accepts connections, but has not answered ApiVersions for {patience:g} seconds"
@@ -128,8 +115,3 @@ def _restart(target: Target) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _skipped_results(checks: Iterable[Check], killer: Check) -> list[Result]:
-    reason = f"the broker is gone since {killer.name}"
-    return [Result(check, "skipped", reason, {}, 0.0) for check in checks]

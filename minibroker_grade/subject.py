@@ -136,14 +136,6 @@ class Subject:
             self._versions = {api.api_key: (api.min_version, api.max_version) for api in served}
         return self._versions
 
-    def reaches(self, address: Address) -> bool:
-        """Return whether a process accepts connections at this address."""
-        try:
-            Wire(address, self.exchanges, self.deadline).close()
-        except OSError:
-            return False
-        return True
-
     def same(self, response: Any, path: str, expected: Any, note: str = "") -> None:
         """Check that the field at this path has the expected value."""
         value = self.value_at(response, path)
@@ -223,8 +215,7 @@ class Subject:
     def topic(self, partitions: int = 1, **configs: str) -> str:
         """Create a topic, wait for its leaders, and return its name. Underscores in config keys become dots."""
         name = self.name()
-        settings = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
+        topic = creatable_topic(name, partitions, **configs)
         created = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30000))
         self.same(created, "topics[0].error_code", 0, "a topic to work with")
         self.wait_for_leaders(name, partitions)
@@ -258,6 +249,12 @@ class Subject:
             "offsets from the leaders",
             lambda answer: field_text("error_code", max(part.error_code for part in answer.topics[0].partitions)),
         )
+
+
+def creatable_topic(name: str, partitions: int = 1, factor: int = 1, /, **configs: str) -> CreatableTopic:
+    """Return a topic for a CreateTopics request. Underscores in config keys become dots."""
+    settings = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    return CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, configs=settings)
 
 
 def field_text(path: str, value: Any) -> str:

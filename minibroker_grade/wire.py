@@ -17,7 +17,7 @@ from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
 
 CLIENT_ID: Final = "grade"
-_HEADER: Final = struct.Struct(">hhi")
+_HEADER: Final = struct.Struct(">hhih")
 _LENGTH: Final = struct.Struct(">i")
 _MAX_FRAME_BYTES: Final = 1 << 28
 
@@ -227,19 +227,23 @@ class Wire:
         return max(self._deadline - time.monotonic(), 0.001)
 
 
+def accepts_connections(address: Address, seconds: float) -> bool:
+    """Return whether a process accepts connections at this address within this many seconds."""
+    try:
+        socket.create_connection(address, timeout=seconds).close()
+    except OSError:
+        return False
+    return True
+
+
 def answers_api_versions(address: Address, seconds: float) -> bool:
     """Return whether the broker at this address answers ApiVersions within this many seconds."""
     try:
-        wire = Wire(address, [], time.monotonic() + seconds)
-    except OSError:
+        with contextlib.closing(Wire(address, [], time.monotonic() + seconds)) as wire:
+            wire.send(ApiVersionsRequest(), 0)
+            wire.receive()
+    except (OSError, BrokenAnswerError):
         return False
-    try:
-        wire.send(ApiVersionsRequest(), 0)
-        wire.receive()
-    except BrokenAnswerError:
-        return False
-    finally:
-        wire.close()
     return True
 
 
@@ -253,8 +257,7 @@ def _decode_response(exchange: Exchange, request: object) -> Any:
     try:
         if not is_api_versions and version in schema_of(cls).flexible:
             position = skip_tagged_fields(data, position)
-        response_class = messages_of(key_of(cls)).response
-        response, end = decode(response_class, data, version, position)
+        response, end = decode(messages_of(key_of(cls)).response, data, version, position)
     except (ProtocolError, IndexError) as error:
         raise BrokenAnswerError(f"the response cannot be read: {error}") from None
     if end != len(data):
@@ -270,9 +273,8 @@ def _decode_response(exchange: Exchange, request: object) -> Any:
 
 def encode_request(request: object, version: int, correlation_id: int) -> bytes:
     """Return a request's bytes with its length prefix and header."""
-    body = bytearray(_HEADER.pack(key_of(request.__class__), version, correlation_id))
-    body += struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
     cls = type(request)
+    body = bytearray(_HEADER.pack(key_of(cls), version, correlation_id, len(CLIENT_ID)) + CLIENT_ID.encode())
     if version in schema_of(cls).flexible:
         body.append(0)
     encode(request, version, body, [])

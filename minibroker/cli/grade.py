@@ -12,8 +12,9 @@ from minibroker_grade.catalogue import STAGES, select_checks
 from minibroker_grade.check import Check
 from minibroker_grade.process import BrokerProcess, free_port
 from minibroker_grade.report import Report, failure_text, summary
-from minibroker_grade.runner import Result, Target, accepts_connections
+from minibroker_grade.runner import ANSWER_S, Result, Target
 from minibroker_grade.runner import run as run_checks
+from minibroker_grade.wire import accepts_connections
 
 _DESCRIPTION = """\
 Check any broker, stage by stage, for everything that Kafka's clients need. Each failure shows the request, the
@@ -53,20 +54,18 @@ def run(options: argparse.Namespace) -> int:
     to_stdout = options.json == "-"
     with _start_target(options) as target:
         where = f"{target.address[0]}:{target.address[1]}"
-        if not accepts_connections(target.address):
+        if not accepts_connections(target.address, ANSWER_S):
             raise ValueError(f"no broker accepts connections at {where}")
         report = Report(where, len(checks), None if to_stdout else options.json, options.junit)
-
-        def done(result: Result) -> None:
-            advance(result)
-            # The progress bar replaces sys.stdout and sys.stderr, so both are looked up for each failure.
-            if result.has_failed:
-                print(failure_text(result), end="\n\n", file=sys.stderr if to_stdout else sys.stdout, flush=True)
-            report.add(result)
-
         try:
             with _show_progress(checks) as advance:
-                run_checks(target, checks, done)
+                for result in run_checks(target, checks):
+                    advance(result)
+                    # The progress bar replaces sys.stdout and sys.stderr, so both are looked up for each failure.
+                    if result.has_failed:
+                        output = sys.stderr if to_stdout else sys.stdout
+                        print(failure_text(result), end="\n\n", file=output, flush=True)
+                    report.add(result)
             status = int(any(result.has_failed for result in report.results))
         except KeyboardInterrupt:
             status = 128 + signal.SIGINT

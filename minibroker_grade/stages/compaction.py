@@ -57,13 +57,11 @@ def _fetch_all(b: Subject, topic: str) -> list[Record]:
     offset = 0
     while offset < end:
         answer = fetch(b, topic, offset)
-        new_records = [record for record in records_in(answer) if record.offset >= offset]
         batches = batches_in(answer)
         if not batches:
             break
-        records += new_records
-        last = batches[-1]
-        offset = max(last.header.base_offset + max(last.header.last_offset_delta, 0) + 1, offset + 1)
+        records += [record for record in records_in(answer) if record.offset >= offset]
+        offset = max(batches[-1].header.last_offset, offset) + 1
     return records
 
 

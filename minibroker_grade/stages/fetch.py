@@ -55,6 +55,12 @@ def _answered_partitions(answer: Any) -> list[int]:
     return sorted(partition.partition_index for topic in answer.responses for partition in topic.partitions)
 
 
+def _check_is_early(b: Subject, answer: Any, start: float, expected: str) -> None:
+    """Check that an answer came long before `_LONG_MS` had passed since `start`."""
+    waited = time.monotonic() - start
+    b.holds(waited < _LONG_MS / 1000 * 0.9, expected, answer, actual=f"it after {waited:.1f} s")
+
+
 @STAGE.check(_SOURCE, look="Return the log's batches from the offset on, unchanged.")
 def what_was_produced_is_fetched(b: Subject) -> None:
     """Fetch returns the batches of the log with the offsets assigned by Produce."""
@@ -68,8 +74,7 @@ def what_was_produced_is_fetched(b: Subject) -> None:
 
 
 @STAGE.check(
-    "DefaultRecordBatch.ensureValid",
-    look="Change only the base offset and leader epoch: the checksum omits them.",
+    "DefaultRecordBatch.ensureValid", look="Change only the base offset and leader epoch: the checksum omits them."
 )
 def checksums_of_batches_fit(b: Subject) -> None:
     """Consumers verify the CRC-32C of each batch."""
@@ -138,13 +143,7 @@ def a_waiting_fetch_is_woken_up_by_new_records(b: Subject) -> None:
     write(b, topic, "a")
     answer = waiting.receive()
     check_values(b, answer, ["a"])
-    waited = time.monotonic() - start
-    b.holds(
-        waited < _LONG_MS / 1000 * 0.9,
-        f"an answer long before {_LONG_MS} ms",
-        answer,
-        actual=f"it after {waited:.1f} s",
-    )
+    _check_is_early(b, answer, start, f"an answer long before {_LONG_MS} ms")
 
 
 @STAGE.check("DelayedFetch.onComplete", look="Respond with the available records after max_wait_ms.")
@@ -176,8 +175,7 @@ def min_bytes_0_does_not_wait(b: Subject) -> None:
     topic = b.topic()
     start = time.monotonic()
     answer = fetch(b, topic, wait=_LONG_MS, min_bytes=0)
-    waited = time.monotonic() - start
-    b.holds(waited < _LONG_MS / 1000 * 0.9, "an answer at once", answer, actual=f"it after {waited:.1f} s")
+    _check_is_early(b, answer, start, "an answer at once")
 
 
 @STAGE.check(_SOURCE, look="Respond immediately if a partition has an error.")
@@ -187,8 +185,7 @@ def an_error_does_not_wait(b: Subject) -> None:
     start = time.monotonic()
     answer = fetch(b, topic, 7, wait=_LONG_MS)
     b.same(answer, _ERROR, 1)
-    waited = time.monotonic() - start
-    b.holds(waited < _LONG_MS / 1000 * 0.9, "an answer at once", answer, actual=f"it after {waited:.1f} s")
+    _check_is_early(b, answer, start, "an answer at once")
 
 
 @STAGE.check("KIP-74, LogSegment.read", look="Return the whole first batch, even if max_bytes is smaller.")

@@ -15,12 +15,11 @@ from minibroker_grade.records import (
     PRODUCED,
     TIME,
     check_end,
+    check_values,
     fetch,
     list_offsets,
     produce,
-    records_in,
     topic_with,
-    values_of,
     write,
 )
 from minibroker_grade.subject import Subject, first_difference
@@ -109,10 +108,8 @@ def a_segment_is_its_batches(b: Subject) -> None:
         try:
             batch.check_crc()
         except ProtocolError as error:
-            crc_position = position + _CRC_POSITION
-            raise CheckFailedError(
-                "a checksum that fits", str(error), path="in crc", file=path, at=crc_position
-            ) from None
+            at = position + _CRC_POSITION
+            raise CheckFailedError("a checksum that fits", str(error), path="in crc", file=path, at=at) from None
         position += len(batch.buffer)
     offsets = [record.offset for batch in batches for record in batch]
     if offsets != [0, 1, 2]:
@@ -177,15 +174,10 @@ def index_entries_lead_to_batches(b: Subject) -> None:
             if offset in starts:
                 expected, field_offset, field = f"offset {base} + {offset} at position {starts[offset]}", 4, "position"
             else:
-                expected, field_offset, field = (
-                    f"an offset of the segment, {base} to {base + max(starts, default=0)}",
-                    0,
-                    "offset",
-                )
-            remark = f"in the {field} of entry {entry}"
-            raise CheckFailedError(
-                expected, actual, path=remark, file=index, at=_INDEX_ENTRY.size * entry + field_offset
-            )
+                expected = f"an offset of the segment, {base} to {base + max(starts, default=0)}"
+                field_offset, field = 0, "offset"
+            wrong_at = _INDEX_ENTRY.size * entry + field_offset
+            raise CheckFailedError(expected, actual, path=f"in the {field} of entry {entry}", file=index, at=wrong_at)
     actual = f"{entry_count} in {len(names)} segments"
     b.holds(entry_count > 1, "an index entry each index.interval.bytes, which are 1000 here", actual=actual)
 
@@ -219,9 +211,8 @@ def the_directory_knows_the_topics_id(b: Subject) -> None:
     except (OSError, UnicodeDecodeError):
         raise CheckFailedError(f"a file {path}", "none that can be read") from None
     properties = dict(line.split(": ", 1) for line in lines if ": " in line)
-    b.equal(
-        _decode_id(properties.get("topic_id", "")), bytes(answer.topics[0].topic_id), "topic_id in partition.metadata"
-    )
+    topic_id = _decode_id(properties.get("topic_id", ""))
+    b.equal(topic_id, bytes(answer.topics[0].topic_id), "topic_id in partition.metadata")
 
 
 def _decode_id(text: str) -> bytes:
@@ -266,8 +257,7 @@ def acknowledged_records_outlive_a_kill(b: Subject) -> None:
     topic = topic_with(b, "a", "b")
     write(b, topic, "c")
     _restart_broker(b, topic)
-    answer = fetch(b, topic)
-    b.equal(values_of(records_in(answer)), ["a", "b", "c"], "the values", answer, "responses[0].partitions[0].records")
+    check_values(b, fetch(b, topic), ["a", "b", "c"])
     b.same(produce(b, topic, "d"), f"{PRODUCED}.base_offset", 3)
 
 
@@ -340,5 +330,4 @@ def half_a_batch_is_cut_off(b: Subject) -> None:
         file.write((1).to_bytes(8, "big") + whole[8 : len(whole) // 2])
     _start_broker(b, topic)
     b.same(produce(b, topic, "b"), f"{PRODUCED}.base_offset", 1)
-    answer = fetch(b, topic)
-    b.equal(values_of(records_in(answer)), ["a", "b"], "the values", answer, "responses[0].partitions[0].records")
+    check_values(b, fetch(b, topic), ["a", "b"])

@@ -224,8 +224,7 @@ def a_group_is_listed(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-229, ClassicGroup.validateDeleteGroup",
-    look="Reject groups with members, and delete the offsets of others.",
+    "KIP-229, ClassicGroup.validateDeleteGroup", look="Reject groups with members, and delete the offsets of others."
 )
 def only_an_empty_group_can_be_deleted(b: Subject) -> None:
     """Deleting a group with members fails with NON_EMPTY_GROUP. Deleting an empty group also deletes its offsets."""
@@ -279,8 +278,7 @@ def groups_do_not_share_offsets(b: Subject) -> None:
 
 
 @STAGE.check(
-    "ClassicGroup.validateOffsetCommit",
-    look="Check a commit's member id and generation while the group has members.",
+    "ClassicGroup.validateOffsetCommit", look="Check a commit's member id and generation while the group has members."
 )
 def a_commit_of_an_old_generation_has_error_22(b: Subject) -> None:
     """A member that lost its partitions must not overwrite the offsets of their new owner."""

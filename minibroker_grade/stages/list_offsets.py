@@ -40,11 +40,7 @@ def _delete_records(b: Subject, topic: str, offset: int) -> Any:
 
 def _produce_at(b: Subject, topic: str, *times: int) -> None:
     for time in times:
-        b.same(
-            send(b, topic, build_batch(new_records("x", start=time))),
-            PRODUCE_ERROR,
-            0,
-        )
+        b.same(send(b, topic, build_batch(new_records("x", start=time))), PRODUCE_ERROR, 0)
 
 
 @STAGE.check(_SOURCE, look="Return 0 for both start and end before the first record.")

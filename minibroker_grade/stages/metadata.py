@@ -4,6 +4,7 @@ from typing import Final
 
 from minibroker_grade.check import Stage
 from minibroker_grade.subject import Subject
+from minibroker_grade.wire import accepts_connections
 from minibroker_protocol.messages.cluster import DescribeClusterRequest
 from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -28,8 +29,9 @@ def the_advertised_address_leads_back(b: Subject) -> None:
     """After bootstrapping, a client connects to the address in Metadata, so a broker must listen there."""
     answer = b.metadata()
     addresses = {(broker.host, broker.port) for broker in answer.brokers}
-    for index, (host, port) in enumerate(sorted(addresses)):
-        b.holds(b.reaches((host, port)), "an address that accepts connections", answer, f"brokers[{index}].port")
+    for index, address in enumerate(sorted(addresses)):
+        is_reached = accepts_connections(address, b.remaining_s())
+        b.holds(is_reached, "an address that accepts connections", answer, f"brokers[{index}].port")
 
 
 @STAGE.check(_SOURCE, look="Return the id of a listed broker as the controller.")

@@ -121,7 +121,7 @@ def a_wrong_record_count_has_error_87(b: Subject) -> None:
     """A batch whose record count does not match its last offset delta is rejected with INVALID_RECORD."""
     batch = build_batch(new_records("a", "b"))
     batch[57:61] = (3).to_bytes(4, "big")
-    _update_crc(batch)
+    batch[_CRC_POSITION : _CRC_POSITION + 4] = crc32c(bytes(batch[_CRC_POSITION + 4 :])).to_bytes(4, "big")
     b.same(send(b, b.topic(), batch), PRODUCE_ERROR, 87)
 
 
@@ -277,8 +277,3 @@ def keys_nulls_and_headers_come_back(b: Subject) -> None:
     returned = [(record.key, record.value, tuple(record.headers)) for record in records_in(answer)]
     path = "responses[0].partitions[0].records"
     b.equal(returned, [(new.key, new.value, tuple(new.headers)) for new in sent], "the records", answer, path)
-
-
-def _update_crc(batch: bytearray) -> None:
-    """Update the checksum of a modified batch."""
-    batch[_CRC_POSITION : _CRC_POSITION + 4] = crc32c(bytes(batch[_CRC_POSITION + 4 :])).to_bytes(4, "big")

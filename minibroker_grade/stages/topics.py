@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from minibroker_grade.check import Stage
-from minibroker_grade.subject import Subject, field_text
+from minibroker_grade.subject import Subject, creatable_topic, field_text
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.configs import (
     DescribeConfigsRequest,
@@ -16,7 +16,6 @@ from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
-    CreatableTopicConfig,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     CreateTopicsRequest,
@@ -29,11 +28,6 @@ STAGE: Final = Stage(
 _SOURCE: Final = "ReplicationControlManager.createTopics"
 _TOPIC_RESOURCE: Final = 2
 _TIMEOUT_MS: Final = 60000
-
-
-def _creatable_topic(name: str, partitions: int = 1, factor: int = 1, **configs: str) -> CreatableTopic:
-    settings = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
-    return CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, configs=settings)
 
 
 def _create_topics(b: Subject, *topics: CreatableTopic, validate_only: bool = False) -> Any:
@@ -60,7 +54,7 @@ def _create_partitions(b: Subject, name: str, count: int) -> Any:
 def a_topic_is_created_with_its_partitions(b: Subject) -> None:
     """CreateTopics returns error 0 for the topic, and Metadata soon shows it with all its partitions."""
     name = b.name()
-    b.same(_create_topics(b, _creatable_topic(name, 3)), "topics[0].error_code", 0)
+    b.same(_create_topics(b, creatable_topic(name, 3)), "topics[0].error_code", 0)
     b.wait_for_leaders(name, 3)
 
 
@@ -68,7 +62,7 @@ def a_topic_is_created_with_its_partitions(b: Subject) -> None:
 def the_answer_names_the_topic(b: Subject) -> None:
     """Results are identified by topic name, because clients look up each of their topics."""
     first, second = b.name(), b.name()
-    answer = _create_topics(b, _creatable_topic(first), _creatable_topic(second))
+    answer = _create_topics(b, creatable_topic(first), creatable_topic(second))
     b.equal(sorted(topic.name for topic in answer.topics), sorted([first, second]), "the names", answer, "topics")
 
 
@@ -76,33 +70,33 @@ def the_answer_names_the_topic(b: Subject) -> None:
 def a_topic_that_exists_has_error_36(b: Subject) -> None:
     """A second CreateTopics with the same name is rejected, and the topic is unchanged."""
     name = b.topic(2)
-    b.same(_create_topics(b, _creatable_topic(name, 5)), "topics[0].error_code", 36)
+    b.same(_create_topics(b, creatable_topic(name, 5)), "topics[0].error_code", 36)
     b.equal(len(b.metadata(name).topics[0].partitions), 2, "the number of partitions")
 
 
 @STAGE.check("Topic.validate", look="Check the name before creating anything.")
 def an_impossible_name_has_error_17(b: Subject) -> None:
     """A name with anything besides letters, digits, '.', '_' and '-' is rejected with INVALID_TOPIC_EXCEPTION."""
-    b.same(_create_topics(b, _creatable_topic("grade no/topic")), "topics[0].error_code", 17)
+    b.same(_create_topics(b, creatable_topic("grade no/topic")), "topics[0].error_code", 17)
 
 
 @STAGE.check("Topic.validate", look="Reject empty names, '.', '..' and names of 250 or more characters.")
 def a_name_that_is_too_long_has_error_17(b: Subject) -> None:
     """A topic name is part of the partition's directory name, so it has at most 249 characters."""
-    b.same(_create_topics(b, _creatable_topic("n" * 250)), "topics[0].error_code", 17)
+    b.same(_create_topics(b, creatable_topic("n" * 250)), "topics[0].error_code", 17)
 
 
 @STAGE.check(_SOURCE, look="Reject a number of partitions below 1, except -1.")
 def no_partitions_has_error_37(b: Subject) -> None:
     """A topic has at least one partition, so 0 is rejected with INVALID_PARTITIONS."""
-    b.same(_create_topics(b, _creatable_topic(b.name(), 0)), "topics[0].error_code", 37)
+    b.same(_create_topics(b, creatable_topic(b.name(), 0)), "topics[0].error_code", 37)
 
 
 @STAGE.check("KIP-464", look="Use num.partitions and default.replication.factor for -1.")
 def minus_one_asks_for_the_defaults(b: Subject) -> None:
     """From version 4 on, -1 selects the broker's defaults for the number of partitions and replicas."""
     name = b.name()
-    b.same(_create_topics(b, _creatable_topic(name, -1, -1)), "topics[0].error_code", 0)
+    b.same(_create_topics(b, creatable_topic(name, -1, -1)), "topics[0].error_code", 0)
     answer = b.until(lambda: b.metadata(name), lambda info: info.topics[0].partitions, "partitions in Metadata")
     b.holds(answer.topics[0].partitions, "at least one partition", answer, "topics[0].partitions")
 
@@ -111,7 +105,7 @@ def minus_one_asks_for_the_defaults(b: Subject) -> None:
 def validate_only_creates_nothing(b: Subject) -> None:
     """With validate_only, a request is checked and answered as usual, but no topic is created."""
     name = b.name()
-    b.same(_create_topics(b, _creatable_topic(name), validate_only=True), "topics[0].error_code", 0)
+    b.same(_create_topics(b, creatable_topic(name), validate_only=True), "topics[0].error_code", 0)
     b.same(b.metadata(name), "topics[0].error_code", 3)
 
 
@@ -119,7 +113,7 @@ def validate_only_creates_nothing(b: Subject) -> None:
 def one_bad_topic_spoils_no_other(b: Subject) -> None:
     """The topics of a request are created independently of each other, and each has its own error."""
     good, bad = b.name(), b.topic()
-    answer = _create_topics(b, _creatable_topic(good), _creatable_topic(bad))
+    answer = _create_topics(b, creatable_topic(good), creatable_topic(bad))
     errors = {topic.name: topic.error_code for topic in answer.topics}
     b.equal(errors, {good: 0, bad: 36}, "the errors by topic", answer, "topics")
 
@@ -141,7 +135,7 @@ def a_given_assignment_is_used(b: Subject) -> None:
 def a_bad_configuration_has_error_40(b: Subject) -> None:
     """A config value that is invalid for its key is rejected with INVALID_CONFIG, and no topic is created."""
     name = b.name()
-    b.same(_create_topics(b, _creatable_topic(name, retention_ms="soon")), "topics[0].error_code", 40)
+    b.same(_create_topics(b, creatable_topic(name, retention_ms="soon")), "topics[0].error_code", 40)
     b.same(b.metadata(name), "topics[0].error_code", 3)
 
 
@@ -198,7 +192,7 @@ def a_deleted_topic_is_gone(b: Subject) -> None:
         "3 UNKNOWN_TOPIC_OR_PARTITION in Metadata",
         lambda answer: field_text("topics[0].error_code", answer.topics[0].error_code),
     )
-    b.same(_create_topics(b, _creatable_topic(name)), "topics[0].error_code", 0)
+    b.same(_create_topics(b, creatable_topic(name)), "topics[0].error_code", 0)
 
 
 @STAGE.check("ReplicationControlManager.deleteTopics", look="Return UNKNOWN_TOPIC_OR_PARTITION.")

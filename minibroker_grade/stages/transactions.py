@@ -44,7 +44,6 @@ from minibroker_protocol.messages.transactions import (
 from minibroker_protocol.records.builder import build_batch
 
 STAGE: Final = Stage("transactions", "10 Transactions", "Retries create no duplicates, and transactions are atomic.")
-_IDEMPOTENCE: Final = "KIP-98, ProducerAppendInfo"
 _BASE: Final = f"{PRODUCED}.base_offset"
 _OFFSET: Final = 11
 """The offset that transactions commit for a group."""
@@ -181,8 +180,7 @@ def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-98, ProducerAppendInfo.checkProducerEpoch",
-    look="Reject an epoch below that of the producer's last batch.",
+    "KIP-98, ProducerAppendInfo.checkProducerEpoch", look="Reject an epoch below that of the producer's last batch."
 )
 def an_old_epoch_has_error_47(b: Subject) -> None:
     """INVALID_PRODUCER_EPOCH fences a producer that has been replaced by another."""
@@ -237,8 +235,7 @@ def a_timeout_that_is_too_long_has_error_50(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-98, UnifiedLog.fetchLastStableOffsetMetadata",
-    look="For read_committed, stop at the last stable offset.",
+    "KIP-98, UnifiedLog.fetchLastStableOffsetMetadata", look="For read_committed, stop at the last stable offset."
 )
 def open_transactions_are_hidden(b: Subject) -> None:
     """A read_committed consumer gets no records of an open transaction, and none after its first offset."""
@@ -266,8 +263,7 @@ def a_commit_shows_the_records(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-98, EndTransactionMarker, ControlRecordType",
-    look="Write a control batch: key version 0, type 1 for commit.",
+    "KIP-98, EndTransactionMarker, ControlRecordType", look="Write a control batch: key version 0, type 1 for commit."
 )
 def a_marker_is_a_control_batch(b: Subject) -> None:
     """The marker is a transactional control batch with one record, whose key has version 0 and type 1."""
@@ -299,8 +295,7 @@ def an_abort_is_told_to_consumers(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-98, UnifiedLog.collectAbortedTransactions",
-    look="Return only aborted transactions, not committed ones.",
+    "KIP-98, UnifiedLog.collectAbortedTransactions", look="Return only aborted transactions, not committed ones."
 )
 def a_commit_is_not_told_as_aborted(b: Subject) -> None:
     """Fetch does not list a committed transaction among the aborted ones."""
@@ -313,8 +308,7 @@ def a_commit_is_not_told_as_aborted(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-98, Partition.fetchOffsetForTimestamp",
-    look="Return the last stable offset in ListOffsets for read_committed.",
+    "KIP-98, Partition.fetchOffsetForTimestamp", look="Return the last stable offset in ListOffsets for read_committed."
 )
 def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
     """For read_committed, the end is the first offset of the earliest open transaction."""
@@ -330,10 +324,7 @@ def a_repeated_end_has_the_same_outcome(b: Subject) -> None:
     transaction = _Transaction(b, b.topic(), "a")
     transaction.end_and_wait(commit=True)
     b.until(
-        lambda: transaction.end(commit=True),
-        lambda answer: answer.error_code == 0,
-        "0 for the same end",
-        code_text,
+        lambda: transaction.end(commit=True), lambda answer: answer.error_code == 0, "0 for the same end", code_text
     )
     b.same(transaction.end(commit=False), "error_code", 48)
 

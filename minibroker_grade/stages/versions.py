@@ -15,9 +15,12 @@ _NEEDED_APIS: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey
 _TABLE: Final = "KafkaApis.handleApiVersionsRequest"
 
 
-def _unknown_version_frame() -> bytes:
-    body = struct.pack(">hhih5sb", ApiKey.API_VERSIONS, _FUTURE_VERSION, 77, 5, b"grade", 0)
+def _frame(form: str, *fields: int | bytes) -> bytes:
+    body = struct.pack(form, *fields)
     return struct.pack(">i", len(body)) + body
+
+
+_UNKNOWN_VERSION_FRAME: Final = _frame(">hhih5sb", ApiKey.API_VERSIONS, _FUTURE_VERSION, 77, 5, b"grade", 0)
 
 
 @STAGE.check(_TABLE, look="Answer key 18, version 0, with an error code and an array of key, first and last version.")
@@ -69,7 +72,7 @@ def ranges_are_in_order(b: Subject) -> None:
 @STAGE.check("KIP-511", look="Check the version before decoding the body, and respond in version 0.")
 def an_unknown_version_is_answered_in_version_0_with_error_35(b: Subject) -> None:
     """A client newer than the broker must be able to read the error, so UNSUPPORTED_VERSION is sent in version 0."""
-    b.wire.send_frame(_unknown_version_frame(), ApiVersionsRequest(), _FUTURE_VERSION)
+    b.wire.send_frame(_UNKNOWN_VERSION_FRAME, ApiVersionsRequest(), _FUTURE_VERSION)
     answer = b.wire.receive()
     b.same(answer, "error_code", 35)
 
@@ -80,7 +83,7 @@ def an_unknown_version_is_answered_in_version_0_with_error_35(b: Subject) -> Non
 def the_refusal_names_the_versions_of_apiversions(b: Subject) -> None:
     """The error response has the version range of ApiVersions, and the client retries with the last version in it."""
     served = b.versions[ApiKey.API_VERSIONS]
-    b.wire.send_frame(_unknown_version_frame(), ApiVersionsRequest(), _FUTURE_VERSION)
+    b.wire.send_frame(_UNKNOWN_VERSION_FRAME, ApiVersionsRequest(), _FUTURE_VERSION)
     answer = b.wire.receive()
     rows = [(api.min_version, api.max_version) for api in answer.api_keys if api.api_key == ApiKey.API_VERSIONS]
     b.equal(rows, [served], "the ranges of ApiVersions", answer, "api_keys")
@@ -89,7 +92,7 @@ def the_refusal_names_the_versions_of_apiversions(b: Subject) -> None:
 @STAGE.check("KIP-511", look="Keep the connection open after the error response.")
 def the_connection_goes_on_after_the_refusal(b: Subject) -> None:
     """After the error response, the client repeats ApiVersions on the same connection."""
-    b.wire.send_frame(_unknown_version_frame(), ApiVersionsRequest(), _FUTURE_VERSION)
+    b.wire.send_frame(_UNKNOWN_VERSION_FRAME, ApiVersionsRequest(), _FUTURE_VERSION)
     b.wire.receive()
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)
 
@@ -109,8 +112,7 @@ def all_versions_tell_the_same_table(b: Subject) -> None:
 def correlation_ids_come_back(b: Subject) -> None:
     """Clients match responses to requests by the correlation id, which can be any int32."""
     for number in (0, 1, -1, 2**31 - 1, -(2**31)):
-        body = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, number, -1)
-        b.wire.send_frame(struct.pack(">i", len(body)) + body, ApiVersionsRequest(), 0)
+        b.wire.send_frame(_frame(">hhih", ApiKey.API_VERSIONS, 0, number, -1), ApiVersionsRequest(), 0)
         b.same(b.wire.receive(), "error_code", 0)
 
 
@@ -127,8 +129,7 @@ def requests_of_a_connection_are_answered_in_order(b: Subject) -> None:
 @STAGE.check("NetworkReceive", look="Collect bytes until the length has arrived, and then until the frame is complete.")
 def a_request_may_come_byte_by_byte(b: Subject) -> None:
     """TCP is a stream: a frame, including its length, can arrive in arbitrary pieces."""
-    body = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 5, -1)
-    frame = struct.pack(">i", len(body)) + body
+    frame = _frame(">hhih", ApiKey.API_VERSIONS, 0, 5, -1)
     for byte in frame[:-1]:
         b.wire.send_bytes(bytes([byte]))
     b.wire.send_frame(frame, ApiVersionsRequest(), 0, already=len(frame) - 1)
@@ -159,7 +160,6 @@ def an_impossible_length_ends_the_connection(b: Subject) -> None:
 def an_unknown_api_ends_the_connection(b: Subject) -> None:
     """There is no response format for an unknown API key, so the broker closes the connection."""
     broken = b.connect()
-    body = struct.pack(">hhih", 9999, 0, 5, -1)
-    broken.send_bytes(struct.pack(">i", len(body)) + body, is_request=True)
+    broken.send_bytes(_frame(">hhih", 9999, 0, 5, -1), is_request=True)
     b.holds(broken.is_closed(), "the end of the connection", actual="an answer")
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)

@@ -11,7 +11,7 @@ import pytest
 
 from minibroker.cli.main import main
 from minibroker_grade.catalogue import select_checks
-from minibroker_grade.runner import Result, Target, run
+from minibroker_grade.runner import Target, run
 from tests.broker.grade.tables import PAGE
 from tests.broker.socket_client import address_of
 from tests.kafka import jars
@@ -33,8 +33,7 @@ def kafka_4(tmp_path: Path) -> Iterator[RealKafka]:
 def _skipped(kafka: RealKafka) -> set[str]:
     """The checks that do not apply; all others have to pass."""
     with_coordinators(kafka.bootstrap)
-    seen: list[Result] = []
-    results = run(Target(address_of(kafka.bootstrap), str(kafka.data_dir)), select_checks(), seen.append)
+    results = list(run(Target(address_of(kafka.bootstrap), str(kafka.data_dir)), select_checks()))
     assert [(each.check.name, each.reason) for each in results if each.outcome in {"failed", "died"}] == []
     return {each.check.name for each in results if each.outcome == "skipped" and "--start" not in each.reason}
 

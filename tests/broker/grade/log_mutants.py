@@ -93,9 +93,7 @@ TOPICS: Final = caught(
         ],
         "topics/incrementalalterconfigs-changes-one-key": [
             Mutant(
-                "incremental changes do nothing",
-                ApiKey.INCREMENTAL_ALTER_CONFIGS,
-                request=put("validate_only", True),
+                "incremental changes do nothing", ApiKey.INCREMENTAL_ALTER_CONFIGS, request=put("validate_only", True)
             )
         ],
         "topics/partitions-can-be-added": [

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from benchmarks import kfake_program
 from minibroker_grade.catalogue import select_checks
 from minibroker_grade.process import BrokerProcess, free_port
-from minibroker_grade.runner import Result, Target, run
+from minibroker_grade.runner import Target, run
 from tests.documented import ROOT
 
 _SILENT = "versions/an-impossible-length-ends-the-connection"
@@ -52,9 +52,7 @@ KFAKE: Mapping[str, Stage] = {
     ),
     "flexible": Stage(11),
     "metadata": Stage(
-        18,
-        _failed("a-name-that-no-topic-can-have-has-error-17"),
-        "A name that no topic can have has error 3, not 17.",
+        18, _failed("a-name-that-no-topic-can-have-has-error-17"), "A name that no topic can have has error 3, not 17."
     ),
     "topics": Stage(
         17,
@@ -181,8 +179,7 @@ def grade(target: Target, stages: Mapping[str, Stage]) -> dict[str, Stage]:
         for check in select_checks()
         if check.stage in stages and check.name not in _WITHOUT
     ]
-    results: list[Result] = []
-    run(target, checks, results.append)
+    results = list(run(target, checks))
     stage_results: dict[str, Stage] = {}
     for stage in stages:
         ran = [result for result in results if result.check.stage == stage and result.outcome != "skipped"]

@@ -118,7 +118,7 @@ def _broker(answer: Answer, *, requests: int | None = None) -> Generator[Address
 
 def _run_checks(address: Address, limit: float = _PATIENCE_S) -> list[Result]:
     checks = [replace(check, limit=limit) for check in _CHECKS]
-    results = run(Target(address), checks, lambda _: None)
+    results = list(run(Target(address), checks))
     assert [result.check for result in results] == checks
     return results
 
