@@ -36,11 +36,7 @@ class Filtering:
         offsets.put_all(self.newest, self.newest.values())
         offsets.latest_offset = self.latest
         self.filter = BatchFilter(
-            offsets,
-            CleanedTransactions(self.aborted),
-            self.producers,
-            now_ms=self.now_ms,
-            delete_retention_ms=DAY_MS,
+            offsets, CleanedTransactions(self.aborted), self.producers, now_ms=self.now_ms, delete_retention_ms=DAY_MS
         )
 
     def kept(self, log_entry: Entry) -> RetainedEntry | None:

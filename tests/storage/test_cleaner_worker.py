@@ -2,7 +2,6 @@
 
 import errno
 import os
-import struct
 import subprocess
 import sys
 import time
@@ -104,7 +103,7 @@ def test_a_worker_tells_that_a_log_cannot_be_cleaned(plan: CleaningPlan) -> None
 
 @pytest.mark.parametrize("question", [b"", b"{}", b"not json"])
 def test_a_plan_that_is_none_is_a_failure(question: bytes) -> None:
-    completed = work(struct.pack(">i", len(question)) + question)
+    completed = work(question + b"\n")
     with pytest.raises(CleaningFailedError, match=r"ended with 1 and said b'\\n' Traceback"):
         read_outcome(completed.stdout, completed.returncode, completed.stderr)
 

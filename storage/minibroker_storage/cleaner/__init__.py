@@ -5,12 +5,7 @@ segments beside them. It runs in a separate low-priority process (see `worker`) 
 block the interpreter that serves clients. `finish_cleaning` replaces the old segments with the cleaned ones.
 """
 
-from minibroker_storage.cleaner.manager import (
-    Cleanable,
-    find_cleanable,
-    finish_cleaning,
-    plan_cleaning,
-)
+from minibroker_storage.cleaner.manager import Cleanable, find_cleanable, finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.plan import (
     CleanedGroup,
     CleanerStats,

@@ -19,13 +19,7 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
 from minibroker_protocol.records.record import NewRecord, Record
-from minibroker_protocol.records.varint import (
-    CONTINUES,
-    encode_varint,
-    encode_varlong,
-    finish_varlong,
-    wrap_int64,
-)
+from minibroker_protocol.records.varint import CONTINUES, encode_varint, encode_varlong, finish_varlong, wrap_int64
 from minibroker_storage.cleaner.entry_keys import Keys, extract_legacy_keys, extract_v2_keys, v2_data
 from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import ActiveProducer

@@ -23,17 +23,12 @@ from minibroker_storage.cleaner.plan import (
 )
 from minibroker_storage.cleaner.transactions import CleanedTransactions
 from minibroker_storage.layout import TXN_INDEX_SUFFIX, file_name
-from minibroker_storage.transaction_index import AbortedTxn, decode_all, encode_aborted_txn
+from minibroker_storage.transaction_index import ENTRY, AbortedTxn, decode_all
 
 _SHORTEST_SLEEP: Final = 0.05
-_TRANSACTION_SIZE: Final = len(encode_aborted_txn(AbortedTxn(0, 0, 0, 0)))
 
 
-def _do_nothing() -> None:
-    pass
-
-
-def clean(plan: CleaningPlan, *, check_done: Callable[[], None] = _do_nothing) -> CleaningResult:
+def clean(plan: CleaningPlan, *, check_done: Callable[[], None] = lambda: None) -> CleaningResult:
     """Write complete `.cleaned` files for every segment group that loses records (Kafka's `Cleaner.doClean`).
 
     No other file is modified, so this function can run in any process. It reads every segment of the plan, and
@@ -72,23 +67,19 @@ class _Cleaner:
         self._check_done = check_done
         self._directory_fd = directory_fd
         self._map = OffsetMap(min(plan.max_map_entries, plan.first_uncleanable_offset - plan.first_dirty_offset))
-        self._throttle = _Throttle(plan.io_bytes_per_second)
+        self._started = time.monotonic()
+        self._io_bytes = 0
         self._map_bytes_read = self._map_messages_read = self._bytes_read = self._bytes_written = 0
 
     def run(self) -> CleaningResult:
         """Build the offset map, then clean each group."""
         plan = self._plan
-        started = time.monotonic()
         self._build_offset_map()
         next_dirty_offset = self._map.latest_offset + 1
         segments = [segment for segment in plan.segments if segment.base_offset < next_dirty_offset]
         transactions = CleanedTransactions(self._aborted_transactions(segments[0].base_offset if segments else 0))
         batch_filter = BatchFilter(
-            self._map,
-            transactions,
-            plan.producers,
-            now_ms=plan.now_ms,
-            delete_retention_ms=plan.delete_retention_ms,
+            self._map, transactions, plan.producers, now_ms=plan.now_ms, delete_retention_ms=plan.delete_retention_ms
         )
         cleaned = [
             group
@@ -105,7 +96,7 @@ class _Cleaner:
             messages_read=batch_filter.messages_read,
             messages_written=batch_filter.messages_written,
             invalid_messages_read=batch_filter.invalid_messages_read,
-            seconds=time.monotonic() - started,
+            seconds=time.monotonic() - self._started,
         )
         return CleaningResult(plan.directory, plan.first_dirty_offset, next_dirty_offset, tuple(cleaned), stats)
 
@@ -170,13 +161,7 @@ class _Cleaner:
         If a group of one segment loses no records, return None and leave no files.
         """
         plan = self._plan
-        cleaned = CleanedSegment(
-            self._directory_fd,
-            sources[0].base_offset,
-            index_interval_bytes=plan.index_interval_bytes,
-            segment_index_bytes=plan.segment_index_bytes,
-            on_progress=self._on_progress,
-        )
+        cleaned = CleanedSegment(self._directory_fd, sources[0].base_offset, plan, self._on_progress)
         changed = len(sources) > 1
         try:
             for source in sources:
@@ -199,27 +184,13 @@ class _Cleaner:
             cleaned.close()
 
     def _on_progress(self, size: int) -> None:
-        """Check for the end of the cleaning and throttle it. Called about once per megabyte read or written."""
+        """Check whether to stop, and sleep if I/O is too fast (Kafka's `Throttler`). Called about once per megabyte."""
         self._check_done()
-        self._throttle.count(size)
-
-
-class _Throttle:
-    """Sleeps in order to limit I/O to a number of bytes per second (Kafka's `Throttler`)."""
-
-    def __init__(self, bytes_per_second: float | None) -> None:
-        self._rate = bytes_per_second
-        self._started = time.monotonic()
-        self._bytes = 0
-
-    def count(self, size: int) -> None:
-        """Count bytes that were read or written, and sleep if the rate is exceeded."""
-        if self._rate is None:
-            return
-        self._bytes += size
-        ahead = self._bytes / self._rate - (time.monotonic() - self._started)
-        if ahead > _SHORTEST_SLEEP:
-            time.sleep(ahead)
+        self._io_bytes += size
+        if self._plan.io_bytes_per_second is not None:
+            ahead = self._io_bytes / self._plan.io_bytes_per_second - (time.monotonic() - self._started)
+            if ahead > _SHORTEST_SLEEP:
+                time.sleep(ahead)
 
 
 def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> list[list[SegmentToClean]]:
@@ -263,4 +234,4 @@ def read_transaction_index(directory_fd: int, base_offset: int) -> list[AbortedT
         return []
     with open(fd, "rb", buffering=0) as file:
         data = file.read()
-    return decode_all(data[: len(data) - len(data) % _TRANSACTION_SIZE])
+    return decode_all(data[: len(data) - len(data) % ENTRY.size])

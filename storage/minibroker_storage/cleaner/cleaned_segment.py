@@ -8,7 +8,7 @@ from typing import Final
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records.header import BatchHeader, make_header
 from minibroker_storage.cleaner.batch_filter import RetainedEntry
-from minibroker_storage.cleaner.plan import CleaningAbortedError, SegmentToClean
+from minibroker_storage.cleaner.plan import CleaningAbortedError, CleaningPlan, SegmentToClean
 from minibroker_storage.entries import scan
 from minibroker_storage.files import pwritev_all
 from minibroker_storage.index_writer import BufferedIndexWriter
@@ -86,16 +86,10 @@ class CleanedSegment(BufferedIndexWriter):
     """
 
     def __init__(
-        self,
-        directory_fd: int,
-        base_offset: int,
-        *,
-        index_interval_bytes: int,
-        segment_index_bytes: int,
-        on_progress: Callable[[int], None],
+        self, directory_fd: int, base_offset: int, plan: CleaningPlan, on_progress: Callable[[int], None]
     ) -> None:
         super().__init__(
-            base_offset, index_interval_bytes=index_interval_bytes, segment_index_bytes=segment_index_bytes
+            base_offset, index_interval_bytes=plan.index_interval_bytes, segment_index_bytes=plan.segment_index_bytes
         )
         self._on_progress = on_progress
         self._directory_fd = directory_fd
@@ -140,8 +134,8 @@ class CleanedSegment(BufferedIndexWriter):
         self.close_indexes()
         os.utime(self._fd, ns=(modified_ns, modified_ns))
         os.fsync(self._fd)
-        self._write_index(INDEX_SUFFIX, self.offset_index.data, modified_ns)
-        self._write_index(TIME_INDEX_SUFFIX, self.time_index.data, modified_ns)
+        self._write_index(INDEX_SUFFIX, self.offset_entries, modified_ns)
+        self._write_index(TIME_INDEX_SUFFIX, self.time_entries, modified_ns)
         if transactions:
             self._write_index(TXN_INDEX_SUFFIX, b"".join(map(encode_aborted_txn, transactions)), modified_ns)
         self._complete = True

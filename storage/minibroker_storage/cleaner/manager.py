@@ -5,7 +5,6 @@
 
 import contextlib
 import os
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker_protocol.records.varint import INT64_MAX
@@ -94,12 +93,12 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     limit = min(log.last_stable_offset, active_base)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
-        limit = min(limit, next((s.base_offset for s in dirty if _largest_timestamp(s) > youngest), limit))
+        limit = min(limit, next((s.base_offset for s in dirty if s.newest_time_ms > youngest), limit))
     uncleanable = _closed_segments_from(log, max(first_dirty, limit))
     first_uncleanable = uncleanable[0].base_offset if uncleanable else active_base
     must_clean = False
     if config.max_compaction_lag_ms < INT64_MAX:
-        times = [time for s in dirty if (time := _first_timestamp(s)) > 0]
+        times = [time for s in dirty if (time := s.read_first_timestamp() or 0) > 0]
         # KIP-354 ignores the dirty ratio here, so that deleted personal data is removed in time.
         must_clean = min(times, default=INT64_MAX) < now_ms - config.max_compaction_lag_ms
     return Cleanable(
@@ -117,19 +116,7 @@ def _closed_segments_from(log: "Log", offset: int) -> "list[LogSegment]":
     segments = log.segments
     if offset >= segments[-1].base_offset:
         return []
-    number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
-    return segments[max(number, 0) : -1]
-
-
-def _largest_timestamp(segment: "LogSegment") -> int:
-    timestamp = segment.largest_timestamp.timestamp
-    return timestamp if timestamp >= 0 else os.stat(segment.log.path).st_mtime_ns // NS_PER_MS
-
-
-def _first_timestamp(segment: "LogSegment") -> int:
-    if segment.first_timestamp is None and segment.size:
-        segment.first_timestamp = segment.header_at(0).max_timestamp
-    return segment.first_timestamp or 0
+    return segments[log.segment_index(offset) : -1]
 
 
 def plan_cleaning(
@@ -179,9 +166,7 @@ def plan_cleaning(
         later_segments=tuple(segment.base_offset for segment in log.segments if segment.base_offset >= end),
         producers=tuple(
             ActiveProducer(
-                producer_id,
-                entry.batches[-1].last_offset if entry.batches else _NO_DATA_OFFSET,
-                entry.producer_epoch,
+                producer_id, entry.batches[-1].last_offset if entry.batches else _NO_DATA_OFFSET, entry.producer_epoch
             )
             for producer_id, entry in log.producers.active.items()
         ),

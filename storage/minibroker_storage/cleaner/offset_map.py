@@ -8,7 +8,6 @@ from typing import Final
 BYTES_PER_ENTRY: Final = 24
 """Size of a digest and an offset in Kafka's map, the unit of `log.cleaner.dedupe.buffer.size`."""
 NOT_FOUND: Final = -1
-SLOT_BYTES: Final = 16
 
 _MIN_SLOTS: Final = 16
 _SALT_BYTES: Final = 16
@@ -50,11 +49,6 @@ class OffsetMap:
         self._tags = array("q", bytes(slots * 8))
         self._offsets = array("q", bytes(slots * 8))
         self._salt = os.urandom(_SALT_BYTES)
-
-    @property
-    def memory_bytes(self) -> int:
-        """The memory used by the slots, in bytes."""
-        return (self._mask + 1) * SLOT_BYTES
 
     def put_all(self, keys: Iterable[bytes | None], offsets: Iterable[int], first_offset: int = 0) -> bool:
         """Set the offset of each key, in order. A later offset replaces an earlier one.

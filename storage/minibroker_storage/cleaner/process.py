@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from struct import Struct
 
 import minibroker_protocol
 import minibroker_storage
@@ -13,7 +12,6 @@ from minibroker_storage.errors import StorageError
 BEGUN = b"\n"
 """The worker's first output, sent once its modules are loaded."""
 _WORKER = "minibroker_storage.cleaner.worker"
-_SIZE = Struct(">i")
 _MAX_REASON_LENGTH = 500
 
 
@@ -37,15 +35,8 @@ def worker_environment() -> dict[str, str]:
 
 
 def encode_plan(plan: CleaningPlan) -> bytes:
-    """Encode a plan for the worker: an int32 length, followed by JSON."""
-    data = plan.to_json()
-    return _SIZE.pack(len(data)) + data
-
-
-def plan_size(head: bytes | None = None) -> int:
-    """Return the size of the head that precedes a plan or, given a `head`, the size of the plan that follows it."""
-    size: int = _SIZE.size if head is None else _SIZE.unpack(head)[0]
-    return size
+    """Encode a plan for the worker, as a line of JSON."""
+    return plan.to_json() + b"\n"
 
 
 def encode_error(error: Exception) -> bytes:

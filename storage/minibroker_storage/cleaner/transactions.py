@@ -5,12 +5,11 @@ from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records.batch import RecordBatch
-from minibroker_protocol.records.header import TRANSACTIONAL_FLAG, BatchHeader
+from minibroker_protocol.records.header import CONTROL_KEY, TRANSACTIONAL_FLAG, BatchHeader
 from minibroker_storage.transaction_index import AbortedTxn
 
 _ABORT: Final = 0
 _COMMIT: Final = 1
-_MARKER_KEY_SIZE: Final = 4
 
 
 class CleanedTransactions:
@@ -18,11 +17,11 @@ class CleanedTransactions:
 
     Every batch below the last stable offset must be passed in, in log order. Batches of aborted transactions can
     always be removed. A marker can be removed only when no batch of its transaction precedes it: a first cleaning
-    removes the batches and a later one the marker. `retained` contains the aborted transactions whose markers were
-    kept. They become the transaction index of the cleaned segment.
+    removes the batches and a later one the marker. The aborted transactions whose markers were kept become the
+    transaction index of the cleaned segment.
     """
 
-    __slots__ = ("_aborted", "_next", "_ongoing_aborted", "_ongoing_committed", "_with_batches", "retained")
+    __slots__ = ("_aborted", "_next", "_ongoing_aborted", "_ongoing_committed", "_retained", "_with_batches")
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._aborted = sorted(aborted, key=lambda transaction: transaction.first_offset)
@@ -30,11 +29,11 @@ class CleanedTransactions:
         self._ongoing_aborted: dict[int, AbortedTxn] = {}
         self._ongoing_committed: set[int] = set()
         self._with_batches: set[int] = set()
-        self.retained: list[AbortedTxn] = []
+        self._retained: list[AbortedTxn] = []
 
     def take_retained(self) -> list[AbortedTxn]:
-        """Return the transactions in `retained`, and empty that list."""
-        retained, self.retained = self.retained, []
+        """Return the aborted transactions whose markers were kept since the last call."""
+        retained, self._retained = self._retained, []
         return retained
 
     def on_batch(self, header: BatchHeader) -> bool:
@@ -66,7 +65,7 @@ class CleanedTransactions:
             if transaction is None or producer_id not in self._with_batches:
                 return True
             self._with_batches.remove(producer_id)
-            self.retained.append(transaction)
+            self._retained.append(transaction)
             return False
         if marker_type == _COMMIT:
             if producer_id not in self._ongoing_committed:
@@ -87,6 +86,6 @@ def _marker_type(key: bytes | None) -> int:
     Raises:
         CorruptRecordError: the key is too short.
     """
-    if key is None or len(key) < _MARKER_KEY_SIZE:
+    if key is None or len(key) < CONTROL_KEY.size:
         raise CorruptRecordError(f"control record: a key of {0 if key is None else len(key)} bytes")
-    return int.from_bytes(key[2:4], "big", signed=True)
+    return int(CONTROL_KEY.unpack_from(key)[1])

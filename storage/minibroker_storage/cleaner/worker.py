@@ -18,7 +18,7 @@ from typing import Final
 from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.cleaner.plan import CleaningPlan
-from minibroker_storage.cleaner.process import BEGUN, encode_error, plan_size
+from minibroker_storage.cleaner.process import BEGUN, encode_error
 from minibroker_storage.errors import StorageError
 
 NICENESS: Final = 19
@@ -35,16 +35,15 @@ def main() -> int:
     # Ctrl-C also reaches this process, but the broker must handle it and end this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    plan = _read(plan_size(_read(plan_size())))
+    plan = sys.stdin.buffer.readline()
+    if not plan.endswith(b"\n"):
+        os._exit(_STATUS_WITHOUT_BROKER)  # The broker has closed the pipe.
     _write_output(BEGUN)
     threading.Thread(target=_exit_with_broker, daemon=True).start()
     try:
-        output = clean(CleaningPlan.from_json(plan)).to_json()
+        output, status = clean(CleaningPlan.from_json(plan)).to_json(), 0
     except (OSError, ProtocolError, StorageError) as error:
-        output = encode_error(error)
-        status = 1
-    else:
-        status = 0
+        output, status = encode_error(error), 1
     _write_output(output)
     return status
 
@@ -53,17 +52,6 @@ def _write_output(output: bytes) -> None:
     with contextlib.suppress(BrokenPipeError):  # The broker may have exited, so that the pipe has no reader.
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
-
-
-def _read(size: int) -> bytes:
-    """Read `size` bytes from standard input, or exit if the broker has closed it."""
-    data = b""
-    while len(data) < size:
-        chunk = os.read(_STDIN, size - len(data))
-        if not chunk:
-            os._exit(_STATUS_WITHOUT_BROKER)
-        data += chunk
-    return data
 
 
 def _exit_with_broker() -> None:
