@@ -39,6 +39,9 @@ class IndexFile(ABC, Generic[_Window]):
     __slots__ = ("_cuts", "_staged", "base_offset", "entries", "file", "max_bytes")
 
     ENTRY: ClassVar[Struct]
+    OFFSET_FIELD: ClassVar[int]
+    """The index of the relative offset (offset minus base offset) among the fields of an entry."""
+    RESERVED_SLOTS: ClassVar[int] = 0
 
     def __init__(self, file: FileHandle, base_offset: int, max_bytes: int) -> None:
         self.file = file
@@ -47,7 +50,7 @@ class IndexFile(ABC, Generic[_Window]):
         self.entries = 0
         self._cuts = 0
         self._staged = bytearray()
-        self._reset_last()
+        self._set_last(b"")
 
     @classmethod
     def round_down(cls, size: int) -> int:
@@ -55,27 +58,14 @@ class IndexFile(ABC, Generic[_Window]):
         return size - size % cls.ENTRY.size
 
     @property
-    def max_entries(self) -> int:
-        """The number of entries that fit into the preallocated file."""
-        return self.max_bytes // self.ENTRY.size
-
-    @property
-    def entries_with_staged(self) -> int:
-        """The number of written and staged entries."""
-        return self.entries + len(self._staged) // self.ENTRY.size
-
-    @property
-    @abstractmethod
     def is_full(self) -> bool:
-        """Whether the index is full, which means that the segment must be rolled."""
-
-    @abstractmethod
-    def _reset_last(self) -> None:
-        """Set the fields of the last entry to their values for an empty index."""
+        """Whether written and staged entries fill all slots except the reserved ones, so the segment must be rolled."""
+        size = self.ENTRY.size
+        return self.entries * size + len(self._staged) >= self.max_bytes - self.RESERVED_SLOTS * size
 
     @abstractmethod
     def _set_last(self, entry: bytes) -> None:
-        """Set the fields that describe the last entry."""
+        """Set the fields that describe the last entry. `entry` is empty if there are no entries."""
 
     @staticmethod
     @abstractmethod
@@ -171,8 +161,10 @@ class IndexFile(ABC, Generic[_Window]):
         """Remove all entries with an offset >= `offset`, and restore the file's full size."""
         relative = offset - self.base_offset
         slots = range(self.entries)
-        entries = bisect_left(slots, relative, key=lambda slot: self._relative_offset(self._read(slot, 1)))
-        self._truncate_entries(entries)
+        unpack = self.ENTRY.unpack
+        self._truncate_entries(
+            bisect_left(slots, relative, key=lambda slot: unpack(self._read(slot, 1))[self.OFFSET_FIELD])
+        )
 
     def _truncate_entries(self, entries: int) -> None:
         self._cuts += 1
@@ -182,30 +174,12 @@ class IndexFile(ABC, Generic[_Window]):
         self.preallocate()
         self._reload_last()
 
-    @staticmethod
-    @abstractmethod
-    def _relative_offset(entry: bytes) -> int:
-        """Return an entry's offset minus the base offset."""
-
-    def _read_entry(self, slot: int) -> bytes:
-        """Return the written entry in `slot`.
-
-        Raises:
-            IndexError: the slot is outside 0..`entries` - 1.
-        """
-        if not 0 <= slot < self.entries:
-            raise IndexError(f"{self.file.path}: no slot {slot} among {self.entries}")
-        return self._read(slot, 1)
-
     def _read(self, slot: int, count: int) -> bytes:
         size = self.ENTRY.size
         return os.pread(self.file.fd(), count * size, slot * size)
 
     def _reload_last(self) -> None:
-        if self.entries:
-            self._set_last(self._read(self.entries - 1, 1))
-        else:
-            self._reset_last()
+        self._set_last(self._read(self.entries - 1, 1) if self.entries else b"")
 
     def _written_entries(self, slots: int) -> int:
         """Return the number of entries before the trailing zeros of an untrimmed file."""
@@ -213,7 +187,7 @@ class IndexFile(ABC, Generic[_Window]):
             return slots
         return bisect_left(range(slots), 1, key=lambda slot: not any(self._read(slot, 1)))
 
-    def _search(self, key: int, guess: int, count_in: Callable[[_Window, int], int]) -> tuple[_Window, int, int]:
+    def _search(self, key: int, guess: int, count_in: Callable[[_Window, int], int]) -> tuple[_Window, int]:
         """Find the last entry with a key <= `key` in a non-empty index.
 
         Args:
@@ -223,29 +197,26 @@ class IndexFile(ABC, Generic[_Window]):
             count_in: a function that returns how many entries of a window have a key <= the given key.
 
         Returns:
-            The window that contains the entry, how many entries in the window have a key <= `key`, and the slot of the
-            window's first entry. The count is 0 only at the beginning of the file. The window also contains the entry
-            after the one found, if there is one.
+            The window that contains the entry, and how many of its entries have a key <= `key`. The count is 0 only at
+            the beginning of the file. The window also contains the entry after the one found, if there is one.
         """
         slots = WINDOW_BYTES // self.ENTRY.size
         low, high = 0, (self.entries - 1) // slots
-        number = min(max(guess, 0) // slots, high)
+        index = min(max(guess, 0) // slots, high)
         while True:
-            window = self._window(number)
+            window = self._window(index * slots, slots + 1)
             count = count_in(window, key)
-            if not count and number > low:
-                high = number - 1
-            elif count > slots and number < high:
-                low = number + 1
+            if not count and index > low:
+                high = index - 1
+            elif count > slots and index < high:
+                low = index + 1
             else:
-                return window, count, number * slots
-            number = (low + high) // 2
+                return window, count
+            index = (low + high) // 2
 
-    def _window(self, number: int) -> _Window:
-        """Return the window with this number. It overlaps the next window by one entry."""
-        slots = WINDOW_BYTES // self.ENTRY.size
-        slot = number * slots
-        window: _Window = _cached_window(self, self._cuts, slot, min(slots + 1, self.entries - slot))
+    def _window(self, slot: int, max_count: int) -> _Window:
+        """Return the window that begins at a slot. It overlaps the next window by one entry."""
+        window: _Window = _cached_window(self, self._cuts, slot, min(max_count, self.entries - slot))
         return window
 
     def read_window(self, slot: int, count: int) -> _Window:

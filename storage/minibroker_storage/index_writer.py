@@ -3,72 +3,15 @@
 `segment.LogSegment` explains which entries can be trusted after a crash.
 """
 
-from typing import Generic, TypeVar
+from abc import ABC, abstractmethod
 
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
 
 
-class OffsetEntries:
-    """The entries of an offset index in memory. A full index ignores further entries, which only makes it sparser."""
-
-    __slots__ = ("_base_offset", "_max_size", "data")
-
-    def __init__(self, base_offset: int, max_bytes: int) -> None:
-        self._base_offset = base_offset
-        self._max_size = max_bytes // OffsetIndex.ENTRY.size * OffsetIndex.ENTRY.size
-        self.data = bytearray()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no room for another entry."""
-        return len(self.data) >= self._max_size
-
-    def stage(self, offset: int, position: int) -> None:
-        """Add an entry, a batch's last offset and its position in the log file, unless the index is full."""
-        if not self.is_full:
-            self.data += OffsetIndex.ENTRY.pack(offset - self._base_offset, position)
-
-
-class TimeEntries:
-    """The entries of a time index in memory. One slot is reserved for the entry added by `close`."""
-
-    __slots__ = ("_base_offset", "_last_timestamp", "_max_size", "data")
-
-    def __init__(self, base_offset: int, max_bytes: int) -> None:
-        self._base_offset = base_offset
-        self._max_size = max_bytes // TimeIndex.ENTRY.size * TimeIndex.ENTRY.size
-        self._last_timestamp: int = NO_TIMESTAMP
-        self.data = bytearray()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no free slot other than the one reserved for the last entry."""
-        return len(self.data) >= self._max_size - TimeIndex.ENTRY.size
-
-    def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """Add an entry if its timestamp is larger than that of the previous entry and the index is not full."""
-        if not self.is_full:
-            self._add(timestamp, offset)
-
-    def close(self, timestamp: int, offset: int) -> None:
-        """Add the segment's last entry if its timestamp is larger than that of the previous entry."""
-        if len(self.data) < self._max_size:
-            self._add(timestamp, offset)
-
-    def _add(self, timestamp: int, offset: int) -> None:
-        if timestamp > self._last_timestamp:
-            self.data += TimeIndex.ENTRY.pack(timestamp, offset - self._base_offset)
-            self._last_timestamp = timestamp
-
-
-_Offsets = TypeVar("_Offsets", bound=OffsetIndex | OffsetEntries)
-_Times = TypeVar("_Times", bound=TimeIndex | TimeEntries)
-
-
-class IndexWriter(Generic[_Offsets, _Times]):
-    """Writes the index entries of the segment that is being written, and tracks the segment's end.
+class IndexWriter(ABC):
+    """Decides when to write an index entry of a segment that is being written, and tracks the segment's end.
 
     Attributes:
         base_offset: base offset of the segment.
@@ -84,17 +27,11 @@ class IndexWriter(Generic[_Offsets, _Times]):
         "end",
         "index_interval_bytes",
         "max_timestamp",
-        "offset_index",
         "offset_of_max_timestamp",
-        "time_index",
     )
 
-    def __init__(
-        self, base_offset: int, offset_index: _Offsets, time_index: _Times, *, index_interval_bytes: int, end: int = 0
-    ) -> None:
+    def __init__(self, base_offset: int, *, index_interval_bytes: int, end: int = 0) -> None:
         self.base_offset = base_offset
-        self.offset_index = offset_index
-        self.time_index = time_index
         self.index_interval_bytes = index_interval_bytes
         self.end = end
         self.max_timestamp: int = NO_TIMESTAMP
@@ -119,13 +56,13 @@ class IndexWriter(Generic[_Offsets, _Times]):
             self.offset_of_max_timestamp = offset_of_max_timestamp
         if self._bytes_since_index_entry > self.index_interval_bytes:
             self._add_index_entry(last_offset)
+            self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += size
         self.end += size
 
+    @abstractmethod
     def _add_index_entry(self, last_offset: int) -> None:
-        self.offset_index.stage(last_offset, self.end)
-        self.time_index.maybe_stage(self.max_timestamp, self.offset_of_max_timestamp)
-        self._bytes_since_index_entry = 0
+        """Add an entry to both indexes for the batch at `end`, which has this last offset."""
 
     def skip_batches(self, size: int) -> None:
         """Advance the end past batches that need no index entries or already have them."""
@@ -133,18 +70,44 @@ class IndexWriter(Generic[_Offsets, _Times]):
         self.end += size
 
 
-class BufferedIndexWriter(IndexWriter[OffsetEntries, TimeEntries]):
-    """An index writer that buffers the index entries in memory until the segment is complete."""
+class BufferedIndexWriter(IndexWriter):
+    """An index writer that buffers the index entries in memory until the segment is complete.
+
+    A full index ignores further entries, which only makes it sparser.
+
+    Attributes:
+        offset_entries: the entries of the offset index.
+        time_entries: the entries of the time index. One slot is reserved for the entry added by `close_indexes`.
+    """
 
     def __init__(self, base_offset: int, *, index_interval_bytes: int, segment_index_bytes: int) -> None:
-        offsets, times = OffsetEntries(base_offset, segment_index_bytes), TimeEntries(base_offset, segment_index_bytes)
-        super().__init__(base_offset, offsets, times, index_interval_bytes=index_interval_bytes)
+        super().__init__(base_offset, index_interval_bytes=index_interval_bytes)
+        self.offset_entries, self.time_entries = bytearray(), bytearray()
+        self._max_offset_bytes = OffsetIndex.round_down(segment_index_bytes)
+        self._max_time_bytes = TimeIndex.round_down(segment_index_bytes)
+        self._last_timestamp: int = NO_TIMESTAMP
 
     @property
     def is_full(self) -> bool:
         """Whether one of the indexes is full, except for the slot reserved in the time index."""
-        return self.offset_index.is_full or self.time_index.is_full
+        return (
+            len(self.offset_entries) >= self._max_offset_bytes
+            or len(self.time_entries) >= self._max_time_bytes - TimeIndex.ENTRY.size
+        )
+
+    def _add_index_entry(self, last_offset: int) -> None:
+        if len(self.offset_entries) < self._max_offset_bytes:
+            self.offset_entries += OffsetIndex.ENTRY.pack(last_offset - self.base_offset, self.end)
+        self._add_time_entry(self._max_time_bytes - TimeIndex.ENTRY.size)
+
+    def _add_time_entry(self, max_bytes: int) -> None:
+        """Add an entry if its timestamp is larger than that of the previous entry and the index is not full."""
+        if len(self.time_entries) < max_bytes and self.max_timestamp > self._last_timestamp:
+            self.time_entries += TimeIndex.ENTRY.pack(
+                self.max_timestamp, self.offset_of_max_timestamp - self.base_offset
+            )
+            self._last_timestamp = self.max_timestamp
 
     def close_indexes(self) -> None:
         """Complete the indexes by adding the largest timestamp to the time index."""
-        self.time_index.close(self.max_timestamp, self.offset_of_max_timestamp)
+        self._add_time_entry(self._max_time_bytes)

@@ -42,14 +42,10 @@ class OffsetIndex(IndexFile["array[int]"]):
     __slots__ = ("last_offset", "last_position")
 
     ENTRY: ClassVar[Struct] = Struct(">ii")
+    OFFSET_FIELD: ClassVar[int] = 0
 
     last_offset: int
     last_position: int
-
-    @property
-    def is_full(self) -> bool:
-        """Whether written and staged entries fill all preallocated slots."""
-        return self.entries_with_staged >= self.max_entries
 
     def stage(self, offset: int, position: int) -> None:
         """Stage an entry for `commit()`. The caller must check `is_full` first, and offsets must ascend."""
@@ -84,39 +80,31 @@ class OffsetIndex(IndexFile["array[int]"]):
             return _NO_ENTRIES, 0
         span = self.last_offset - self.base_offset
         guess = entries * key // span if key < span else entries
-        window, count, _ = self._search(key, guess, self._count_at_or_below)
-        return window, count
+        return self._search(key, guess, self._count_at_or_below)
 
     def entry_at_or_below(self, position: int) -> OffsetPosition:
         """Return the last entry whose batch starts at or before `position`, or (base offset, 0) if there is none."""
-        if not self.entries:
-            return OffsetPosition(self.base_offset, 0)
         window, count = self._find_window_of(position)
         return self._decode_entry(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def offset_at_or_above(self, position: int) -> int | None:
         """Return the offset in the first entry whose batch starts at or after `position`, or None if there is none."""
-        if not self.entries:
-            return None
         window, count = self._find_window_of(position - 1)
         return self._decode_entry(window[count]).offset if count < len(window) else None
 
     def _find_window_of(self, position: int) -> tuple["array[int]", int]:
         """Return a window and how many of its entries point to batches that start at or before `position`."""
+        if not self.entries:
+            return _NO_ENTRIES, 0
         guess = self.entries * position // max(self.last_position, 1)
-        window, count, _ = self._search(position, guess, _count_up_to)
-        return window, count
+        return self._search(position, guess, _count_up_to)
 
     def _decode_entry(self, entry: int) -> OffsetPosition:
         return OffsetPosition(self.base_offset + (entry >> _RELATIVE_SHIFT), entry & _POSITION_MASK)
 
     def entry(self, slot: int) -> OffsetPosition:
-        """Return the written entry in `slot`.
-
-        Raises:
-            IndexError: the slot is outside 0..`entries` - 1.
-        """
-        relative, position = self.ENTRY.unpack(self._read_entry(slot))
+        """Return the written entry in `slot`, which must be in 0..`entries` - 1."""
+        relative, position = self.ENTRY.unpack(self._read(slot, 1))
         return OffsetPosition(self.base_offset + relative, position)
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
@@ -146,17 +134,9 @@ class OffsetIndex(IndexFile["array[int]"]):
         self.entries, self.last_offset, self.last_position = state
         self._truncate_quietly()
 
-    def _reset_last(self) -> None:
-        self.last_offset = self.base_offset
-        self.last_position = 0
-
     def _set_last(self, entry: bytes) -> None:
-        relative, self.last_position = self.ENTRY.unpack(entry)
+        relative, self.last_position = self.ENTRY.unpack(entry) if entry else (0, 0)
         self.last_offset = self.base_offset + relative
-
-    @staticmethod
-    def _relative_offset(entry: bytes) -> int:
-        return int.from_bytes(entry[:4], "big", signed=True)
 
     @staticmethod
     def _decode_window(entries: bytes) -> "array[int]":

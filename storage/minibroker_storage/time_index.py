@@ -29,14 +29,12 @@ class TimeIndex(IndexFile[bytes]):
     __slots__ = ("last_offset", "last_timestamp")
 
     ENTRY: ClassVar[Struct] = Struct(">qi")
+    OFFSET_FIELD: ClassVar[int] = 1
+    RESERVED_SLOTS: ClassVar[int] = 1
+    """The slot of the entry that is added by a roll or close."""
 
     last_timestamp: int
     last_offset: int
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no free slot remains except the one reserved for roll and close."""
-        return self.entries_with_staged >= self.max_entries - 1
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
         """Stage an entry for `commit()` if its timestamp is larger than that of the last entry."""
@@ -57,7 +55,7 @@ class TimeIndex(IndexFile[bytes]):
     def lookup(self, timestamp: int) -> TimeIndexEntry:
         """Return the last written entry with a timestamp <= `timestamp`, or (-1, base offset) if there is none."""
         if self.entries:
-            window, count, _ = self._search(timestamp, self.entries // 2, self._count_at_or_below)
+            window, count = self._search(timestamp, self.entries // 2, self._count_at_or_below)
             if count:
                 return self._decode(window, (count - 1) * self.ENTRY.size)
         return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
@@ -91,12 +89,8 @@ class TimeIndex(IndexFile[bytes]):
                 raise CorruptIndexError(f"{self.file.path}: {next_timestamp} follows {timestamp}")
 
     def entry(self, slot: int) -> TimeIndexEntry:
-        """Return the written entry in `slot`.
-
-        Raises:
-            IndexError: the slot is outside 0..`entries` - 1.
-        """
-        return self._decode(self._read_entry(slot))
+        """Return the written entry in `slot`, which must be in 0..`entries` - 1."""
+        return self._decode(self._read(slot, 1))
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
         """Check that the last timestamp is not below the first one, and that the last offset is in this segment.
@@ -126,17 +120,9 @@ class TimeIndex(IndexFile[bytes]):
         self.entries, self.last_timestamp, self.last_offset = state
         self._truncate_quietly()
 
-    def _reset_last(self) -> None:
-        self.last_timestamp = NO_TIMESTAMP
-        self.last_offset = self.base_offset
-
     def _set_last(self, entry: bytes) -> None:
-        self.last_timestamp, relative = self.ENTRY.unpack(entry)
+        self.last_timestamp, relative = self.ENTRY.unpack(entry) if entry else (NO_TIMESTAMP, 0)
         self.last_offset = self.base_offset + relative
-
-    @staticmethod
-    def _relative_offset(entry: bytes) -> int:
-        return int.from_bytes(entry[8:12], "big", signed=True)
 
     @staticmethod
     def _decode_window(entries: bytes) -> bytes:

@@ -10,7 +10,7 @@ from minibroker_storage.errors import CorruptIndexError, LogClosedError
 from minibroker_storage.files import FileHandle, pwrite_all
 
 _VERSION: Final = 0
-_ENTRY: Final = Struct(">hqqqq")
+ENTRY: Final = Struct(">hqqqq")
 _WINDOW_ENTRIES: Final = 240
 """Number of entries read at a time, about 8 KB. Most indexes fit into one read."""
 
@@ -31,7 +31,7 @@ class AbortedTxn(NamedTuple):
 
 def encode_aborted_txn(transaction: AbortedTxn) -> bytes:
     """Encode an index entry of 34 bytes."""
-    return _ENTRY.pack(_VERSION, *transaction)
+    return ENTRY.pack(_VERSION, *transaction)
 
 
 def decode_all(data: bytes) -> list[AbortedTxn]:
@@ -40,10 +40,10 @@ def decode_all(data: bytes) -> list[AbortedTxn]:
     Raises:
         CorruptIndexError: an entry has an unsupported version, or the file's length is wrong.
     """
-    if len(data) % _ENTRY.size:
-        raise CorruptIndexError(f"transaction index: {len(data)} bytes are not a multiple of {_ENTRY.size}")
+    if len(data) % ENTRY.size:
+        raise CorruptIndexError(f"transaction index: {len(data)} bytes are not a multiple of {ENTRY.size}")
     entries: list[AbortedTxn] = []
-    for version, *fields in _ENTRY.iter_unpack(data):
+    for version, *fields in ENTRY.iter_unpack(data):
         if version != _VERSION:
             raise CorruptIndexError(f"transaction index: an entry of version {version}")
         entries.append(AbortedTxn(*fields))
@@ -87,7 +87,7 @@ class TransactionIndex:
         size = os.fstat(self.file.fd()).st_size
         self.entries, self.last_offset = 0, -1
         last = self.base_offset - 1
-        data = os.pread(self.file.fd(), size - size % _ENTRY.size, 0)
+        data = os.pread(self.file.fd(), size - size % ENTRY.size, 0)
         for transaction in decode_all(data):
             _, first_offset, last_offset, _ = transaction
             if last_offset <= last or first_offset > last_offset:
@@ -95,7 +95,7 @@ class TransactionIndex:
             last = last_offset
         if next_base_offset is not None and last >= next_base_offset:
             raise CorruptIndexError(f"{self.file.path}: last offset {last} is outside the segment")
-        self.entries = len(data) // _ENTRY.size
+        self.entries = len(data) // ENTRY.size
         self.last_offset = last if self.entries else -1
 
     def stage(self, transaction: AbortedTxn) -> None:
@@ -111,8 +111,8 @@ class TransactionIndex:
         """
         staged = self._staged
         if staged:
-            pwrite_all(self.file.fd(), staged, self.entries * _ENTRY.size)
-            self.entries += len(staged) // _ENTRY.size
+            pwrite_all(self.file.fd(), staged, self.entries * ENTRY.size)
+            self.entries += len(staged) // ENTRY.size
             self._staged = bytearray()
 
     @property
@@ -127,7 +127,7 @@ class TransactionIndex:
         self._staged = bytearray()
         self.entries, self.last_offset = state
         with contextlib.suppress(OSError, LogClosedError):
-            os.ftruncate(self.file.fd(), self.entries * _ENTRY.size)
+            os.ftruncate(self.file.fd(), self.entries * ENTRY.size)
 
     def truncate_to(self, offset: int) -> None:
         """Remove all entries whose markers are at or above `offset`.
@@ -138,7 +138,7 @@ class TransactionIndex:
         if not self.entries:
             return
         self.entries = self._find_first_reaching(offset)
-        os.ftruncate(self.file.fd(), self.entries * _ENTRY.size)
+        os.ftruncate(self.file.fd(), self.entries * ENTRY.size)
         self.last_offset = self._read(self.entries - 1, 1)[0].last_offset if self.entries else -1
 
     def clear(self) -> None:
@@ -173,7 +173,7 @@ class TransactionIndex:
         return bisect_left(range(self.entries), offset, key=lambda slot: self._read(slot, 1)[0].last_offset)
 
     def _read(self, slot: int, count: int) -> list[AbortedTxn]:
-        transactions = decode_all(os.pread(self.file.fd(), count * _ENTRY.size, slot * _ENTRY.size))
+        transactions = decode_all(os.pread(self.file.fd(), count * ENTRY.size, slot * ENTRY.size))
         if not transactions:
             raise CorruptIndexError(f"{self.file.path}: no entry {slot}")
         return transactions

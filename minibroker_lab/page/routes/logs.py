@@ -175,7 +175,7 @@ def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
 def _find_offset_before(log: Log, offset: int) -> int:
     """Return an offset a few batches before the given one, in the same segment."""
     offset = min(max(offset, log.log_start_offset), log.log_end_offset)
-    segment = log.segments[snapshot.segment_number(log, offset)]
+    segment = log.segments[log.segment_index(offset)]
     for _ in range(_ENTRIES_BEFORE):
         entry = segment.offset_index.lookup(offset)
         if not entry.position:

@@ -376,8 +376,8 @@ class _OpenSegment(BufferedIndexWriter):
         aborted = sorted(self.aborted, key=lambda transaction: transaction.last_offset)
         if modified_ns is not None:
             os.utime(self._stem + LOG_SUFFIX, ns=(modified_ns, modified_ns))
-        self._write(INDEX_SUFFIX, self.offset_index.data, modified_ns)
-        self._write(TIME_INDEX_SUFFIX, self.time_index.data, modified_ns)
+        self._write(INDEX_SUFFIX, self.offset_entries, modified_ns)
+        self._write(TIME_INDEX_SUFFIX, self.time_entries, modified_ns)
         if aborted:
             self._write(TXN_INDEX_SUFFIX, b"".join(map(encode_aborted_txn, aborted)), modified_ns)
         return WrittenSegment(

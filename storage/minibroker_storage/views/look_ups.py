@@ -14,7 +14,7 @@ from minibroker_storage.log import Log
 from minibroker_storage.lookup import search_batch
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.views.probes import Probe, RecordingOffsetIndex, RecordingTimeIndex
-from minibroker_storage.views.snapshot import file_of, segment_number
+from minibroker_storage.views.snapshot import file_of
 
 _MAX_SKIPPED_SEGMENTS: Final = 20
 """Maximum number of skipped segments that get a step of their own in a look-up by time."""
@@ -86,7 +86,7 @@ def find_offset(log: Log, offset: int) -> LookUp:
         return LookUp((Step("bounds", text, numbers=bounds),), None)
     text = f"The log has the offsets {log.log_start_offset} to {log.log_end_offset - 1}, so it has {offset}."
     steps.append(Step("bounds", text, numbers=bounds))
-    for number in range(segment_number(log, offset), len(log.segments)):
+    for number in range(log.segment_index(offset), len(log.segments)):
         segment = log.segments[number]
         steps.append(_segment_step(log, number, offset))
         batch = _find_offset_in_segment(segment, offset, steps)
@@ -187,7 +187,7 @@ def find_time(log: Log, timestamp: int) -> LookUp:
     steps = [Step("bounds", text, numbers={"timestamp": timestamp, "log_start_offset": start})]
     segments = list(log.segments)
     skipped: list[LogSegment] = []
-    for number in range(segment_number(log, start), len(segments)):
+    for number in range(log.segment_index(start), len(segments)):
         segment = segments[number]
         largest = segment.largest_timestamp.timestamp
         if largest < timestamp:

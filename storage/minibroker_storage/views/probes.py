@@ -1,9 +1,9 @@
 """Indexes that record the windows of entries read by a search."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from minibroker_storage.index_file import WINDOW_BYTES, IndexFile
+from minibroker_storage.index_file import IndexFile
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
 
@@ -30,19 +30,18 @@ class _RecordingIndex(IndexFile[Any]):
             setattr(self, name, getattr(index, name))
         self.probes: list[Probe] = []
 
-    def _search(self, key: int, guess: int, count_in: Callable[[Any, int], int]) -> tuple[Any, int, int]:
-        size = self.ENTRY.size
-        windows: list[tuple[int, int]] = []
-
-        def count_and_note(window: Any, key: int) -> int:
+    def _search(self, key: int, guess: int, count_in: Callable[[Any, int], int]) -> tuple[Any, int]:
+        def count_and_record(window: Any, key: int) -> int:
             count = count_in(window, key)
-            windows.append((memoryview(window).nbytes // size, count))
+            end = self._first + memoryview(window).nbytes // self.ENTRY.size
+            self.probes.append(Probe(self._first, end, count))
             return count
 
-        result = super()._search(key, guess, count_and_note)
-        # The searched slots were not recorded, because they can be derived from the counts.
-        self.probes = _place_probes(windows, guess, self.entries, WINDOW_BYTES // size)
-        return result
+        return super()._search(key, guess, count_and_record)
+
+    def _window(self, slot: int, max_count: int) -> Any:
+        self._first = slot
+        return super()._window(slot, max_count)
 
 
 class RecordingOffsetIndex(_RecordingIndex, OffsetIndex):
@@ -51,18 +50,3 @@ class RecordingOffsetIndex(_RecordingIndex, OffsetIndex):
 
 class RecordingTimeIndex(_RecordingIndex, TimeIndex):
     """A time index that records the probes of a look-up."""
-
-
-def _place_probes(windows: Sequence[tuple[int, int]], guess: int, entries: int, slots: int) -> list[Probe]:
-    low, high = 0, (entries - 1) // slots
-    number = min(max(guess, 0) // slots, high)
-    probes: list[Probe] = []
-    for size, count in windows:
-        first = number * slots
-        probes.append(Probe(first, first + size, count))
-        if count:
-            low = number + 1
-        else:
-            high = number - 1
-        number = (low + high) // 2
-    return probes

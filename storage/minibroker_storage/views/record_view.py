@@ -15,7 +15,7 @@ from minibroker_storage.log import Log
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.time_index import TimeIndex
-from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, find_segment, segment_number
+from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, find_segment
 
 _MAX_HEADERS: Final = 50_000
 """Maximum number of batches skipped in search of a transaction marker."""
@@ -199,7 +199,7 @@ def _find_marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
 
 def _headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHeader]]:
     """Yield the batches from `offset` on. Segments removed in the meantime are skipped."""
-    for segment in log.segments[segment_number(log, offset) :]:
+    for segment in log.segments[log.segment_index(offset) :]:
         try:
             entry = segment.translate(offset) if segment.size else None
             if entry is None:

@@ -4,7 +4,6 @@ All results are dataclasses of plain values. Positions and sizes are in bytes, t
 """
 
 import os
-from bisect import bisect_right
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Final
@@ -14,7 +13,6 @@ from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC_V2,
-    MIN_MESSAGE_LENGTH,
     TIMESTAMP_TYPES,
     BatchHeader,
     codec_name,
@@ -215,7 +213,7 @@ def log_view(log: Log, first_segment: int = 0, limit: int = MAX_ELEMENTS) -> Log
         segment_count=len(log.segments),
         first_segment=first,
         segments=tuple(views),
-        leader_epochs=tuple(EpochView(epoch.epoch, epoch.start_offset) for epoch in log.epochs.entries[-MAX_ELEMENTS:]),
+        leader_epochs=tuple(EpochView(*entry) for entry in log.epochs.entries[-MAX_ELEMENTS:]),
         producers=len(log.producers.active),
         producer_snapshots=tuple(log.producers.snapshots[-MAX_ELEMENTS:]),
         index_interval_bytes=log.config.index_interval_bytes,
@@ -227,9 +225,6 @@ def _segment_view(log: Log, number: int) -> SegmentView:
     segment, segments = log.segments[number], log.segments
     is_active = number == len(segments) - 1
     largest = segment.largest_timestamp
-    first = segment.first_timestamp
-    if first is None and segment.size >= MIN_MESSAGE_LENGTH:
-        first = segment.header_at(0).max_timestamp
     return SegmentView(
         base_offset=segment.base_offset,
         end_offset=log.log_end_offset if is_active else segments[number + 1].base_offset,
@@ -237,7 +232,7 @@ def _segment_view(log: Log, number: int) -> SegmentView:
         size=segment.size,
         is_active=is_active,
         created_ms=segment.created_ms,
-        first_timestamp=first,
+        first_timestamp=segment.read_first_timestamp(),
         largest_timestamp=largest.timestamp,
         offset_of_largest=largest.offset,
         offset_entries=segment.offset_index.entries,
@@ -265,7 +260,7 @@ def batch_page(log: Log, offset: int, limit: int = MAX_ELEMENTS) -> BatchPage:
     """
     batches: list[BatchView] = []
     while offset < log.log_end_offset and len(batches) < limit:
-        number = segment_number(log, offset)
+        number = log.segment_index(offset)
         segment = log.segments[number]
         end = segment.size
         entry = segment.translate(offset) if segment.size else None
@@ -276,21 +271,12 @@ def batch_page(log: Log, offset: int, limit: int = MAX_ELEMENTS) -> BatchPage:
                 if len(batches) >= limit:
                     break
         if len(batches) < limit:
-            following = _next_base_offset(log, segment)
+            bases = (later.base_offset for later in log.segments)
+            following = next((base for base in bases if base > segment.base_offset), None)
             if following is None:
                 return BatchPage(tuple(batches), None)
             offset = max(following, offset)
     return BatchPage(tuple(batches), offset if offset < log.log_end_offset else None)
-
-
-def segment_number(log: Log, offset: int) -> int:
-    """Return the number of the segment that contains `offset`, or 0 if `offset` is below all segments."""
-    return max(bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
-
-
-def _next_base_offset(log: Log, segment: LogSegment) -> int | None:
-    """Return the base offset of the next segment, or None."""
-    return next((later.base_offset for later in log.segments if later.base_offset > segment.base_offset), None)
 
 
 def batch_view(segment: LogSegment, position: int, header: BatchHeader) -> BatchView:
@@ -408,7 +394,7 @@ def aborted_transactions(log: Log, offset: int = 0, limit: int = MAX_ELEMENTS) -
         CorruptIndexError: an index is invalid.
     """
     views: list[AbortedView] = []
-    for segment in log.segments[segment_number(log, offset) :]:
+    for segment in log.segments[log.segment_index(offset) :]:
         if not segment.transaction_index.entries:
             continue
         for transaction in segment.transaction_index.since(offset):

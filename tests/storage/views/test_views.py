@@ -175,10 +175,7 @@ def test_the_probes_are_the_windows_that_the_search_reads(
 
     real = os.pread
     for key in (0, 1, offset // 2, offset - 1, offset, offset + 1, *(chance.randrange(offset + 2) for _ in range(40))):
-        for watched, size, plain in (
-            (RecordingOffsetIndex(index), 8, index),
-            (RecordingTimeIndex(times), 12, times),
-        ):
+        for watched, size, plain in ((RecordingOffsetIndex(index), 8, index), (RecordingTimeIndex(times), 12, times)):
             reads: list[tuple[int, int]] = []
 
             def pread(fd: int, count: int, at: int, reads: list[tuple[int, int]] = reads) -> bytes:
