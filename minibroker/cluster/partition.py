@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from copy import copy
 from typing import TYPE_CHECKING, Protocol
 
 from minibroker.cluster.directories import is_unfinished
@@ -216,7 +217,7 @@ class Partition:
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest leader epoch up to `epoch`, and that epoch's end offset. Both are -1 if unknown."""
         log = self.log
-        epochs = log.epochs.copy()
+        epochs = copy(log.epochs)
         # An epoch begins with the election of its leader, but the log's epoch file contains it only after the epoch's
         # first record.
         epochs.assign(self.leader_epoch, log.log_end_offset)

@@ -1,7 +1,7 @@
 """Leader epochs and metadata of a partition, as text files (`LeaderEpochFileCache`, `PartitionMetadataFile`)."""
 
 from bisect import bisect_right
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 from minibroker_protocol.uuids import parse_uuid, uuid_text
 from minibroker_storage.errors import CorruptCheckpointError
@@ -9,7 +9,6 @@ from minibroker_storage.files import read_file, write_atomically
 
 CHECKPOINT_VERSION: Final = 0
 UNDEFINED_EPOCH: Final = -1
-UNDEFINED_EPOCH_OFFSET: Final = -1
 
 
 def partition_metadata(topic_id: bytes) -> bytes:
@@ -74,26 +73,16 @@ class LeaderEpochCheckpoint:
     drops entries at or above the log end offset.
     """
 
-    __slots__ = ("_path", "entries")
+    __slots__ = ("entries", "path")
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self.entries: tuple[EpochEntry, ...] = ()
 
     @property
     def latest_epoch(self) -> int:
         """The newest epoch, or -1 if there are no entries."""
         return self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
-
-    def copy(self) -> Self:
-        """Return a copy with the same entries and path, for changes that might be discarded."""
-        twin = type(self)(self._path)
-        twin.entries = self.entries
-        return twin
-
-    def move(self, path: str) -> None:
-        """Update the path after the partition's directory was renamed."""
-        self._path = path
 
     def load(self) -> None:
         """Read the file. A missing file has no entries.
@@ -103,13 +92,13 @@ class LeaderEpochCheckpoint:
         """
         self.entries = ()
         try:
-            data = read_file(self._path)
+            data = read_file(self.path)
         except FileNotFoundError:
             return
-        rows = parse_checkpoint(data, self._path, "a leader epoch checkpoint", (int, int))
+        rows = parse_checkpoint(data, self.path, "a leader epoch checkpoint", (int, int))
         entries = [EpochEntry(*row) for row in rows]
         if entries != sorted(set(entries)):
-            raise CorruptCheckpointError(f"{self._path}: the entries do not ascend")
+            raise CorruptCheckpointError(f"{self.path}: the entries do not ascend")
         self.entries = tuple(entries)
 
     def write(self) -> None:
@@ -120,7 +109,7 @@ class LeaderEpochCheckpoint:
         """
         lines = [b"%d\n%d\n" % (CHECKPOINT_VERSION, len(self.entries))]
         lines += [b"%d %d\n" % entry for entry in self.entries]
-        write_atomically(self._path, b"".join(lines))
+        write_atomically(self.path, b"".join(lines))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Record in memory that `epoch` begins at `start_offset`, and return whether the entries changed.
@@ -135,10 +124,9 @@ class LeaderEpochCheckpoint:
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Drop the entries in memory that begin at or above `end_offset`, and return whether any were dropped."""
-        entries = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
-        changed = len(entries) != len(self.entries)
-        self.entries = entries
-        return changed
+        before = self.entries
+        self.entries = tuple(entry for entry in before if entry.start_offset < end_offset)
+        return self.entries != before
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Drop the epochs that end at or below `start_offset`, and let the first remaining epoch begin there.
@@ -158,7 +146,7 @@ class LeaderEpochCheckpoint:
         The result is (-1, -1) if `epoch` is undefined or newer than every known epoch.
         """
         if epoch == UNDEFINED_EPOCH or not self.entries or epoch > self.latest_epoch:
-            return EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
+            return EpochEntry(UNDEFINED_EPOCH, -1)
         if epoch == self.latest_epoch:
             return EpochEntry(epoch, log_end_offset)
         higher = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)

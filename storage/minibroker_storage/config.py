@@ -10,6 +10,14 @@ UNLIMITED: Final = -1
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _DAY_MS: Final = 24 * 60 * 60 * 1000
+_POSITIVE: Final = ("segment_ms", "max_compaction_lag_ms", "flush_messages", "producer_id_expiration_ms")
+_NON_NEGATIVE: Final = (
+    "index_interval_bytes",
+    "segment_jitter_ms",
+    "delete_retention_ms",
+    "min_compaction_lag_ms",
+    "flush_ms",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +50,17 @@ class LogConfig:
     producer_id_expiration_ms: int = _DAY_MS
 
     def __post_init__(self) -> None:
-        if not MIN_SEGMENT_BYTES <= self.segment_bytes <= _INT32_MAX:
-            raise ValueError(f"segment.bytes: {self.segment_bytes} is outside {MIN_SEGMENT_BYTES}..{_INT32_MAX}")
-        if self.segment_ms < 1:
-            raise ValueError(f"segment.ms: {self.segment_ms} is less than 1")
-        if self.index_interval_bytes < 0:
-            raise ValueError(f"index.interval.bytes: {self.index_interval_bytes} is negative")
-        if not MIN_SEGMENT_INDEX_BYTES <= self.segment_index_bytes <= _INT32_MAX:
-            raise ValueError(
-                f"segment.index.bytes: {self.segment_index_bytes} is outside {MIN_SEGMENT_INDEX_BYTES}..{_INT32_MAX}"
-            )
+        for name, least in (("segment_bytes", MIN_SEGMENT_BYTES), ("segment_index_bytes", MIN_SEGMENT_INDEX_BYTES)):
+            if not least <= getattr(self, name) <= _INT32_MAX:
+                raise ValueError(f"{_key(name)}: {getattr(self, name)} is outside {least}..{_INT32_MAX}")
         if not 0 <= self.min_cleanable_dirty_ratio <= 1:
             raise ValueError(f"min.cleanable.dirty.ratio: {self.min_cleanable_dirty_ratio} is outside 0..1")
-        for name in ("segment_jitter_ms", "delete_retention_ms", "min_compaction_lag_ms", "flush_ms"):
+        for name in _NON_NEGATIVE:
             if getattr(self, name) < 0:
-                raise ValueError(f"{name.replace('_', '.')}: {getattr(self, name)} is negative")
-        for name in ("max_compaction_lag_ms", "flush_messages"):
+                raise ValueError(f"{_key(name)}: {getattr(self, name)} is negative")
+        for name in _POSITIVE:
             if getattr(self, name) < 1:
-                raise ValueError(f"{name.replace('_', '.')}: {getattr(self, name)} is less than 1")
-        if self.producer_id_expiration_ms < 1:
-            raise ValueError(f"producer.id.expiration.ms: {self.producer_id_expiration_ms} is less than 1")
+                raise ValueError(f"{_key(name)}: {getattr(self, name)} is less than 1")
 
     @property
     def max_segment_ms(self) -> int:
@@ -71,3 +70,7 @@ class LogConfig:
         are cleaned.
         """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+
+
+def _key(name: str) -> str:
+    return name.replace("_", ".")

@@ -86,7 +86,7 @@ class FileHandle:
         if self._pins:
             return
         if self._closed:
-            self._close_now()
+            self.evict()
         else:
             self._pool.trim()
 
@@ -103,17 +103,12 @@ class FileHandle:
         """Whether the descriptor must stay open for a reader."""
         return self._pins > 0
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the handle holds a descriptor."""
-        return self._fd >= 0
-
     def close(self) -> None:
         """Close the handle permanently. Later calls of `fd()` raise `LogClosedError`."""
         self._closed = True
         # If readers have pinned the descriptor, for example for `sendfile`, the last reader to unpin it closes it.
         if not self._pins:
-            self._close_now()
+            self.evict()
 
     def delete(self) -> None:
         """Close the handle and remove the file. Readers that have pinned the handle can continue.
@@ -126,10 +121,7 @@ class FileHandle:
             os.unlink(self.path)
 
     def evict(self) -> None:
-        """Close the descriptor until the next `fd()` reopens the file. Called only by the pool."""
-        self._close_now()
-
-    def _close_now(self) -> None:
+        """Close the descriptor until the next `fd()` reopens the file. The pool calls this method to make room."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             self._pool.forget(self)

@@ -1,10 +1,6 @@
 """Flushing a log to disk without blocking its owner."""
 
 import os
-from collections.abc import Callable
-from typing import Final
-
-FlushEnd = Callable[["LogFlush", OSError | None], None]
 
 
 class LogFlush:
@@ -17,27 +13,18 @@ class LogFlush:
     A flush of many segments therefore keeps no files open.
     """
 
-    __slots__ = ("_error", "_on_end", "_paths", "directory", "end_offset", "failed", "truncations")
+    __slots__ = ("_durability", "_end_offset", "_error", "_has_failed", "_paths", "_truncations", "directory")
 
-    def __init__(
-        self,
-        directory: str,
-        paths: list[str],
-        end_offset: int,
-        truncations: int,
-        error: OSError | None,
-        on_end: FlushEnd,
-    ) -> None:
+    def __init__(self, durability: "Durability", directory: str, paths: list[str], end_offset: int) -> None:
+        self._durability = durability
+        self._error = durability.error
+        self._truncations = durability.truncations
         self._paths = paths
-        self._error = error
-        self._on_end = on_end
+        #: The offset up to which the log will be durable.
+        self._end_offset = end_offset
+        self._has_failed = False
         #: Directory of the log.
         self.directory = directory
-        #: The offset up to which the log will be durable.
-        self.end_offset: Final = end_offset
-        self.truncations: Final = truncations
-        #: Whether an fsync failed.
-        self.failed = False
 
     def run(self) -> None:
         """Sync all files. This method can run in any thread because it does not access the log object.
@@ -59,7 +46,7 @@ class LogFlush:
             try:
                 os.fsync(fd)
             except OSError:
-                self.failed = True
+                self._has_failed = True
                 raise
             finally:
                 os.close(fd)
@@ -69,13 +56,24 @@ class LogFlush:
 
         Unless there is an error, the recovery point advances.
         """
-        self._on_end(self, error)
+        durability = self._durability
+        if error is not None:
+            durability.names_changed = True
+            # Keep the first error. Linux reports it only once and then marks the pages as clean, so a repeated fsync
+            # would succeed although the data is lost.
+            if self._has_failed and durability.error is None:
+                durability.error = error
+            return
+        durability.is_new = False
+        # After a truncation, the same offsets belong to other records, which this flush did not sync.
+        if self._truncations == durability.truncations:
+            durability.recovery_point = max(durability.recovery_point, self._end_offset)
 
 
 class Durability:
     """Tracks which part of a log is on disk."""
 
-    __slots__ = ("_error", "_is_new", "_truncations", "names_changed", "recovery_point")
+    __slots__ = ("error", "is_new", "names_changed", "recovery_point", "truncations")
 
     def __init__(self, recovery_point: int, log_end_offset: int) -> None:
         #: Everything below this offset is on disk and survives a machine crash.
@@ -83,39 +81,14 @@ class Durability:
         #: Whether files were created, removed or renamed since the last flush.
         #: After a crash, the names of files above the recovery point might not be on disk either.
         self.names_changed = self.recovery_point < log_end_offset
-        self._is_new = False
-        self._truncations = 0
-        self._error: OSError | None = None
+        #: Whether the log's directory was created since the last flush, so its own name must be synced as well.
+        self.is_new = False
+        self.truncations = 0
+        #: The error of the first fsync that failed. All later flushes fail too.
+        self.error: OSError | None = None
 
     def truncate(self, offset: int) -> None:
         """Record that the log was truncated to `offset`. A flush in progress will not advance the recovery point."""
         self.recovery_point = min(self.recovery_point, offset)
-        self._truncations += 1
+        self.truncations += 1
         self.names_changed = True
-
-    def mark_directory_created(self) -> None:
-        """Record that the log's directory was created, so its own name must be synced as well."""
-        self._is_new = self.names_changed = True
-
-    def begin(self, directory: str, paths: list[str], log_end_offset: int) -> LogFlush:
-        """Create a flush of `paths`.
-
-        It includes the directory if names in it changed and, if the directory is new, its parent.
-        """
-        if self.names_changed:
-            paths = [*paths, directory, os.path.dirname(directory)] if self._is_new else [*paths, directory]
-            self.names_changed = False
-        return LogFlush(directory, paths, log_end_offset, self._truncations, self._error, self._end)
-
-    def _end(self, flush: LogFlush, error: OSError | None) -> None:
-        if error is not None:
-            self.names_changed = True
-            # Keep the first error. Linux reports it only once and then marks the pages as clean, so a repeated fsync
-            # would succeed although the data is lost.
-            if flush.failed and self._error is None:
-                self._error = error
-            return
-        self._is_new = False
-        # After a truncation, the same offsets belong to other records, which this flush did not sync.
-        if flush.truncations == self._truncations:
-            self.recovery_point = max(self.recovery_point, flush.end_offset)

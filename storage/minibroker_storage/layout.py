@@ -143,14 +143,14 @@ def delete_directory_name(directory: str) -> str:
     return f"{parent}{slash}{topic[: _MAX_NAME_BYTES - len(tail)]}{tail}"
 
 
-def rename_if_exists(directory: str, target: str) -> bool:
-    """Rename a partition's directory, and return whether it existed. It exists from the first record on.
+def rename_if_exists(path: str, target: str) -> bool:
+    """Rename a file or directory, and return whether it existed. A partition's directory exists from its first record.
 
     Raises:
-        OSError: the directory cannot be renamed.
+        OSError: the file or directory cannot be renamed.
     """
     try:
-        os.rename(directory, target)
+        os.rename(path, target)
     except FileNotFoundError:
         return False
     return True

@@ -1,14 +1,17 @@
-"""The segments of one partition's log and the bytes in them (Kafka's `LocalLog`)."""
+"""The segments of one partition's log and the bytes in them (Kafka's `LocalLog` and `LogSegments`)."""
 
+import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from minibroker_storage.config import LogConfig
-from minibroker_storage.errors import LogClosedError, LogWriteError
+from minibroker_storage.errors import LogClosedError, LogWriteError, StorageError
 from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.flush import Durability, LogFlush
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT
+from minibroker_storage.layout import CLEANED_SUFFIX, LEADER_EPOCH_CHECKPOINT
+from minibroker_storage.recovery import LoadedLog, load_segment
+from minibroker_storage.replacement import remove_cleaned, swap_in
 from minibroker_storage.segment import LogSegment
-from minibroker_storage.segments import LogSegments
 from minibroker_storage.transaction_index import AbortedTxn
 
 
@@ -16,18 +19,23 @@ class LocalLog:
     """The segments of a log in its directory: finding offsets, adding and removing segments, and fsync.
 
     `Log` adds the offsets visible to clients, the producers and the leader epochs. Staged batches are in the active
-    segment, between `log_end_offset` and `next_offset`. See `LogSegment` and `LogSegments` for crash safety.
+    segment, between `log_end_offset` and `next_offset`. See `LogSegment` for crash safety.
+
+    Removed segments leave `.deleted` files behind, because renaming is quick for files of any size and unlinking is
+    not. The oldest segments are removed first, so a crash leaves no gap. `replacement` explains why a swap is
+    crash-safe.
     """
 
     __slots__ = (
         "_active",
+        "_base_offsets",
         "_closed",
         "_config",
+        "_deleted_files",
         "_directory",
         "_durability",
         "_empty",
         "_files",
-        "_segments",
         "appended_bytes",
         "end_offset_at_open",
         "log_end_offset",
@@ -36,35 +44,30 @@ class LocalLog:
     )
 
     def __init__(
-        self,
-        directory: str,
-        config: LogConfig,
-        files: FilePool,
-        segments: list[LogSegment],
-        *,
-        log_end_offset: int,
-        recovery_point: int,
+        self, directory: str, config: LogConfig, files: FilePool, loaded: LoadedLog, recovery_point: int
     ) -> None:
         self._directory = directory
         self._config = config
         self._files = files
         self._closed = False
-        self._segments = LogSegments(directory, segments)
-        self._set_active()
-        #: The segments in ascending order; the last one is active.
-        self.segments: list[LogSegment] = self._segments.all
+        self._deleted_files: list[str] = []
+        #: The segments in ascending order, at least one. The last one is active. The list object never changes.
+        self.segments: list[LogSegment] = loaded.segments
+        self._update_segments()
         #: The offset after the last committed record.
-        self.log_end_offset: int = log_end_offset
+        self.log_end_offset: int = loaded.log_end_offset
         #: The offset of the next appended record, which follows the staged records.
-        self.next_offset: int = log_end_offset
+        self.next_offset: int = loaded.log_end_offset
         #: The log end offset when the log was opened.
-        self.end_offset_at_open: int = log_end_offset
+        self.end_offset_at_open: int = loaded.log_end_offset
         #: The number of bytes written since the log was opened.
         self.appended_bytes: int = 0
-        self._durability = Durability(recovery_point, log_end_offset)
+        self._durability = Durability(max(recovery_point, loaded.log_start_offset), loaded.log_end_offset)
 
-    def _set_active(self) -> None:
-        self._active = self._segments.active
+    def _update_segments(self) -> None:
+        """Update the fields that depend on the list of segments."""
+        self._base_offsets = [segment.base_offset for segment in self.segments]
+        self._active = self.segments[-1]
         self._empty = LogSlice(self._active.log, 0, 0)
 
     @property
@@ -77,6 +80,10 @@ class LocalLog:
         """Total size of the log files in bytes."""
         return sum(segment.size for segment in self.segments)
 
+    def segment_index(self, offset: int) -> int:
+        """Return the index of the segment that contains `offset`, or 0 if `offset` is below all segments."""
+        return max(bisect_right(self._base_offsets, offset) - 1, 0)
+
     def _locate(self, offset: int, max_bytes: int, limit: int, *, min_one_batch: bool) -> LogSlice:
         """Return the slice from the batch that contains `offset` up to the offset `limit`, for `Log.read`.
 
@@ -86,16 +93,12 @@ class LocalLog:
         position = segment.recent_position(offset)
         first_size = last_offset = 0
         if position is None:
-            number = self._segments.number_of(offset)
-            segment = self.segments[number]
-            entry = segment.translate(offset)
-            # Compaction may have removed the last batches of this segment, so continue with the later segments.
-            while entry is None:
-                number += 1
-                if number == len(self.segments):
-                    return self._empty
-                segment = self.segments[number]
-                entry = segment.translate(offset)
+            # Compaction may have removed the last batches of a segment, so continue with the later segments.
+            for segment in self.segments[self.segment_index(offset) :]:
+                if (entry := segment.translate(offset)) is not None:
+                    break
+            else:
+                return self._empty
             _, position, first_size, last_offset = entry
         size = (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - position
         if size > max_bytes:
@@ -119,38 +122,44 @@ class LocalLog:
                 segment.resume_at(position + size, last_offset + 1, last_offset + 1)
         return LogSlice(segment.log, position, size) if size > 0 else self._empty
 
-    def _size_up_to(self, data: LogSlice, limit: int) -> int | None:
-        """Return the number of bytes from the start of a slice to the offset `limit`.
-
-        The result is None if `limit` is in a later segment than the slice.
-        """
-        segment = self._active
-        if data.handle is not segment.log:
-            number = self._segments.number_of_slice(data)
-            if number is None or self._segments.bases[number + 1] <= limit:
-                return None
-            segment = self.segments[number]
-        return (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - data.position
-
     def upper_bound_of(self, data: LogSlice) -> int:
         """Return an offset above all records of a slice: the next offset in an index, or the log end offset.
 
         Raises:
             OSError: the index cannot be read.
         """
-        offset = self._segments.upper_bound_of(data)
-        return self.log_end_offset if offset is None else offset
+        index = self._segment_index_of(data)
+        if index is None:
+            return self.log_end_offset
+        offset = self.segments[index].offset_index.offset_at_or_above(data.position + data.size)
+        if offset is not None:
+            return offset
+        return self.log_end_offset if index + 1 == len(self.segments) else self._base_offsets[index + 1]
+
+    def _segment_index_of(self, data: LogSlice) -> int | None:
+        """Return the index of the segment that contains a slice, or None if it was removed."""
+        return next((index for index, segment in enumerate(self.segments) if segment.log is data.handle), None)
 
     def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
         """Return the aborted transactions that can have records in `fetch_offset`..`upper_offset` - 1.
 
-        `upper_bound_of` returns a suitable `upper_offset`.
+        `upper_bound_of` returns a suitable `upper_offset`. The transaction indexes are searched as in Kafka's
+        `collectAbortedTransactions`.
 
         Raises:
             OSError: an index cannot be read.
             CorruptIndexError: an index is invalid.
         """
-        return self._segments.aborted_transactions(fetch_offset, upper_offset)
+        transactions: list[AbortedTxn] = []
+        for segment in self.segments[self.segment_index(fetch_offset) :]:
+            for transaction in segment.transaction_index.since(fetch_offset):
+                if transaction.first_offset < upper_offset:
+                    transactions.append(transaction)
+                # Transactions that were still open at this marker begin at or above its last stable offset, so all
+                # later entries are out of range.
+                if transaction.last_stable_offset >= upper_offset:
+                    return transactions
+        return transactions
 
     def _add_segment(self, now_ms: int) -> None:
         """Close the active segment and create a new one at the log end offset.
@@ -169,7 +178,8 @@ class LocalLog:
                 raise
         except OSError as error:
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
-        self._segments.add(segment)
+        self.segments.append(segment)
+        self._update_segments()
         # Syncing a file does not sync its name, so the next flush must sync the directory.
         self._durability.names_changed = True
 
@@ -177,24 +187,84 @@ class LocalLog:
         """Remove the `count` oldest segments, but never all of them, and return their base offsets.
 
         Raises:
-            OSError: a file cannot be renamed.
+            OSError: a file cannot be renamed. The segments before that one have been removed.
         """
         self._durability.names_changed = True
-        return self._segments.remove_oldest(count)
+        removed = self.segments[:count]
+        try:
+            for segment in removed:
+                self._deleted_files += segment.set_aside()
+                # Remove the segments one by one, so that an error leaves the later ones in place and the log has no
+                # hole.
+                del self.segments[0]
+        finally:
+            self._update_segments()
+        return [segment.base_offset for segment in removed]
 
-    def _swap_segments(self, base_offset: int, old_base_offsets: Sequence[int]) -> None:
-        """Replace closed segments with a cleaned one (see `LogSegments.replace`)."""
+    def replace_segments(self, base_offset: int, old_base_offsets: Sequence[int]) -> None:
+        """Replace closed segments with the cleaned segment `base_offset`. See `replacement` for the order of steps.
+
+        The `.cleaned` files of that segment must be complete and on disk, and no `.cleaned` file with a smaller offset
+        may exist. Pinned files stay readable.
+
+        Raises:
+            StorageError: one of the old segments no longer exists, or the cleaned segment cannot be loaded; the cleaned
+                files are removed.
+            OSError: a file cannot be read or renamed. The cleaned files are removed or, if all of them have been
+                renamed already, the next start completes the replacement.
+        """
         if self._closed:
             raise LogClosedError(f"{self._directory}: closed")
-        self._segments.replace(base_offset, old_base_offsets, self._config, self._files)
+        begin = self.segment_index(base_offset)
+        end = begin + len(old_base_offsets)
+        # Retention or DeleteRecords may have removed a source segment while the cleaner ran in its own process.
+        if end >= len(self.segments) or not old_base_offsets or self._base_offsets[begin:end] != list(old_base_offsets):
+            remove_cleaned(self._directory, base_offset)
+            raise StorageError(f"{self._directory}: no closed segments {list(old_base_offsets)} to replace")
+        old = self.segments[begin:end]
+        cleaned = self._load_cleaned(old[0], self._base_offsets[end])
+        try:
+            self._deleted_files += swap_in(self._directory, base_offset, old)
+        except OSError:
+            cleaned.close_files()
+            raise
+        for handle in cleaned.handles:
+            # Only the paths must be updated: the descriptors stay valid, since a rename does not change the inode.
+            handle.path = handle.path.removesuffix(CLEANED_SUFFIX)
+        self.segments[begin:end] = [cleaned]
+        self._update_segments()
         self._durability.names_changed = True
+
+    def _load_cleaned(self, old: LogSegment, next_base: int) -> LogSegment:
+        """Load the cleaned segment under its temporary names.
+
+        This comes first because nothing may fail once the old segments are gone.
+
+        Raises:
+            OSError, StorageError: the segment cannot be loaded; the cleaned files are removed.
+        """
+        base_offset = old.base_offset
+        try:
+            cleaned = LogSegment.load(
+                self._directory, base_offset, self._config, self._files, old.created_ms, CLEANED_SUFFIX
+            )
+            try:
+                load_segment(cleaned, next_base)
+            except BaseException:
+                cleaned.close_files()
+                raise
+        except (OSError, StorageError):
+            remove_cleaned(self._directory, base_offset)
+            raise
+        return cleaned
 
     def take_deleted_files(self) -> list[str]:
         """Return the `.deleted` files created since the last call, for `layout.unlink_files`.
 
         Any that are not unlinked are removed at the next start.
         """
-        return self._segments.take_deleted_files()
+        deleted, self._deleted_files = self._deleted_files, []
+        return deleted
 
     def _truncate_segments(self, offset: int, now_ms: int) -> None:
         """Remove the batch that contains `offset` and all later ones.
@@ -202,9 +272,13 @@ class LocalLog:
         Raises:
             OSError: a file cannot be truncated or removed.
         """
-        number = self._segments.number_of(offset)
-        self._segments.delete_from(number + 1)
-        self.segments[number].truncate_to(offset, now_ms)
+        end = self.segment_index(offset) + 1
+        removed = self.segments[end:]
+        del self.segments[end:]
+        self._update_segments()
+        for segment in removed:
+            segment.delete()
+        self._active.truncate_to(offset, now_ms)
 
     def _begin_at(self, offset: int, now_ms: int) -> None:
         """Delete all segments and create an empty one at `offset`.
@@ -214,7 +288,8 @@ class LocalLog:
         """
         for segment in self.segments:
             segment.delete()
-        self._segments.replace_all(LogSegment.create(self._directory, offset, self._config, self._files, now_ms))
+        self.segments[:] = [LogSegment.create(self._directory, offset, self._config, self._files, now_ms)]
+        self._update_segments()
 
     @property
     def recovery_point(self) -> int:
@@ -232,10 +307,15 @@ class LocalLog:
         # Changed names also need a flush: a roll or removal without new records must survive a machine crash.
         if durability.recovery_point == end and not durability.names_changed:
             return None
-        paths = self._segments.paths_from(durability.recovery_point)
+        # Include the segment that ends at the recovery point or, if none does, the one that contains it.
+        begin = max(bisect_left(self._base_offsets, durability.recovery_point) - 1, 0)
+        paths = [handle.path for segment in self.segments[begin:] for handle in segment.handles]
         if durability.names_changed:
-            paths.append(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}")
-        return durability.begin(self._directory, paths, end)
+            paths += (f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", self._directory)
+            if durability.is_new:
+                paths.append(os.path.dirname(self._directory))
+            durability.names_changed = False
+        return LogFlush(durability, self._directory, paths, end)
 
     def flush(self) -> None:
         """Make all committed records durable by running every step of `begin_flush`.
@@ -252,8 +332,3 @@ class LocalLog:
             flush.finish(error)
             raise
         flush.finish()
-
-    def _close_segments(self) -> None:
-        self._closed = True
-        for segment in self.segments:
-            segment.close_files()

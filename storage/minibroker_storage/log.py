@@ -5,6 +5,7 @@ This is one file of more than 500 lines because reads, appends, retention and tr
 
 import contextlib
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Final, NamedTuple, Self
 
 from minibroker_protocol.records.header import (
@@ -64,7 +65,6 @@ class Log(LocalLog):
         "_byte_limit",
         "_epoch",
         "_failure",
-        "_is_made",
         "_listeners",
         "_make_directory",
         "_offset_limit",
@@ -72,26 +72,21 @@ class Log(LocalLog):
         "_snapshot_at",
         "_staged_epochs",
         "epochs",
+        "has_directory",
         "high_watermark",
         "log_start_offset",
         "producers",
     )
 
     def __init__(
-        self, directory: str, config: LogConfig, files: FilePool, loaded: LoadedLog, *, recovery_point: int
+        self, directory: str, config: LogConfig, files: FilePool, loaded: LoadedLog, recovery_point: int
     ) -> None:
-        super().__init__(
-            directory,
-            config,
-            files,
-            loaded.segments,
-            log_end_offset=loaded.log_end_offset,
-            recovery_point=max(recovery_point, loaded.log_start_offset),
-        )
+        super().__init__(directory, config, files, loaded, recovery_point)
         self._listeners: dict[AppendListener, None] = {}
         #: The function that creates the directory before the first write, or None if the directory exists.
         self._make_directory: MakeDirectory | None = None
-        self._is_made = True
+        #: Whether the log's directory exists. If it does not, the log has never held a record.
+        self.has_directory = True
         self.producers: ProducerStateManager = loaded.producers
         self.epochs: LeaderEpochCheckpoint = loaded.epochs
         #: The first offset that clients may read.
@@ -101,8 +96,7 @@ class Log(LocalLog):
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
         self._failure: LogWriteError | None = None
-        self._snapshot_at = 0
-        self._start_segment()
+        self._plan_snapshot()
 
     @classmethod
     def open(
@@ -141,7 +135,7 @@ class Log(LocalLog):
             now_ms=now_ms,
             log_start_offset=log_start_offset,
         )
-        return cls(directory, config, files, loaded, recovery_point=recovery_point)
+        return cls(directory, config, files, loaded, recovery_point)
 
     @classmethod
     def begin(
@@ -159,9 +153,9 @@ class Log(LocalLog):
             log_start_offset=0,
             log_end_offset=0,
         )
-        log = cls(directory, config, files, loaded, recovery_point=0)
+        log = cls(directory, config, files, loaded, 0)
         log._make_directory = make_directory
-        log._is_made = False
+        log.has_directory = False
         return log
 
     def __repr__(self) -> str:
@@ -178,14 +172,11 @@ class Log(LocalLog):
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
-        self.producers.set_expiration_ms(config.producer_id_expiration_ms)
-        self._segments.set_index_interval(config.index_interval_bytes)
+        self.producers.expiration_ms = config.producer_id_expiration_ms
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
         self._active.set_jitter(config)
         self._set_limits()
-
-    def _start_segment(self) -> None:
-        self._set_active()
-        self._plan_snapshot()
 
     def _plan_snapshot(self) -> None:
         interval = max(SNAPSHOT_INTERVAL_BYTES, len(self.producers.active) * SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER)
@@ -247,9 +238,14 @@ class Log(LocalLog):
         Raises:
             OSError: an index or log file cannot be read.
         """
-        return self._size_up_to(
-            data, self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
-        )
+        limit = self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
+        segment = self._active
+        if data.handle is not segment.log:
+            index = self._segment_index_of(data)
+            if index is None or self._base_offsets[index + 1] <= limit:
+                return None
+            segment = self.segments[index]
+        return (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - data.position
 
     def resume_after(self, data: LogSlice, offset: int) -> None:
         """Remember where a reader continues that used only the complete batches of a slice, up to `offset`."""
@@ -359,7 +355,8 @@ class Log(LocalLog):
                 self.commit()
             except LogWriteError as error:
                 # Handlers of other staged batches wait for `commit`, which must therefore report this error as well.
-                self._defer_error(error)
+                # Reject appends until then.
+                self._failure, self._byte_limit = error, -1
                 raise
             if rolls:
                 self._roll(now_ms)
@@ -375,11 +372,6 @@ class Log(LocalLog):
         if leader_epoch != self._epoch:
             self._stage_epoch(leader_epoch)
 
-    @property
-    def has_directory(self) -> bool:
-        """Whether the log's directory exists. If it does not, the log has never held a record."""
-        return self._is_made
-
     def _create_files(self) -> None:
         """Create the directory and its files if they do not exist.
 
@@ -389,10 +381,10 @@ class Log(LocalLog):
         if self._make_directory is None:
             return
         try:
-            if not self._is_made:
+            if not self.has_directory:
                 self._make_directory()
-                self._is_made = True
-                self._durability.mark_directory_created()
+                self.has_directory = True
+                self._durability.is_new = self._durability.names_changed = True
             self._active.preallocate_indexes()
         except OSError as error:
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
@@ -400,7 +392,7 @@ class Log(LocalLog):
 
     def _stage_epoch(self, leader_epoch: int) -> None:
         if self._staged_epochs is None:
-            self._staged_epochs = self.epochs.copy()
+            self._staged_epochs = copy(self.epochs)
         if leader_epoch == NO_PARTITION_LEADER_EPOCH:
             self._staged_epochs.truncate_from_end(0)
         else:
@@ -446,11 +438,6 @@ class Log(LocalLog):
         if self._listeners:
             self.call_listeners()
 
-    def _defer_error(self, error: LogWriteError) -> None:
-        """Reject appends until `commit` has reported that batches staged earlier were lost."""
-        self._failure = error
-        self._byte_limit = -1
-
     def _undo_staged(self) -> None:
         self._active.rollback()
         self.producers.rollback()
@@ -480,7 +467,6 @@ class Log(LocalLog):
         # one segment.
         self._add_segment(now_ms)
         self._take_snapshot(temporary=False)
-        self._start_segment()
 
     def take_producer_snapshot(self) -> None:
         """Commit, then write a producer snapshot, which shortens the replay at the next start.
@@ -492,7 +478,7 @@ class Log(LocalLog):
         self._take_snapshot(temporary=True)
 
     def _take_snapshot(self, *, temporary: bool) -> None:
-        if not self._is_made:
+        if not self.has_directory:
             return
         self.producers.map_end_offset = self.log_end_offset
         with contextlib.suppress(OSError):  # If this fails, recovery replays from the previous snapshot.
@@ -547,7 +533,7 @@ class Log(LocalLog):
             StorageError: one of the old segments no longer exists; the cleaned files are removed.
             OSError: a file cannot be renamed; the cleaned files are removed.
         """
-        self._swap_segments(base_offset, old_base_offsets)
+        super().replace_segments(base_offset, old_base_offsets)
         # The first snapshot is kept, since the cleaned segment has the same base offset.
         for old_base_offset in old_base_offsets[1:]:
             self.producers.delete_snapshot(old_base_offset)
@@ -616,7 +602,7 @@ class Log(LocalLog):
         if self.epochs.truncate_from_end(offset):
             self.epochs.write()
         self._epoch = self.epochs.latest_epoch
-        self._start_segment()
+        self._plan_snapshot()
 
     def close(self) -> None:
         """Commit, trim the indexes, write a producer snapshot and close the files. A second call has no effect.
@@ -632,7 +618,7 @@ class Log(LocalLog):
             return
         try:
             self.commit()
-            if not self._is_made:
+            if not self.has_directory:
                 return
             self._active.become_inactive()
             self._durability.names_changed = True
@@ -645,7 +631,9 @@ class Log(LocalLog):
     def _close_files(self) -> None:
         self._byte_limit = -1
         listeners, self._listeners = tuple(self._listeners), {}
-        self._close_segments()
+        self._closed = True
+        for segment in self.segments:
+            segment.close_files()
         for listener in listeners:
             listener(self)
 
@@ -674,8 +662,8 @@ class Log(LocalLog):
         self._undo_staged()
         self._directory = directory
         self._close_files()
-        self.producers.move(directory)
-        self.epochs.move(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+        self.producers.directory = directory
+        self.epochs.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
 
 class LogShape(NamedTuple):

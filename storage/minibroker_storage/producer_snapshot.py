@@ -141,24 +141,11 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerStateEntry]:
     if len(data) != _HEAD.size + count * _ENTRY.size:
         raise CorruptSnapshotError(f"producer snapshot: {len(data)} bytes for {count} producers")
     producers: dict[int, ProducerStateEntry] = {}
-    for (
-        producer_id,
-        epoch,
-        sequence,
-        offset,
-        delta,
-        timestamp,
-        coordinator_epoch,
-        txn_first_offset,
-    ) in _ENTRY.iter_unpack(data[_HEAD.size :]):
+    for fields in _ENTRY.iter_unpack(data[_HEAD.size :]):
+        producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_first_offset = fields
         batches: tuple[BatchMetadata, ...] = ()
         if offset >= 0:
-            first = (sequence - delta) & INT32_MAX  # `first_sequence` is inlined here for speed.
+            first = (sequence - delta) & INT32_MAX  # Sequence numbers wrap from 2**31 - 1 to 0.
             batches = (new_batch((first, sequence, offset, delta, timestamp)),)
         producers[producer_id] = new_entry((epoch, batches, timestamp, coordinator_epoch, txn_first_offset))
     return producers
-
-
-def first_sequence(last_sequence: int, offset_delta: int) -> int:
-    """Return the first sequence number of a batch, given that sequence numbers wrap from 2**31 - 1 to 0."""
-    return (last_sequence - offset_delta) & INT32_MAX

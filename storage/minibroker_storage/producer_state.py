@@ -59,14 +59,14 @@ class ProducerStateManager:
 
     __slots__ = (
         "_changed",
-        "_directory",
         "_encoder",
-        "_expiration_ms",
         "_last_snapshot_offset",
         "_ongoing",
         "_producers",
         "_temporary_snapshot",
         "_transactions_changed",
+        "directory",
+        "expiration_ms",
         "first_unstable_offset",
         "map_end_offset",
         "snapshots",
@@ -80,8 +80,8 @@ class ProducerStateManager:
         snapshots: Collection[int] = (),
         initial: Mapping[int, ProducerStateEntry] | None = None,
     ) -> None:
-        self._directory = directory
-        self._expiration_ms = expiration_ms
+        self.directory = directory
+        self.expiration_ms = expiration_ms
         self._producers: dict[int, ProducerStateEntry] = dict(initial or {})
         self._encoder = SnapshotEncoder()
         self._changed = set(self._producers)  # The ids of the producers that changed since the encoder last ran.
@@ -105,19 +105,6 @@ class ProducerStateManager:
     def active(self) -> Mapping[int, ProducerStateEntry]:
         """The known producers by id, including staged changes (DescribeProducers)."""
         return MappingProxyType(self._producers)
-
-    @property
-    def latest_snapshot_offset(self) -> int | None:
-        """The offset of the newest snapshot file, or None."""
-        return self.snapshots[-1] if self.snapshots else None
-
-    def move(self, directory: str) -> None:
-        """Update the path after the log's directory was renamed."""
-        self._directory = directory
-
-    def set_expiration_ms(self, expiration_ms: int) -> None:
-        """Apply a changed `producer.id.expiration.ms`."""
-        self._expiration_ms = expiration_ms
 
     def check(self, header: BatchHeader, *, from_client: bool = True) -> BatchMetadata | None:
         """Check that a batch continues its producer's earlier batches (`ProducerAppendInfo`, `findDuplicateBatch`).
@@ -311,23 +298,19 @@ class ProducerStateManager:
         For a producer whose records have no timestamps, this time starts at the first call. Kafka removes such a
         producer immediately.
         """
-        self._set_missing_timestamps(now_ms)
-        expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
+        expired: list[int] = []
+        for producer_id, entry in self._producers.items():
+            if entry.last_timestamp < 0:
+                self._producers[producer_id] = entry._replace(last_timestamp=now_ms)
+                self._changed.add(producer_id)
+            # Keep a producer with an open transaction. Without it, the last stable offset would advance past the
+            # transaction.
+            elif entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms:
+                expired.append(producer_id)
         for producer_id in expired:
             del self._producers[producer_id]
         self._changed.update(expired)
         return len(expired)
-
-    def _set_missing_timestamps(self, now_ms: int) -> None:
-        """Set the last timestamp of producers whose batches have none to `now_ms`."""
-        for producer_id in [key for key, entry in self._producers.items() if entry.last_timestamp < 0]:
-            self._producers[producer_id] = self._producers[producer_id]._replace(last_timestamp=now_ms)
-            self._changed.add(producer_id)
-
-    def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
-        # Keep a producer with an open transaction. Without it, the last stable offset would advance past the
-        # transaction.
-        return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
     def take_snapshot(self, *, temporary: bool = False) -> None:
         """Write a snapshot at `map_end_offset`, unless there is already one at or above that offset.
@@ -378,10 +361,10 @@ class ProducerStateManager:
         The newest snapshot is also kept if it is above the last base offset. It becomes the temporary snapshot.
         """
         bases = set(segment_base_offsets)
-        newest = self.snapshots[-1:] if self.snapshots and self.snapshots[-1] > max(bases) else []
-        self._temporary_snapshot = newest[0] if newest else None
+        newest = max(self.snapshots, default=-1)
+        self._temporary_snapshot = newest if newest > max(bases) else None
         for offset in self.snapshots[:]:
-            if offset not in bases and offset not in newest:
+            if offset not in bases and offset != self._temporary_snapshot:
                 self.delete_snapshot(offset)
 
     def truncate_and_reload(
@@ -434,11 +417,10 @@ class ProducerStateManager:
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """Adjust to a higher log start offset. No producers are removed."""
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
-        latest = self.latest_snapshot_offset
-        self._last_snapshot_offset = log_start_offset if latest is None else latest
+        self._last_snapshot_offset = max(self.snapshots, default=log_start_offset)
 
     def _snapshot_path(self, offset: int) -> str:
-        return f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
 
 def _is_complete(entry: ProducerStateEntry) -> bool:

@@ -85,9 +85,16 @@ def load_log(
             segments[-1].preallocate_indexes()
             log_start_offset = max(log_start_offset, segments[0].base_offset)
             producers.remove_stray_snapshots([segment.base_offset for segment in segments])
-            _load_producers(
-                producers, segments, loader.replay_from, log_start_offset, log_end_offset, now_ms, last_stop=last_stop
-            )
+            replay_from = loader.replay_from
+            if last_stop is LastStop.CLEAN and not producers.snapshots and replay_from > log_end_offset:
+                producers.map_end_offset = log_end_offset  # As in Kafka, no snapshot after a clean stop: no producers.
+            else:
+                producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms, at_most=replay_from)
+                replayed = replay_producers(segments, producers, log_start_offset, log_end_offset)
+                if replayed > MIN_REPLAY_FOR_SNAPSHOT_BYTES:
+                    # If the snapshot cannot be written, only the next start is slower.
+                    with contextlib.suppress(OSError):
+                        producers.take_snapshot(temporary=True)
         else:
             for segment in segments:
                 segment.delete()
@@ -340,28 +347,6 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
     return size - segment.size
 
 
-def _load_producers(
-    producers: ProducerStateManager,
-    segments: list[LogSegment],
-    replay_from: int,
-    log_start_offset: int,
-    log_end_offset: int,
-    now_ms: int,
-    *,
-    last_stop: LastStop,
-) -> None:
-    """Load the newest snapshot at or below both `replay_from` and the log end, and replay the batches after it."""
-    if last_stop is LastStop.CLEAN and producers.latest_snapshot_offset is None and replay_from > log_end_offset:
-        producers.map_end_offset = log_end_offset
-        return  # As in Kafka, no snapshot after a clean stop means no producers.
-    producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms, at_most=replay_from)
-    replayed = replay_producers(segments, producers, log_start_offset, log_end_offset)
-    if replayed > MIN_REPLAY_FOR_SNAPSHOT_BYTES:
-        # If the snapshot cannot be written, only the next start is slower.
-        with contextlib.suppress(OSError):
-            producers.take_snapshot(temporary=True)
-
-
 def replay_producers(
     segments: list[LogSegment], producers: ProducerStateManager, log_start_offset: int, end_offset: int
 ) -> int:
@@ -378,8 +363,8 @@ def replay_producers(
     recall_batches(segments, producers)
     start = max(producers.map_end_offset, log_start_offset)
     replayed = 0
-    for number, segment in enumerate(segments):
-        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+    next_bases = [*(segment.base_offset for segment in segments[1:]), end_offset]
+    for segment, next_base in zip(segments, next_bases, strict=True):
         entry = segment.translate(start) if next_base > start else None
         if entry is None:
             continue

@@ -29,6 +29,7 @@ from minibroker_storage.layout import (
     SWAP_SUFFIX,
     file_name,
     offset_of,
+    rename_if_exists,
     unlink_files,
 )
 from minibroker_storage.segment import LogSegment
@@ -49,7 +50,7 @@ def swap_in(directory: str, base_offset: int, old_segments: Iterable[LogSegment]
     try:
         # The log is renamed last, so a `.swap` log implies that its indexes are complete.
         for suffix in reversed(SEGMENT_SUFFIXES):
-            _rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
+            rename_if_exists(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
     except OSError:
         remove_cleaned(directory, base_offset)
         raise
@@ -57,13 +58,8 @@ def swap_in(directory: str, base_offset: int, old_segments: Iterable[LogSegment]
     deleted = [path for segment in old_segments for path in segment.set_aside()]
     # The log is renamed first, because indexes without a log would be removed as leftovers.
     for suffix in SEGMENT_SUFFIXES:
-        _rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
+        rename_if_exists(stem + suffix + SWAP_SUFFIX, stem + suffix)
     return deleted
-
-
-def _rename(source: str, target: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.rename(source, target)
 
 
 def remove_cleaned(directory: str, base_offset: int) -> None:
@@ -105,8 +101,7 @@ def _offsets(names: Iterable[str], suffix: str) -> list[int]:
 
 
 def _finish_swaps(directory: str, names: Sequence[str]) -> list[str]:
-    cleaned = [offset for name in names if name.endswith(CLEANED_SUFFIX) and (offset := offset_of(name)) is not None]
-    first_cleaned = min(cleaned, default=None)
+    first_cleaned = min(_offsets(names, CLEANED_SUFFIX), default=None)
     swaps: list[str] = []
     discarded: list[str] = []
     for name in names:
@@ -133,14 +128,10 @@ def _remove_covered(directory: str, swap_name: str) -> None:
     """Remove the old segments that begin within the offset range of a complete `.swap` log."""
     first = last = offset_of(swap_name) or 0
     path = f"{directory}/{swap_name}"
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        # If the end is torn, use the readable part. Recovery truncates the rest.
-        with contextlib.suppress(StorageError):
-            for _, header in read_headers(fd, 0, os.fstat(fd).st_size, path):
-                last = max(last, header.last_offset)
-    finally:
-        os.close(fd)
+    # If the end is torn, use the readable part. Recovery truncates the rest.
+    with open(path, "rb", buffering=0) as file, contextlib.suppress(StorageError):
+        for _, header in read_headers(file.fileno(), 0, os.fstat(file.fileno()).st_size, path):
+            last = max(last, header.last_offset)
     covered = [
         name
         for name in os.listdir(directory)

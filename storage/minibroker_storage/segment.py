@@ -12,13 +12,7 @@ from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.header import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_entry_header
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.config import LogConfig
-from minibroker_storage.entries import (
-    WALK_WINDOW_BYTES,
-    EntryPosition,
-    find_entry,
-    read_batch_containing,
-    read_headers,
-)
+from minibroker_storage.entries import WALK_WINDOW_BYTES, EntryPosition, find_entry, read_batch_containing, read_headers
 from minibroker_storage.errors import CorruptIndexError, LogClosedError, StorageError
 from minibroker_storage.files import FileHandle, FilePool, pwrite_all, pwritev_all
 from minibroker_storage.index_file import IndexState
@@ -30,6 +24,7 @@ from minibroker_storage.layout import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     file_name,
+    rename_if_exists,
 )
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex, TimeIndexEntry
@@ -38,11 +33,12 @@ from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex
 RECENT_BATCHES: Final = 64
 """Number of batches after which the older generation of remembered positions is dropped."""
 
+_NS_PER_MS: Final = 1_000_000
 _NO_RESUME: Final = (0, 0, -1)
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
-class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
+class LogSegment(IndexWriter):
     """Batches from `base_offset` on: `<20 digits>.log`, `.index`, `.timeindex` (Kafka's `LogSegment`).
 
     The log file contains entries from position 0 without gaps between them. Offsets ascend, but may have gaps.
@@ -71,8 +67,10 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         "first_timestamp",
         "is_full",
         "log",
+        "offset_index",
         "roll_jitter_ms",
         "size",
+        "time_index",
         "transaction_index",
     )
 
@@ -88,15 +86,12 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         size: int,
         created_ms: int,
     ) -> None:
+        # Unlike `size`, `end` includes staged bytes.
+        super().__init__(base_offset, index_interval_bytes=config.index_interval_bytes, end=size)
         stem = f"{directory}/{file_name(base_offset, '')}"
         index_bytes = config.segment_index_bytes
-        super().__init__(
-            base_offset,
-            OffsetIndex(files.handle(stem + INDEX_SUFFIX + suffix, flags), base_offset, index_bytes),
-            TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX + suffix, flags), base_offset, index_bytes),
-            index_interval_bytes=config.index_interval_bytes,
-            end=size,  # Unlike `size`, `end` includes staged bytes.
-        )
+        self.offset_index = OffsetIndex(files.handle(stem + INDEX_SUFFIX + suffix, flags), base_offset, index_bytes)
+        self.time_index = TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX + suffix, flags), base_offset, index_bytes)
         self.log = files.handle(stem + LOG_SUFFIX + suffix, flags)
         transactions = files.handle(stem + TXN_INDEX_SUFFIX + suffix, os.O_RDWR | os.O_CREAT)
         self.transaction_index = TransactionIndex(transactions, base_offset)
@@ -160,12 +155,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self.roll_jitter_ms = int.from_bytes(os.urandom(8), "big") % limit if limit > 0 else 0
 
     def stage(
-        self,
-        batch: memoryview,
-        base_offset: int,
-        last_offset: int,
-        max_timestamp: int,
-        offset_of_max_timestamp: int,
+        self, batch: memoryview, base_offset: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int
     ) -> None:
         """Stage a stamped batch or a message set for the next `commit()`. The buffer must not change until then.
 
@@ -186,20 +176,20 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self.add_batch(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
 
     def _add_index_entry(self, last_offset: int) -> None:
-        # Save the state of the indexes only now. Index entries are rare, so most commits need not save it.
-        if self._index_states is None:
-            self._index_states = self._save_index_states()
-        super()._add_index_entry(last_offset)
+        self._save_index_states()
+        self.offset_index.stage(last_offset, self.end)
+        self.time_index.maybe_stage(self.max_timestamp, self.offset_of_max_timestamp)
         self._update_is_full()
 
     def stage_aborted(self, transaction: AbortedTxn) -> None:
         """Stage a transaction index entry for the next `commit()`. Its abort marker must have been staged before."""
-        if self._index_states is None:
-            self._index_states = self._save_index_states()
+        self._save_index_states()
         self.transaction_index.stage(transaction)
 
-    def _save_index_states(self) -> tuple[IndexState, IndexState, tuple[int, int]]:
-        return self.offset_index.state, self.time_index.state, self.transaction_index.state
+    def _save_index_states(self) -> None:
+        """Save the state of the indexes before the first staged entry. Entries are rare, so most commits skip this."""
+        if self._index_states is None:
+            self._index_states = self.offset_index.state, self.time_index.state, self.transaction_index.state
 
     def commit(self) -> None:
         """Write the staged batches, then the index entries.
@@ -284,10 +274,19 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             or last_offset - self.base_offset > INT32_MAX
         )
 
+    def read_first_timestamp(self) -> int | None:
+        """Return the max timestamp of the first batch, reading its header if necessary, or None for an empty segment.
+
+        Raises:
+            OSError: the file cannot be read.
+            DecodeError: there is no complete header.
+        """
+        if self.first_timestamp is None and self.size:
+            self.first_timestamp = self.header_at(0).max_timestamp
+        return self.first_timestamp
+
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
-        first = self.first_timestamp
-        if first is None and self.size:
-            first = self.first_timestamp = self.header_at(0).max_timestamp
+        first = self.read_first_timestamp()
         if first is not None and first >= 0:
             return max_timestamp - first
         # Without timestamps (format v0), Kafka's `timeWaitedForRoll` counts from the creation of the segment.
@@ -367,6 +366,16 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             # ListOffsets and retention must not see the timestamp of a batch that could still be undone.
             return TimeIndexEntry(self._committed[1], self._committed[2])
         return TimeIndexEntry(self.max_timestamp, self.offset_of_max_timestamp)
+
+    @property
+    def newest_time_ms(self) -> int:
+        """The largest timestamp or, without timestamps, the log file's modification time, in ms.
+
+        Raises:
+            OSError: the modification time cannot be read.
+        """
+        timestamp = self.largest_timestamp.timestamp
+        return timestamp if timestamp >= 0 else os.stat(self.log.path).st_mtime_ns // _NS_PER_MS
 
     def translate(self, offset: int) -> EntryPosition | None:
         """Find the first batch whose last offset is at or above `offset` (`translateOffset`).
@@ -596,8 +605,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         renamed: list[str] = []
         for handle in self.handles:
             target = handle.path + DELETED_SUFFIX
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(handle.path, target)
+            if rename_if_exists(handle.path, target):
                 renamed.append(target)
             handle.close()
         return renamed

@@ -142,8 +142,7 @@ def test_epochs_are_cut_at_both_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "found"),
-    [(-1, (-1, -1)), (0, (0, 10)), (1, (1, 42)), (3, (1, 42)), (4, (4, 99)), (5, (-1, -1))],
+    ("epoch", "found"), [(-1, (-1, -1)), (0, (0, 10)), (1, (1, 42)), (3, (1, 42)), (4, (4, 99)), (5, (-1, -1))]
 )
 def test_the_end_of_an_epoch_is_where_the_next_one_begins(tmp_path: Path, epoch: int, found: tuple[int, int]) -> None:
     epochs = checkpoint(tmp_path, "0\n2\n1 10\n4 42\n")

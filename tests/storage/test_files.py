@@ -32,20 +32,20 @@ def test_a_file_is_opened_on_the_first_use_of_its_descriptor(tmp_path: Path) -> 
     pool = FilePool(2)
     handle = pool.handle(str(tmp_path / "file"), os.O_RDWR | os.O_CREAT)
     assert not (tmp_path / "file").exists()
-    before = handle.is_open
+    before = handle._fd >= 0
     fd = handle.fd()
     assert handle.fd() == fd
-    assert (before, handle.is_open) == (False, True)
+    assert (before, handle._fd >= 0) == (False, True)
     assert len(pool) == 1
 
 
 def test_the_longest_unused_descriptor_makes_room(tmp_path: Path) -> None:
     pool = FilePool(2)
     first, second, third = files(tmp_path, pool, 3)
-    assert [handle.is_open for handle in (first, second, third)] == [False, True, True]
+    assert [handle._fd >= 0 for handle in (first, second, third)] == [False, True, True]
     second.fd()
     first.fd()
-    assert [handle.is_open for handle in (first, second, third)] == [True, True, False]
+    assert [handle._fd >= 0 for handle in (first, second, third)] == [True, True, False]
 
 
 def test_a_file_is_reopened_as_long_as_it_is_there(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_no_more_than_the_capacity_is_ever_open(tmp_path: Path) -> None:
     for turn in range(60):
         handle = handles[turn * 7 % 20]
         assert os.pread(handle.fd(), 5, 0) == b"%d" % (turn * 7 % 20)
-        assert sum(handle.is_open for handle in handles) == len(pool) <= 3
+        assert sum(handle._fd >= 0 for handle in handles) == len(pool) <= 3
 
 
 @pytest.mark.parametrize("flags", [os.O_CREAT, os.O_CREAT | os.O_TRUNC, os.O_CREAT | os.O_EXCL])
@@ -78,7 +78,7 @@ def test_a_file_that_comes_back_after_eviction_keeps_its_bytes(tmp_path: Path, f
     handle = pool.handle(str(tmp_path / "file"), os.O_RDWR | flags)
     os.pwrite(handle.fd(), b"bytes", 0)
     files(tmp_path, pool, 1)
-    assert not handle.is_open
+    assert not handle._fd >= 0
     assert os.pread(handle.fd(), 9, 0) == b"bytes"
 
 
@@ -127,7 +127,7 @@ def test_deleting_a_file_that_is_gone_is_no_error(tmp_path: Path) -> None:
     (handle,) = files(tmp_path, FilePool(1), 1)
     (tmp_path / "file0").unlink()
     handle.delete()
-    assert not handle.is_open
+    assert not handle._fd >= 0
 
 
 def test_an_unpin_too_many_is_told(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_process_without_descriptors_gives_up_old_ones(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "open", scarce)
     late = pool.handle(str(tmp_path / "late"), os.O_RDWR | os.O_CREAT)
     assert is_open(late.fd())
-    assert [handle.is_open for handle in handles] == [False, False, True, True]
+    assert [handle._fd >= 0 for handle in handles] == [False, False, True, True]
 
 
 def test_any_other_error_of_opening_goes_to_the_caller(tmp_path: Path) -> None:
@@ -260,11 +260,11 @@ def test_pinned_files_make_no_way(tmp_path: Path) -> None:
 def make_no_way(directory: Path, limit: int) -> None:
     pool = FilePool(1000)
     handles = files(directory, pool, 30)
-    open_handles = [handle for handle in handles if handle.is_open]
+    open_handles = [handle for handle in handles if handle._fd >= 0]
     for handle in open_handles:
         handle.pin()
     assert not pool.make_room_for_connection(0)
-    assert all(handle.is_open for handle in open_handles)
+    assert all(handle._fd >= 0 for handle in open_handles)
     for handle in open_handles:
         handle.unpin()
     assert pool.make_room_for_connection(0)

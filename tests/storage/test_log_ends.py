@@ -8,18 +8,7 @@ import pytest
 
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError
-from tests.storage.helpers import (
-    LOG,
-    NOW,
-    SMALL,
-    Home,
-    a_batch,
-    creates_file,
-    filled,
-    offsets_of,
-    refusing,
-    sequenced,
-)
+from tests.storage.helpers import LOG, NOW, SMALL, Home, a_batch, creates_file, filled, offsets_of, refusing, sequenced
 
 
 def test_the_log_start_moves_forward_only_and_not_beyond_the_end(tmp_path: Path) -> None:

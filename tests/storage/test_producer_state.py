@@ -221,7 +221,7 @@ def test_idle_producers_expire_but_not_within_a_transaction(tmp_path: Path) -> N
     assert manager.remove_expired(NOW + DAY - 1) == 0
     assert manager.remove_expired(NOW + DAY) == 1
     assert sorted(manager.active) == [8, 9]
-    manager.set_expiration_ms(5)
+    manager.expiration_ms = 5
     assert manager.remove_expired(NOW + 10) == 1
     assert manager.check(header(77)) is None
 

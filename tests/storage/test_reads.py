@@ -11,14 +11,7 @@ from minibroker_protocol.records.header import BatchHeader, TimestampType
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import OffsetOutOfRangeError
-from tests.storage.helpers import (
-    NOW,
-    Home,
-    a_batch,
-    batches_of,
-    filled,
-    offsets_of,
-)
+from tests.storage.helpers import NOW, Home, a_batch, batches_of, filled, offsets_of
 
 
 @pytest.mark.parametrize("is_reopened", [False, True])

@@ -15,17 +15,7 @@ from minibroker_storage.entries import SCAN_CHUNK_BYTES
 from minibroker_storage.errors import CorruptBatchError, StorageError
 from minibroker_storage.files import FilePool
 from tests.storage.counted_reads import counted, linux_only
-from tests.storage.helpers import (
-    INDEX,
-    LOG,
-    NOW,
-    SMALL,
-    Home,
-    a_batch,
-    contents,
-    offsets_of,
-    sequenced,
-)
+from tests.storage.helpers import INDEX, LOG, NOW, SMALL, Home, a_batch, contents, offsets_of, sequenced
 
 DENSE = LogConfig(index_interval_bytes=0, segment_index_bytes=1200)
 

@@ -163,5 +163,4 @@ def _set_aside(data_dir: str, unfinished: str, write: StagedWrite) -> None:
     for name in write.set_aside:
         # If an interrupted call has already set the old directory aside, the directory with this name is the new one.
         if not os.path.lexists(f"{unfinished}/{_OLD}/{name}"):
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(f"{data_dir}/{name}", f"{unfinished}/{_OLD}/{name}")
+            rename_if_exists(f"{data_dir}/{name}", f"{unfinished}/{_OLD}/{name}")
