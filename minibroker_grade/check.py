@@ -22,7 +22,7 @@ class Check:
         stage: The name of the stage.
         teaches: The docstring of the function, as one paragraph.
         source: The KIP or the Kafka class that defines the behavior.
-        look: Where the broker's author should look next.
+        look: A hint at the part of the broker to look at next.
         limit: The time limit in seconds.
         function: The check function.
     """

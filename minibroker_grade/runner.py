@@ -28,8 +28,8 @@ class Result:
 
     Attributes:
         check: The check.
-        outcome: How the check ended.
-        reason: Why the check was skipped or failed, or why the broker is unavailable.
+        outcome: "passed", "failed", "skipped" or "died".
+        reason: The reason for the outcome, or an empty string if the check passed.
         failure: The result of `explain` if the check failed or the broker died, otherwise empty.
         seconds: The wall-clock duration.
     """

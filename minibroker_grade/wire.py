@@ -214,12 +214,12 @@ class Wire:
         return bytes(data)
 
     @contextlib.contextmanager
-    def _time_limit(self, what_failed: str) -> Generator[None]:
+    def _time_limit(self, failure: str) -> Generator[None]:
         self._socket.settimeout(self._remaining_s())
         try:
             yield
         except TimeoutError:
-            raise BrokenAnswerError(f"{what_failed} within the check's limit", "an answer") from None
+            raise BrokenAnswerError(f"{failure} within the check's limit", "an answer") from None
         except (ConnectionResetError, BrokenPipeError) as error:
             raise BrokenAnswerError(f"the broker closed the connection ({error.strerror})", "an answer") from None
 

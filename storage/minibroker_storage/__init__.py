@@ -4,8 +4,8 @@
 - `segment` writes batches before their index entries, so every index entry points to a complete batch. `index_writer`
   chooses the batches to index. `offset_index`, `time_index` and `transaction_index` are the index files.
 - `recovery` loads a log from the files found at start-up.
-- `producer_state` detects batches that a producer sent twice; `producer_snapshot` is its file.
-- `retention` chooses segments to delete, `cleaner` compacts logs, and `replacement` swaps segments for cleaned ones.
+- `producer_state` detects batches that a producer sent twice, and `producer_snapshot` encodes its file.
+- `retention` chooses segments to delete, `cleaner` compacts logs, and `replacement` swaps in the cleaned segments.
 - `flush` forces a log to disk; `checkpoints` and `data_directory` read and write the small files.
 - `dump`, `explain` and `views` present logs and their files to people.
 """

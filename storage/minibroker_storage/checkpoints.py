@@ -38,8 +38,8 @@ def parse_checkpoint(data: bytes, path: str, kind: str, types: tuple[type[int | 
     Args:
         data: the content of the file. An empty file has no entries.
         path: the file's path, for error messages.
-        kind: what the file should be, for error messages.
-        types: the types of the words of an entry.
+        kind: the expected kind of file, for error messages.
+        types: the type of each word in an entry.
 
     Raises:
         CorruptCheckpointError: the content is invalid.
@@ -88,7 +88,7 @@ class LeaderEpochCheckpoint:
         """Read the file. A missing file has no entries.
 
         Raises:
-            CorruptCheckpointError: the file is invalid. There are no entries in memory afterwards.
+            CorruptCheckpointError: the file is invalid. No entries remain in memory.
         """
         self.entries = ()
         try:

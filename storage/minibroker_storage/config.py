@@ -6,7 +6,7 @@ from typing import Final
 MIN_SEGMENT_BYTES: Final = 14
 MIN_SEGMENT_INDEX_BYTES: Final = 4
 UNLIMITED: Final = -1
-"""Value of `retention_ms` and `retention_bytes` for no limit."""
+"""The value of `retention_ms` or `retention_bytes` that means no limit."""
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -28,7 +28,7 @@ class LogConfig:
     `producer.id.expiration.ms`.
 
     Raises:
-        ValueError: a value is one that Kafka rejects.
+        ValueError: Kafka would reject one of the values.
     """
 
     segment_bytes: int = 1 << 30
@@ -66,8 +66,7 @@ class LogConfig:
     def max_segment_ms(self) -> int:
         """The time after which a segment is rolled, in milliseconds (Kafka's `LogConfig.maxSegmentMs`).
 
-        With compaction, a segment is rolled after `max.compaction.lag.ms` at the latest, because only closed segments
-        are cleaned.
+        With compaction, this is at most `max.compaction.lag.ms`, because only closed segments are cleaned.
         """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 

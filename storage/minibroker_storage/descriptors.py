@@ -1,4 +1,4 @@
-"""The file descriptors of this process, and how they are reserved for different uses.
+"""Reserves the file descriptors of this process for different uses.
 
 The kernel assigns the lowest free number, so the number of a new descriptor shows how many are left. The highest
 numbers below the limit are reserved for short use: imports, small files and directories need a descriptor for a moment

@@ -1,4 +1,4 @@
-"""Iteration over the entries of a log file, in any message format, assuming that the file may be damaged.
+"""Iterates over the entries of a log file, in any message format. The file may be damaged.
 
 A look-up starts at an index entry and reads only headers. Recovery reads complete entries and verifies their checksums.
 """
@@ -36,7 +36,7 @@ _WALK: Final = Struct(">qi11xi")
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
 _MIN_LENGTHS: Final = (MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1, RECORD_BATCH_OVERHEAD - LOG_OVERHEAD)
 
-# Indexes into the tuple unpacked by HEADER. Named fields would cost more than the reading itself during a scan.
+# Indexes into the tuple unpacked by HEADER. In a scan, named fields would take longer than the reading itself.
 BASE_OFFSET: Final = 0
 BATCH_LENGTH: Final = 1
 LEADER_EPOCH: Final = 2

@@ -39,7 +39,7 @@ class RecordBatchTooLargeError(StorageError):
 
 
 class CorruptBatchError(StorageError):
-    """A batch in a log file has an impossible length (Kafka's `CorruptRecordException`)."""
+    """A batch in a log file has an invalid length (Kafka's `CorruptRecordException`)."""
 
 
 class CorruptIndexError(StorageError):

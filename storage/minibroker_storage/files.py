@@ -55,12 +55,12 @@ class FileHandle:
         if self._closed:
             raise LogClosedError(f"{self.path}: closed")
         fd = self._fd = self._pool.open(self, self._flags)
-        # Drop the creation flags, because reopening the file after its eviction from the pool must not empty it.
+        # Reopening the file after its eviction must not empty it.
         self._flags &= ~_CREATION_FLAGS
         return fd
 
     def reopen(self) -> int:
-        """Open a second descriptor for reading, which the caller must close. No other method is thread-safe.
+        """Open a second descriptor for reading, which the caller must close. Only this method is thread-safe.
 
         Raises:
             OSError: the file cannot be opened.
@@ -266,7 +266,7 @@ the C library returns larger allocations to the system immediately, and the kern
 
 
 class LogSlice(NamedTuple):
-    """A range of a log file returned by a fetch: complete batches, except that the last one may be cut short.
+    """A range of a log file returned by a fetch: complete batches, of which the last one may be cut short.
 
     `handle` must be pinned if the bytes are read after the current event loop callback. An empty slice has size 0.
     """

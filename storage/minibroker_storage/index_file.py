@@ -30,7 +30,7 @@ class IndexFile(ABC, Generic[_Window]):
     written by `commit()` with pwrite. With a memory-mapped file, a full disk would cause a signal; with pwrite, it
     raises `OSError`. Memory holds only the last entry and a cache of windows read by searches.
 
-    An index has no checksum. After an unclean shutdown it is rebuilt from its log or checked against it;
+    An index has no checksum. After an unclean shutdown it is rebuilt from its log or checked against the log;
     `LogSegment` explains what an entry guarantees. Trailing zeros count as free slots, so the number of entries is
     known even for an untrimmed file. (This drops one valid entry that consists of zeros: timestamp 0 at relative
     offset 0. Its record is found in the log instead.)

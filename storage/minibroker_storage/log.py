@@ -32,9 +32,9 @@ from minibroker_storage.retention import count_below, count_beyond_size, count_e
 from minibroker_storage.segment import LogSegment
 
 SNAPSHOT_INTERVAL_BYTES: Final = 32 * 1024 * 1024
-"""Bytes a segment grows between two producer snapshots. A start replays the log after the newest snapshot."""
+"""Bytes that a segment grows between producer snapshots. A start replays the log after the newest snapshot."""
 SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER: Final = 4096
-"""Additional bytes between snapshots for each producer, so that writing them takes below 1 % of the work."""
+"""Additional bytes between snapshots for each producer, so that writing snapshots takes less than 1 % of the work."""
 
 AppendListener = Callable[[Any], None]
 """A function called with the log after each append."""
@@ -209,7 +209,7 @@ class Log(LocalLog):
             offset: the first offset to read.
             max_bytes: the maximum size of the slice.
             min_one_batch: whether the first batch is returned whole, even if it is larger than `max_bytes`.
-            end_offset: an offset at which the slice must end at the latest. The high watermark always limits the slice.
+            end_offset: an upper limit for the slice. The high watermark always limits the slice as well.
 
         Raises:
             OffsetOutOfRangeError: the offset is below the log start offset or above the log end offset.
@@ -248,7 +248,7 @@ class Log(LocalLog):
         return (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - data.position
 
     def resume_after(self, data: LogSlice, offset: int) -> None:
-        """Remember where a reader continues that used only the complete batches of a slice, up to `offset`."""
+        """Remember that a reader of this slice, which ends with a whole batch, continues at `offset`."""
         if data.handle is self._active.log:
             self._active.resume_at(data.position + data.size, offset, offset)
 
@@ -446,7 +446,7 @@ class Log(LocalLog):
         self.next_offset = self.log_end_offset
         self._set_limits()
 
-    def roll(self, now_ms: int) -> LogSegment:
+    def roll(self, now_ms: int) -> None:
         """Commit, then begin a new segment at the end of the log unless the active segment is empty.
 
         Raises:
@@ -455,7 +455,6 @@ class Log(LocalLog):
         self.commit()
         if self._active.size:
             self._roll(now_ms)
-        return self._active
 
     def _roll(self, now_ms: int) -> None:
         active = self._active

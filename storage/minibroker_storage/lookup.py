@@ -2,7 +2,7 @@
 
 A search can take long: a batch may have millions of records, and the max timestamp in a header written by another
 program may be larger than all of its records' timestamps. A search is therefore split into steps of a few
-milliseconds. Between two steps, the log can grow and lose segments.
+milliseconds. Between steps, the log can grow and lose segments.
 """
 
 import os
@@ -105,7 +105,7 @@ def _first_record(
 
 
 def _search_start(segment: LogSegment, timestamp: int, start_offset: int) -> int:
-    """Return the position where the search begins: that of the time index entry at or below the target.
+    """Return the position at which the search begins, found with the last time index entry at or below the target.
 
     As in Kafka's `LogSegment.findOffsetByTimestamp`, all records above the entry's timestamp follow its offset, even if
     the indexes lost other entries in a crash. Many batches with the same timestamp may follow, which add no entries;

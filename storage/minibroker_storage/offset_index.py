@@ -61,8 +61,8 @@ class OffsetIndex(IndexFile["array[int]"]):
     def positions_around(self, offset: int) -> tuple[int, int]:
         """Return the position of the batch found by `lookup`, and the position of the next indexed batch.
 
-        `offset` is in the second batch or in a batch between the two. The second position is -1 if there is no later
-        indexed batch, or if `offset` is the last offset of the first batch.
+        `offset` is in the second batch or in one between the first and the second. The second position is -1 if there
+        is no later indexed batch, or if `offset` is the last offset of the first batch.
         """
         window, count = self._find_window(offset)
         next_position = window[count] & _POSITION_MASK if count < len(window) else _NOTHING
@@ -73,7 +73,10 @@ class OffsetIndex(IndexFile["array[int]"]):
         return entry & _POSITION_MASK, next_position if is_above else _NOTHING
 
     def _find_window(self, offset: int) -> tuple["array[int]", int]:
-        """Return a window and how many of its entries are at or below `offset`. Without entries the window is empty."""
+        """Return a window and the number of its entries at or below `offset`.
+
+        The window is empty if the index has no entries.
+        """
         key = offset - self.base_offset
         entries = self.entries
         if not entries:
@@ -93,7 +96,7 @@ class OffsetIndex(IndexFile["array[int]"]):
         return self._decode_entry(window[count]).offset if count < len(window) else None
 
     def _find_window_of(self, position: int) -> tuple["array[int]", int]:
-        """Return a window and how many of its entries point to batches that start at or before `position`."""
+        """Return a window and the number of its entries for batches that start at or before `position`."""
         if not self.entries:
             return _NO_ENTRIES, 0
         guess = self.entries * position // max(self.last_position, 1)

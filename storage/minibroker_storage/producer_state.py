@@ -283,12 +283,12 @@ class ProducerStateManager:
 
     def _find_ongoing(self) -> None:
         """Rebuild the set of open transactions from the state of the producers."""
-        begun = [
+        transactions = [
             (entry.current_txn_first_offset, producer_id)
             for producer_id, entry in self._producers.items()
             if entry.current_txn_first_offset >= 0
         ]
-        self._ongoing = {producer_id: first_offset for first_offset, producer_id in sorted(begun)}
+        self._ongoing = {producer_id: first_offset for first_offset, producer_id in sorted(transactions)}
         self._transactions_changed = False
         self.first_unstable_offset = next(iter(self._ongoing.values()), None)
 

@@ -21,7 +21,7 @@ from minibroker_storage.segment import LogSegment
 
 REPLAY_WINDOW_BYTES: Final = 64 * 1024
 MIN_REPLAY_FOR_SNAPSHOT_BYTES: Final = 1024 * 1024
-"""Replaying more than this at a start writes a snapshot, which spares the next start the same work."""
+"""A start that replays more than this writes a snapshot, so that the next start need not replay it again."""
 MAX_MESSAGE_SET_BYTES: Final = 4 * 1024 * 1024
 """Assumed maximum size of a message set in an old format. An offset index with a larger gap is rebuilt."""
 _SAMPLED_ENTRIES: Final = 8
@@ -160,7 +160,7 @@ class _Loader:
         return self._find_end(segments[-1])
 
     def _find_first_untrusted(self) -> int:
-        """Return the number of the first segment to scan."""
+        """Return the index of the first segment to scan."""
         segments = self._segments
         if self._last_stop is LastStop.CLEAN:
             return len(segments)

@@ -381,7 +381,7 @@ class LogSegment(IndexWriter):
         """Find the first batch whose last offset is at or above `offset` (`translateOffset`).
 
         Return None if there is no such batch. The search usually takes one index look-up in memory and one read of the
-        log. A reader that continues from `resume_at` needs only one read of a batch header.
+        log. A reader that continues where `resume_at` says needs only one read of a batch header.
 
         Raises:
             OSError: a file cannot be read.

@@ -90,8 +90,8 @@ def test_a_batch_that_no_segment_can_hold_is_refused(home: Home) -> None:
 def test_rolling_by_hand_begins_at_the_end_and_does_nothing_twice(home: Home) -> None:
     home.append(a_batch(5))
     home.stage(a_batch(2))
-    assert home.log.roll(NOW).base_offset == 7
-    assert home.log.roll(NOW).base_offset == 7
+    home.log.roll(NOW)
+    home.log.roll(NOW)
     assert home.append(a_batch()) == [7]
     assert [segment.base_offset for segment in home.log.segments] == [0, 7]
 

@@ -26,7 +26,7 @@ from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.cleaner.transactions import CleanedTransactions
 
 RETAINED_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
-"""Attributes that a batch keeps when it loses records. The delete horizon is decided anew by each cleaning."""
+"""Attributes that a batch keeps when it loses records. Each cleaning decides again about the delete horizon."""
 
 
 class RetainedEntry(NamedTuple):
@@ -163,9 +163,9 @@ class BatchFilter:
             return RetainedEntry(batch, header.last_offset, header.max_timestamp)
         return rebuild_batch(data, header, keys.bounds, retained, horizon)
 
-    def _select_retained(self, found: Keys, *, retain_deletes: bool) -> tuple[Sequence[int], bool]:
+    def _select_retained(self, entry_keys: Keys, *, retain_deletes: bool) -> tuple[Sequence[int], bool]:
         """Return the indexes of the retained records, and whether any of them is a tombstone."""
-        offsets, keys, tombstones, _ = found
+        offsets, keys, tombstones, _ = entry_keys
         newest = self._map.find_newest(keys)
         latest = self._map.latest_offset
         # Fast path for the common case of a compacted topic: a list comprehension is much faster than the loop below.

@@ -110,7 +110,7 @@ class _Cleaner:
                 continue
             if not self._add_segment_keys(segment, transactions):
                 return
-            # Include the gap in the offsets that may follow the last record of the segment.
+            # Include any gap in offsets after the segment's last record.
             self._map.latest_offset = end - 1
 
     def _add_segment_keys(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:

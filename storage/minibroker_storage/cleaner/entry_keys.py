@@ -46,9 +46,9 @@ V2_KEYS: Final = RecordLoop(
     records="header.record_count",
     before="""\
 base_offset = header.base_offset
-found = Keys([], [], [], [position])
-add_offset, add_key = found.offsets.append, found.keys.append
-add_tombstone, add_bound = found.tombstones.append, found.bounds.append""",
+entry_keys = Keys([], [], [], [position])
+add_offset, add_key = entry_keys.offsets.append, entry_keys.keys.append
+add_tombstone, add_bound = entry_keys.tombstones.append, entry_keys.bounds.append""",
     fields={
         "length": "end = position + (raw >> 1)",
         "offset_delta": f"add_offset(base_offset + ({NUMBER}))",
@@ -64,7 +64,7 @@ add_bound(end)""",
 if position != len(data):
     count = header.record_count
     raise InvalidRecordError(f"record count: {count}, but they end at byte {position} of {len(data)}")
-return found""",
+return entry_keys""",
     names={"Keys": Keys},
 )
 

@@ -217,7 +217,7 @@ def finish_cleaning(log: "Log", result: CleaningResult) -> int:
                 log.replace_segments(group.base_offset, group.source_base_offsets)
             else:
                 remove_cleaned_files(log.directory, only=group.base_offset)
-                # A group that retention removed completely counts as cleaned.
+                # A group counts as cleaned if retention has removed all of it.
                 complete &= group.sources[-1].base_offset < log.segments[0].base_offset
     except StorageError as error:
         raise CleaningAbortedError(str(error)) from error

@@ -29,7 +29,7 @@ class CleaningFailedError(StorageError):
 
 
 class SegmentToClean(NamedTuple):
-    """A closed segment as it was when the plan was made.
+    """The state of a closed segment when the plan was made.
 
     The size and inode of the log file distinguish it from a later file of the same name. The index sizes count only
     the bytes of actual entries. `modified_ns` is the modification time of the log file.

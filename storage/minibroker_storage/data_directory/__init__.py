@@ -1,1 +1,1 @@
-"""The data directory: file names, its lock, its small files, and atomic changes of several files."""
+"""The data directory: file names, its lock, its small files, and atomic changes to several files."""

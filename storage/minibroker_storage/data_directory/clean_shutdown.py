@@ -17,7 +17,7 @@ _TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 class LastStop(Enum):
-    """How a log was last closed, which decides which of its files can be trusted."""
+    """The way a log was last closed. It decides which of the files can be trusted."""
 
     CLEAN = "clean"
     """The log was closed, and all of its files are complete."""

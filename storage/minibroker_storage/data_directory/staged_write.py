@@ -1,4 +1,4 @@
-"""Atomic changes of several files in a data directory, made by a broker or, while it is stopped, by another program.
+"""Atomic changes to several files in a data directory, made by a broker or, while it is stopped, by another program.
 
 The change is prepared in a staging directory inside the data directory, which contains a list of steps and, under
 `new`, the new files with their final names. Renaming the staging directory to `UNFINISHED` commits the change. After

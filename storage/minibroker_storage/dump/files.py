@@ -1,4 +1,4 @@
-"""Selection of the files to dump: derives each file's kind from its name, and expands directories."""
+"""Selects the files to dump: derives each file's kind from its name, and expands directories."""
 
 import contextlib
 import os

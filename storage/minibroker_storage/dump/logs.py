@@ -116,7 +116,7 @@ class LogFile:
             at = 0
 
     def _is_known_to_lack(self, count: int) -> bool:
-        """Return whether fewer than `count` more bytes can be read, as far as is known."""
+        """Return whether the log is known to have fewer than `count` more bytes."""
         if self._left is not None and count > self._left and self._size_now and not self._is_limited:
             size = self._size_now()
             self._left += max(size - self._size, 0)
@@ -196,7 +196,7 @@ def crc_is_valid(batch: Batch) -> bool:
 
 
 def log_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
-    """Yield a `BatchFound` for each entry, with deep iteration followed by a `RecordFound` for each of its records.
+    """Yield a `BatchFound` for each entry and, with deep iteration, a `RecordFound` for each of its records.
 
     For Kafka 0.7, the corresponding events are yielded. An unreadable batch yields a `Problem`, and reading
     continues with the next one.

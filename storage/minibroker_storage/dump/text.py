@@ -1,4 +1,4 @@
-"""Writes events in the output format of Kafka 3.9's DumpLogSegments, identically wherever that tool has an output."""
+"""Writes events like Kafka 3.9's DumpLogSegments. Output that Kafka's tool also has is identical."""
 
 import os
 import re
