@@ -1,9 +1,10 @@
 """Logs of the coordinators' topics with records of every type and version, for the decoders of dumps."""
 
-import dataclasses
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from minibroker_protocol.coordinator_records import (
@@ -20,25 +21,6 @@ from minibroker_protocol.coordinator_records import (
     TransactionLogValue,
     consumer_groups,
     encode_versioned,
-)
-from minibroker_protocol.coordinator_records.consumer_groups import (
-    ClassicMemberMetadata,
-    ClassicProtocol,
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupPartitionMetadataValue,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-    PartitionMetadata,
-    TopicMetadata,
-    TopicPartitions,
 )
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
@@ -87,61 +69,63 @@ def group_records() -> list[KeyAndValue]:
     return records + _records_of_the_newer_protocol()
 
 
+def record_and_tombstone(
+    module: ModuleType, name: str, kind: int, ids: Mapping[str, str], **fields: Any
+) -> list[KeyAndValue]:
+    """Return a record whose key and value classes begin with `name`, and the tombstone for its key."""
+    key = encode_versioned(getattr(module, f"{name}Key")(**ids), kind)
+    return [(key, encode_versioned(getattr(module, f"{name}Value")(**fields), 0)), (key, None)]
+
+
 def _records_of_the_newer_protocol() -> list[KeyAndValue]:
     group, member = {"group_id": "g"}, {"group_id": "g", "member_id": "m"}
     topic_id = bytes(range(240, 256))
     target = [consumer_groups.TopicPartition(topic_id=topic_id, partitions=[0, 2])]
-    assigned = [TopicPartitions(topic_id=topic_id, partitions=[0, 2])]
-    partitions = [PartitionMetadata(partition=0, racks=["a", "b"]), PartitionMetadata(partition=1, racks=[])]
-    topic = TopicMetadata(topic_id=bytes(16), topic_name="t", num_partitions=2, partition_metadata=partitions)
-    plain = ConsumerGroupMemberMetadataValue(
-        instance_id=None,
-        rack_id="rack",
-        client_id="client",
-        client_host="/127.0.0.1",
-        subscribed_topic_names=["t"],
-        subscribed_topic_regex=None,
-        server_assignor="range",
+    assigned = [consumer_groups.TopicPartitions(topic_id=topic_id, partitions=[0, 2])]
+    partitions = [
+        consumer_groups.PartitionMetadata(partition=0, racks=["a", "b"]),
+        consumer_groups.PartitionMetadata(partition=1, racks=[]),
+    ]
+    topic = consumer_groups.TopicMetadata(
+        topic_id=bytes(16), topic_name="t", num_partitions=2, partition_metadata=partitions
     )
-    classic = dataclasses.replace(
-        plain,
-        subscribed_topic_regex="t.*",
-        classic_member_metadata=ClassicMemberMetadata(
-            session_timeout_ms=10, supported_protocols=[ClassicProtocol(name="range", metadata=b"\x00\xff")]
-        ),
+    client: dict[str, Any] = {
+        "instance_id": None,
+        "rack_id": "rack",
+        "client_id": "client",
+        "client_host": "/127.0.0.1",
+        "subscribed_topic_names": ["t"],
+        "server_assignor": "range",
+    }
+    classic = consumer_groups.ClassicMemberMetadata(
+        session_timeout_ms=10,
+        supported_protocols=[consumer_groups.ClassicProtocol(name="range", metadata=b"\x00\xff")],
     )
-    entries = [
-        (ConsumerGroupMetadataKey(**group), 3, ConsumerGroupMetadataValue(epoch=4)),
-        (ConsumerGroupPartitionMetadataKey(**group), 4, ConsumerGroupPartitionMetadataValue(topics=[topic])),
-        (ConsumerGroupMemberMetadataKey(**member), 5, plain),
-        (ConsumerGroupMemberMetadataKey(**member), 5, classic),
-        (
-            ConsumerGroupTargetAssignmentMetadataKey(**group),
-            6,
-            ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=4),
+    current: dict[str, Any] = {"member_epoch": 4, "previous_member_epoch": 3, "state": 1}
+    record = partial(record_and_tombstone, consumer_groups)
+    return [
+        *record("ConsumerGroupMetadata", 3, group, epoch=4),
+        *record("ConsumerGroupPartitionMetadata", 4, group, topics=[topic]),
+        *record("ConsumerGroupMemberMetadata", 5, member, **client, subscribed_topic_regex=None),
+        *record(
+            "ConsumerGroupMemberMetadata",
+            5,
+            member,
+            **client,
+            subscribed_topic_regex="t.*",
+            classic_member_metadata=classic,
         ),
-        (
-            ConsumerGroupTargetAssignmentMemberKey(**member),
-            7,
-            ConsumerGroupTargetAssignmentMemberValue(topic_partitions=target),
-        ),
-        (
-            ConsumerGroupCurrentMemberAssignmentKey(**member),
+        *record("ConsumerGroupTargetAssignmentMetadata", 6, group, assignment_epoch=4),
+        *record("ConsumerGroupTargetAssignmentMember", 7, member, topic_partitions=target),
+        *record(
+            "ConsumerGroupCurrentMemberAssignment",
             8,
-            ConsumerGroupCurrentMemberAssignmentValue(
-                member_epoch=4,
-                previous_member_epoch=3,
-                state=1,
-                assigned_partitions=assigned,
-                partitions_pending_revocation=[],
-            ),
+            member,
+            **current,
+            assigned_partitions=assigned,
+            partitions_pending_revocation=[],
         ),
     ]
-    records: list[KeyAndValue] = []
-    for key, kind, value in entries:
-        named = encode_versioned(key, kind)
-        records += [(named, encode_versioned(value, 0)), (named, None)]
-    return records
 
 
 def _group(version: int, members: list[MemberMetadata], **fields: Any) -> bytes:

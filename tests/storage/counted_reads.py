@@ -1,6 +1,7 @@
 """Counts the reads of a log's files."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,8 +12,8 @@ class Reads:
     """The number of reads and of bytes read, by file name."""
 
     def __init__(self) -> None:
-        self.of: dict[str, int] = {}
-        self.calls: dict[str, int] = {}
+        self.of = Counter[str]()
+        self.calls = Counter[str]()
 
     def total(self, suffix: str) -> int:
         """Return the bytes read from files with this suffix."""
@@ -28,20 +29,17 @@ def counted() -> Iterator[Reads]:
     """Count the calls of `os.pread`."""
     reads = Reads()
     real = os.pread
-    patch = pytest.MonkeyPatch()
 
     def pread(fd: int, size: int, position: int) -> bytes:
         data = real(fd, size, position)
         name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
-        reads.of[name] = reads.of.get(name, 0) + len(data)
-        reads.calls[name] = reads.calls.get(name, 0) + 1
+        reads.of[name] += len(data)
+        reads.calls[name] += 1
         return data
 
-    patch.setattr(os, "pread", pread)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "pread", pread)
         yield reads
-    finally:
-        patch.undo()
 
 
 linux_only = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/proc tells which file a descriptor is of")

@@ -118,6 +118,25 @@ class Home:
         return sorted(path.name for path in self.path.iterdir() if path.name.endswith(suffix))
 
 
+def open_log(directory: Path, config: LogConfig, last_stop: LastStop = LastStop.CLEAN, now_ms: int = NOW) -> Log:
+    """Open the log in a directory with its own files."""
+    return Log.open(str(directory), config=config, files=FilePool(50), last_stop=last_stop, now_ms=now_ms)
+
+
+def stage_messages(log: Log, data: bytearray | memoryview, timestamp: int, at: int = 0, now_ms: int = NOW) -> int:
+    """Stage a message set in which the message number `at` is the first one with the largest timestamp."""
+    base, last = log.next_offset, [batch.header.last_offset for batch in iter_batches(data)][-1]
+    offset = log.append_message_set(
+        memoryview(data),
+        last_offset=last,
+        max_timestamp=timestamp,
+        offset_of_max_timestamp=base + at,
+        now_ms=now_ms,
+    )
+    assert offset == base
+    return base
+
+
 def abandon(log: Log) -> None:
     """Abandon a log like a killed process: close the descriptors without writing."""
     for segment in log.segments:
@@ -136,13 +155,10 @@ def batches_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20)
     """Return every batch from `offset` or the log start on, read slice by slice like a consumer."""
     found: list[AnyBatch] = []
     offset = log.log_start_offset if offset is None else offset
-    while True:
-        data = log.read(offset, max_bytes).read()
-        batches = list(iter_batches(data))
-        if not batches:
-            return found
+    while batches := list(iter_batches(log.read(offset, max_bytes).read())):
         found += batches
         offset = batches[-1].header.last_offset + 1
+    return found
 
 
 def offsets_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20) -> list[int]:

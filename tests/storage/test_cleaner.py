@@ -178,29 +178,23 @@ def test_large_segments_are_read_and_written_in_parts(home: Path) -> None:
 # Aborted cleanings
 
 
-def two_segments(home: Path) -> CleaningPlan:
+@pytest.fixture
+def plan(home: Path) -> CleaningPlan:
+    """Return a plan that removes one of two records."""
     write_segments(home, {0: [batch(0, (A, b"1"))], 1: [batch(1, (A, b"2"))], 2: []})
     return plan_for(home, 2)
 
 
-def test_a_damaged_entry_is_refused_and_nothing_is_left_behind(home: Path) -> None:
-    data = bytearray(batch(1, (A, b"2")).data)
-    data[-1] ^= 1
-    write_segments(home, {0: [batch(0, (A, b"1"))], 1: [bytes(data)], 2: []})
+@pytest.mark.parametrize(("end", "size"), [(b"3", 70), (b"", 69)], ids=["damaged", "torn"])
+def test_a_bad_entry_is_refused_and_nothing_is_left_behind(home: Path, end: bytes, size: int) -> None:
+    write_segments(home, {0: [batch(0, (A, b"1"))], 1: [batch(1, (A, b"2")).data[:-1] + end], 2: []})
     before = contents(home)
-    with pytest.raises(CorruptRecordError, match="byte 0 of 70"):
+    with pytest.raises(CorruptRecordError, match=f"byte 0 of {size}"):
         clean(plan_for(home, 2))
     assert contents(home) == before
 
 
-def test_a_torn_entry_is_refused(home: Path) -> None:
-    write_segments(home, {0: [batch(0, (A, b"1")), batch(1, (A, b"2")).data[:-1]], 2: []})
-    with pytest.raises(CorruptRecordError, match="byte 70 of 139"):
-        clean(plan_for(home, 2))
-
-
-def test_a_segment_that_was_removed_meanwhile_ends_the_cleaning(home: Path) -> None:
-    plan = two_segments(home)
+def test_a_segment_that_was_removed_meanwhile_ends_the_cleaning(home: Path, plan: CleaningPlan) -> None:
     (home / name_of(1, ".log")).unlink()
     before = contents(home)
     with pytest.raises(CleaningAbortedError, match="gone"):
@@ -208,8 +202,7 @@ def test_a_segment_that_was_removed_meanwhile_ends_the_cleaning(home: Path) -> N
     assert contents(home) == before
 
 
-def test_a_segment_that_was_replaced_meanwhile_ends_the_cleaning(home: Path) -> None:
-    plan = two_segments(home)
+def test_a_segment_that_was_replaced_meanwhile_ends_the_cleaning(home: Path, plan: CleaningPlan) -> None:
     path = home / name_of(0, ".log")
     copy = path.read_bytes()
     path.rename(home / "kept")
@@ -223,15 +216,13 @@ def test_a_segment_that_was_replaced_meanwhile_ends_the_cleaning(home: Path) -> 
         clean(plan)
 
 
-def test_a_log_that_was_deleted_meanwhile_ends_the_cleaning(home: Path) -> None:
-    plan = two_segments(home)
+def test_a_log_that_was_deleted_meanwhile_ends_the_cleaning(home: Path, plan: CleaningPlan) -> None:
     home.rename(home.with_name("orders-0-delete"))
     with pytest.raises(CleaningAbortedError, match="gone"):
         clean(plan)
 
 
-def test_a_directory_that_is_renamed_while_it_is_cleaned_is_cleaned_where_it_is(home: Path) -> None:
-    plan = two_segments(home)
+def test_a_directory_that_is_renamed_while_it_is_cleaned_is_cleaned_where_it_is(home: Path, plan: CleaningPlan) -> None:
     target = home.with_name("orders-0.12-delete")
 
     def rename_once() -> None:
@@ -243,8 +234,7 @@ def test_a_directory_that_is_renamed_while_it_is_cleaned_is_cleaned_where_it_is(
     assert (target / name_of(0, ".log.cleaned")).exists()
 
 
-def test_the_caller_can_end_a_cleaning(home: Path) -> None:
-    plan = two_segments(home)
+def test_the_caller_can_end_a_cleaning(home: Path, plan: CleaningPlan) -> None:
     before = contents(home)
 
     def stop() -> None:
@@ -255,16 +245,14 @@ def test_the_caller_can_end_a_cleaning(home: Path) -> None:
     assert contents(home) == before
 
 
-def test_a_full_disk_leaves_nothing_behind(home: Path) -> None:
-    plan = two_segments(home)
+def test_a_full_disk_leaves_nothing_behind(home: Path, plan: CleaningPlan) -> None:
     before = contents(home)
     with refusing("fsync"), pytest.raises(OSError, match="No space left"):
         clean(plan)
     assert contents(home) == before
 
 
-def test_leftovers_of_an_interrupted_cleaning_are_removed_first(home: Path) -> None:
-    plan = two_segments(home)
+def test_leftovers_of_an_interrupted_cleaning_are_removed_first(home: Path, plan: CleaningPlan) -> None:
     for base_offset in (0, 7):
         (home / name_of(base_offset, ".log.cleaned")).write_bytes(b"left over")
     cleaned(plan)

@@ -16,11 +16,10 @@ from minibroker_storage.cleaner import CleaningPlan, finish_cleaning, plan_clean
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.files import FilePool
 from minibroker_storage.layout import create_partition_directory
 from minibroker_storage.log import Log
 from tests.storage.cleaning import DAY_MS, Entry, records_of
-from tests.storage.helpers import NOW, TOPIC_ID, abandon, batches_of
+from tests.storage.helpers import NOW, TOPIC_ID, abandon, batches_of, open_log, stage_messages
 from tests.storage.histories import History
 
 HOUR_MS = 3_600_000
@@ -107,15 +106,7 @@ class Life:
         self.log = self.open()
 
     def open(self) -> Log:
-        return Log.open(
-            str(self.directory),
-            config=self.config,
-            files=FilePool(20),
-            last_stop=LastStop.CRASHED,
-            recovery_point=0,
-            log_start_offset=0,
-            now_ms=self.clock,
-        )
+        return open_log(self.directory, self.config, LastStop.CRASHED, self.clock)
 
     def append(self, entries: Iterable[Entry]) -> None:
         for log_entry in entries:
@@ -123,13 +114,8 @@ class Life:
             if header.magic == 2:
                 self.log.append(view, header, 0, self.clock)
             else:
-                self.log.append_message_set(
-                    view,
-                    last_offset=header.base_offset,
-                    max_timestamp=header.max_timestamp,
-                    offset_of_max_timestamp=header.base_offset,
-                    now_ms=self.clock,
-                )
+                at = header.base_offset - self.log.next_offset
+                stage_messages(self.log, view, header.max_timestamp, at, self.clock)
             self.model.append(log_entry)
         self.log.commit()
 

@@ -12,28 +12,17 @@ from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.cleaner import CleaningPlan, find_cleanable, plan_cleaning
 from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.config import LogConfig
-from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.files import FilePool
 from minibroker_storage.layout import create_partition_directory
 from minibroker_storage.log import Log
 from tests.storage.cleaning import marker
-from tests.storage.helpers import NOW, TOPIC_ID
+from tests.storage.helpers import NOW, TOPIC_ID, open_log
 
 CONFIG = LogConfig(segment_bytes=1 << 20, compact=True, delete=False, min_cleanable_dirty_ratio=0.5)
 
 
 def a_log(tmp_path: Path, config: LogConfig = CONFIG) -> Log:
-    directory = str(tmp_path / "orders-0")
-    create_partition_directory(directory, TOPIC_ID)
-    return Log.open(
-        directory,
-        config=config,
-        files=FilePool(50),
-        last_stop=LastStop.CLEAN,
-        recovery_point=0,
-        log_start_offset=0,
-        now_ms=NOW,
-    )
+    create_partition_directory(str(tmp_path / "orders-0"), TOPIC_ID)
+    return open_log(tmp_path / "orders-0", config)
 
 
 def append(log: Log, timestamp: int = NOW, size: int = 20, **fields: Any) -> BatchHeader:

@@ -16,11 +16,10 @@ from minibroker_storage.cleaner import (
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.files import FilePool
 from minibroker_storage.layout import create_partition_directory
 from minibroker_storage.log import Log
 from tests.storage.cleaning import Entry, batch, pairs_of
-from tests.storage.helpers import NOW, TOPIC_ID, Moments, abandon, batches_of, refusing
+from tests.storage.helpers import NOW, TOPIC_ID, Moments, abandon, batches_of, open_log, refusing
 
 CONFIG = LogConfig(
     segment_bytes=1 << 20, segment_index_bytes=1200, compact=True, delete=True, min_cleanable_dirty_ratio=0.01
@@ -28,24 +27,12 @@ CONFIG = LogConfig(
 KEYS = [b"key %d" % number for number in range(4)]
 
 
-def open_log(directory: Path, config: LogConfig = CONFIG, last_stop: LastStop = LastStop.KILLED) -> Log:
-    return Log.open(
-        str(directory),
-        config=config,
-        files=FilePool(50),
-        last_stop=last_stop,
-        recovery_point=0,
-        log_start_offset=0,
-        now_ms=NOW,
-    )
-
-
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
     """Return a log of six closed segments and an active one. Each segment overwrites half of the previous one."""
     directory = tmp_path / "orders-0"
     create_partition_directory(str(directory), TOPIC_ID)
-    log = open_log(directory, last_stop=LastStop.CLEAN)
+    log = open_log(directory, CONFIG)
     for number in range(7):
         if number:
             log.roll(NOW)
@@ -130,7 +117,7 @@ def test_a_swapped_log_opens_again_the_same(log: Log) -> None:
     before = held(log), [segment.base_offset for segment in log.segments]
     log.close()
     for last_stop in LastStop:
-        again = open_log(Path(log.directory), last_stop=last_stop)
+        again = open_log(Path(log.directory), CONFIG, last_stop)
         assert (held(again), [segment.base_offset for segment in again.segments]) == before
         abandon(again)
 
@@ -189,7 +176,7 @@ def test_a_log_that_was_closed_takes_nothing_and_leaves_nothing(log: Log) -> Non
     with pytest.raises(CleaningAbortedError):
         finish_cleaning(log, result)
     assert names(log, ".cleaned", ".swap") == []
-    assert len(held(open_log(Path(log.directory)))) == 14
+    assert len(held(open_log(Path(log.directory), CONFIG, LastStop.KILLED))) == 14
 
 
 def test_files_of_an_older_cleaning_are_removed_before_the_swap(log: Log) -> None:
@@ -236,7 +223,7 @@ def test_a_crash_at_any_moment_of_a_swap_loses_nothing(log: Log, tmp_path: Path,
     assert len(copies) > 30
     after = held(log)
     for directory in copies:
-        again = open_log(directory, last_stop=last_stop)
+        again = open_log(directory, CONFIG, last_stop)
         records = held(again)
         assert set(after) <= set(records) <= set(before)
         assert [record for record in records if newest[record[1]] == record[0]] == [
@@ -257,7 +244,7 @@ def test_a_crash_while_segments_are_cleaned_leaves_the_log_as_it_was(log: Log, t
         clean(plan)
     assert any(path.name.endswith(".cleaned") for directory in copies for path in directory.iterdir())
     for directory in copies:
-        again = open_log(directory)
+        again = open_log(directory, CONFIG, LastStop.KILLED)
         assert held(again) == before
         assert names(again, ".cleaned") == []
         again.close()

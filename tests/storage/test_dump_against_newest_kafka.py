@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from minibroker_storage.dump.decoders import Decoded, Decoder, decode_group_reco
 from tests.kafka import jars, jvm
 from tests.kafka.fixtures import or_skip
 from tests.patience import PATIENCE_S
-from tests.storage.coordinator_logs import KeyAndValue, written
+from tests.storage.coordinator_logs import KeyAndValue, record_and_tombstone, written
 from tests.storage.dumping import as_text
 
 TOPIC_ID = bytes(range(240, 256))
@@ -60,69 +61,26 @@ def records_of_states() -> list[KeyAndValue]:
 def records_of_groups() -> list[KeyAndValue]:
     """Return records of share groups in `__consumer_offsets`."""
     group, member = {"group_id": "g"}, {"group_id": "g", "member_id": "m"}
-    reads = share_groups.TopicPartitionsInfo(topic_id=TOPIC_ID, topic_name="t", partitions=[0, 2])
-    entries: list[tuple[Any, int, Any]] = [
-        (
-            share_groups.ShareGroupMemberMetadataKey(**member),
-            10,
-            share_groups.ShareGroupMemberMetadataValue(
-                rack_id=None, client_id="c", client_host="/127.0.0.1", subscribed_topic_names=["t", "u"]
-            ),
-        ),
-        (
-            share_groups.ShareGroupMetadataKey(**group),
-            11,
-            share_groups.ShareGroupMetadataValue(epoch=4, metadata_hash=-(1 << 60)),
-        ),
-        *(
-            (
-                share_groups.ShareGroupTargetAssignmentMetadataKey(**group),
-                12,
-                share_groups.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=4, assignment_timestamp=file),
-            )
-            for file in (0, 1 << 40)
-        ),
-        (
-            share_groups.ShareGroupTargetAssignmentMemberKey(**member),
-            13,
-            share_groups.ShareGroupTargetAssignmentMemberValue(
-                topic_partitions=[share_groups.TopicPartition(topic_id=TOPIC_ID, partitions=[0, 2])]
-            ),
-        ),
-        (
-            share_groups.ShareGroupCurrentMemberAssignmentKey(**member),
-            14,
-            share_groups.ShareGroupCurrentMemberAssignmentValue(
-                member_epoch=4,
-                previous_member_epoch=3,
-                state=0,
-                assigned_partitions=[share_groups.TopicPartitions(topic_id=TOPIC_ID, partitions=[1])],
-            ),
-        ),
-        (
-            share_groups.ShareGroupStatePartitionMetadataKey(**group),
-            15,
-            share_groups.ShareGroupStatePartitionMetadataValue(
-                initializing_topics=[],
-                initialized_topics=[reads],
-                deleting_topics=[share_groups.TopicInfo(topic_id=bytes(16), topic_name="u")],
-            ),
-        ),
+    record = partial(record_and_tombstone, share_groups)
+    client: dict[str, Any] = {"rack_id": None, "client_id": "c", "client_host": "/127.0.0.1"}
+    target = share_groups.TopicPartition(topic_id=TOPIC_ID, partitions=[0, 2])
+    assigned = share_groups.TopicPartitions(topic_id=TOPIC_ID, partitions=[1])
+    current: dict[str, Any] = {"member_epoch": 4, "previous_member_epoch": 3, "state": 0}
+    states: dict[str, Any] = {
+        "initializing_topics": [],
+        "initialized_topics": [share_groups.TopicPartitionsInfo(topic_id=TOPIC_ID, topic_name="t", partitions=[0, 2])],
+        "deleting_topics": [share_groups.TopicInfo(topic_id=bytes(16), topic_name="u")],
+    }
+    times = {"assignment_epoch": 4, "assignment_timestamp": 0}
+    return [
+        *record("ShareGroupMemberMetadata", 10, member, **client, subscribed_topic_names=["t", "u"]),
+        *record("ShareGroupMetadata", 11, group, epoch=4, metadata_hash=-(1 << 60)),
+        *record("ShareGroupTargetAssignmentMetadata", 12, group, **times),
+        *record("ShareGroupTargetAssignmentMetadata", 12, group, **{**times, "assignment_timestamp": 1 << 40}),
+        *record("ShareGroupTargetAssignmentMember", 13, member, topic_partitions=[target]),
+        *record("ShareGroupCurrentMemberAssignment", 14, member, **current, assigned_partitions=[assigned]),
+        *record("ShareGroupStatePartitionMetadata", 15, group, **states),
     ]
-    return _encoded(entries)
-
-
-def _encoded(entries: list[tuple[Any, int, Any]]) -> list[KeyAndValue]:
-    """Encode records, each followed by a tombstone."""
-    records: list[KeyAndValue] = []
-    for key, kind, value in entries:
-        named = encode_versioned(key, kind)
-        records += [(named, encode_versioned(value, 0)), (named, None)]
-    return records
-
-
-def _metadata(**fields: Any) -> streams_groups.StreamsGroupMetadataValue:
-    return streams_groups.StreamsGroupMetadataValue(epoch=4, metadata_hash=1 << 60, **fields)
 
 
 def records_of_streams() -> list[KeyAndValue]:
@@ -149,62 +107,45 @@ def records_of_streams() -> list[KeyAndValue]:
             streams_groups.CopartitionGroup(source_topics=[0], source_topic_regex=[], repartition_source_topics=[])
         ],
     )
-    metadata = [
-        _metadata(),
-        _metadata(validated_topology_epoch=2, last_assignment_configs=configs),
-        _metadata(stored_description_topology_epoch=-2, failed_description_topology_epoch=3),
-    ]
-    assigned = [streams_groups.StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=4)]
-    assigned.append(
-        streams_groups.StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=4, assignment_timestamp=1 << 40)
-    )
-    members = [
-        streams_groups.StreamsGroupMemberMetadataValue(
-            instance_id=instance,
-            rack_id=None,
-            client_id="c",
-            client_host="/127.0.0.1",
-            rebalance_timeout_ms=300_000,
-            topology_epoch=2,
-            process_id="p",
-            user_endpoint=endpoint,
-            client_tags=[streams_groups.KeyValue(key="zone", value="z")],
-        )
-        for instance, endpoint in ((None, None), ("i", streams_groups.Endpoint(host="here", port=65_535)))
-    ]
-    entries: list[tuple[Any, int, Any]] = [
-        *((streams_groups.StreamsGroupMetadataKey(**group), 17, each) for each in metadata),
-        *((streams_groups.StreamsGroupMemberMetadataKey(**member), 19, each) for each in members),
-        *((streams_groups.StreamsGroupTargetAssignmentMetadataKey(**group), 20, each) for each in assigned),
-        (
-            streams_groups.StreamsGroupTargetAssignmentMemberKey(**member),
-            21,
-            streams_groups.StreamsGroupTargetAssignmentMemberValue(
-                active_tasks=targets, standby_tasks=targets, warmup_tasks=[]
-            ),
+    record = partial(record_and_tombstone, streams_groups)
+    version: dict[str, Any] = {"epoch": 4, "metadata_hash": 1 << 60}
+    client: dict[str, Any] = {
+        "rack_id": None,
+        "client_id": "c",
+        "client_host": "/127.0.0.1",
+        "rebalance_timeout_ms": 300_000,
+        "topology_epoch": 2,
+        "process_id": "p",
+        "client_tags": [streams_groups.KeyValue(key="zone", value="z")],
+    }
+    endpoint = streams_groups.Endpoint(host="here", port=65_535)
+    current: dict[str, Any] = {
+        "member_epoch": -2,
+        "previous_member_epoch": 3,
+        "state": 2,
+        "active_tasks": active,
+        "standby_tasks": copies,
+        "warmup_tasks": copies,
+        "active_tasks_pending_revocation": active,
+        "standby_tasks_pending_revocation": copies,
+        "warmup_tasks_pending_revocation": [],
+    }
+    failed = {"stored_description_topology_epoch": -2, "failed_description_topology_epoch": 3}
+    assigned: dict[str, Any] = {"active_tasks": targets, "standby_tasks": targets, "warmup_tasks": []}
+    return [
+        *record("StreamsGroupMetadata", 17, group, **version),
+        *record(
+            "StreamsGroupMetadata", 17, group, **version, validated_topology_epoch=2, last_assignment_configs=configs
         ),
-        (
-            streams_groups.StreamsGroupCurrentMemberAssignmentKey(**member),
-            22,
-            streams_groups.StreamsGroupCurrentMemberAssignmentValue(
-                member_epoch=-2,
-                previous_member_epoch=3,
-                state=2,
-                active_tasks=active,
-                standby_tasks=copies,
-                warmup_tasks=copies,
-                active_tasks_pending_revocation=active,
-                standby_tasks_pending_revocation=copies,
-                warmup_tasks_pending_revocation=[],
-            ),
-        ),
-        (
-            streams_groups.StreamsGroupTopologyKey(**group),
-            23,
-            streams_groups.StreamsGroupTopologyValue(epoch=2, subtopologies=[subtopology]),
-        ),
+        *record("StreamsGroupMetadata", 17, group, **version, **failed),
+        *record("StreamsGroupMemberMetadata", 19, member, **client, instance_id=None, user_endpoint=None),
+        *record("StreamsGroupMemberMetadata", 19, member, **client, instance_id="i", user_endpoint=endpoint),
+        *record("StreamsGroupTargetAssignmentMetadata", 20, group, assignment_epoch=4),
+        *record("StreamsGroupTargetAssignmentMetadata", 20, group, assignment_epoch=4, assignment_timestamp=1 << 40),
+        *record("StreamsGroupTargetAssignmentMember", 21, member, **assigned),
+        *record("StreamsGroupCurrentMemberAssignment", 22, member, **current),
+        *record("StreamsGroupTopology", 23, group, epoch=2, subtopologies=[subtopology]),
     ]
-    return _encoded(entries)
 
 
 @pytest.mark.parametrize(

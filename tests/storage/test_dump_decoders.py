@@ -48,42 +48,32 @@ def test_records_of_another_kind_are_nothing_wrong(name: str, tmp_path: Path) ->
     assert not decoder.failed
 
 
-UNREADABLE_OF_GROUPS: dict[str, tuple[KeyAndValue, str]] = {
-    "no key": ((None, b"x"), "The record has no key."),
-    "empty key": ((b"", b"x"), "Could not read version from key's buffer."),
-    "short key": ((OFFSET_KEY[:6], OFFSET), "Could not read record with version 1 from key's buffer due to: "),
-    "empty value": ((OFFSET_KEY, b""), "Could not read version from value's buffer."),
-    "short value": ((OFFSET_KEY, OFFSET[:5]), "Could not read record with version 3 from value's buffer due to: "),
-    "version": ((OFFSET_KEY, b"\x00\x4d"), "Could not read record with version 77 from value's buffer due to: "),
-    "group": ((GROUP_KEY, b"\x00\x03\x00"), "Could not read record with version 3 from value's buffer due to: "),
-}
-UNREADABLE_OF_TRANSACTIONS: dict[str, tuple[KeyAndValue, str]] = {
-    "no key": ((None, b"x"), "The record has no key."),
-    "empty key": ((b"", b"x"), "Could not read version from key's buffer."),
-    "short key": ((TRANSACTION_KEY[:-1], b"x"), "Could not read record with version 0 from key's buffer due to: "),
-    "empty value": ((TRANSACTION_KEY, b""), "Could not read version from value's buffer."),
-    "short value": ((TRANSACTION_KEY, transaction_value(1, {})[:9]), "Could not read record with version 0 from val"),
-    "state": (
-        (TRANSACTION_KEY, transaction_value(9, {})),
-        "Unknown transaction state id 9 from the transaction status message.",
-    ),
-}
+GROUP_RECORD = (decode_group_record, (OFFSET_KEY, OFFSET))
+TRANSACTION_RECORD = (decode_transaction_record, (TRANSACTION_KEY, transaction_value(1, {"t": [0]})))
+UNREADABLE: list[tuple[tuple[Decode, KeyAndValue], KeyAndValue, str]] = [
+    (GROUP_RECORD, (None, b"x"), "The record has no key."),
+    (GROUP_RECORD, (b"", b"x"), "Could not read version from key's buffer."),
+    (GROUP_RECORD, (OFFSET_KEY[:6], OFFSET), "Could not read record with version 1 from key's buffer due to: "),
+    (GROUP_RECORD, (OFFSET_KEY, b""), "Could not read version from value's buffer."),
+    (GROUP_RECORD, (OFFSET_KEY, OFFSET[:5]), "Could not read record with version 3 from value's buffer due to: "),
+    (GROUP_RECORD, (OFFSET_KEY, b"\x00\x4d"), "Could not read record with version 77 from value's buffer due to: "),
+    (GROUP_RECORD, (GROUP_KEY, b"\x00\x03\x00"), "Could not read record with version 3 from value's buffer due to: "),
+    (TRANSACTION_RECORD, (None, b"x"), "The record has no key."),
+    (TRANSACTION_RECORD, (b"", b"x"), "Could not read version from key's buffer."),
+    (TRANSACTION_RECORD, (TRANSACTION_KEY[:-1], b"x"), "Could not read record with version 0 from key's buffer due "),
+    (TRANSACTION_RECORD, (TRANSACTION_KEY, b""), "Could not read version from value's buffer."),
+    (TRANSACTION_RECORD, (TRANSACTION_KEY, transaction_value(1, {})[:9]), "Could not read record with version 0 from "),
+    (TRANSACTION_RECORD, (TRANSACTION_KEY, transaction_value(9, {})), "Unknown transaction state id 9 from the tran"),
+]
 
 
-@pytest.mark.parametrize("case", UNREADABLE_OF_GROUPS)
-def test_a_record_of_groups_that_cannot_be_read_has_a_line_that_says_why(case: str, tmp_path: Path) -> None:
-    check_unreadable(decode_group_record, *UNREADABLE_OF_GROUPS[case], (OFFSET_KEY, OFFSET), tmp_path)
-
-
-@pytest.mark.parametrize("case", UNREADABLE_OF_TRANSACTIONS)
-def test_a_record_of_transactions_that_cannot_be_read_has_a_line_that_says_why(case: str, tmp_path: Path) -> None:
-    sound = (TRANSACTION_KEY, transaction_value(1, {"t": [0]}))
-    check_unreadable(decode_transaction_record, *UNREADABLE_OF_TRANSACTIONS[case], sound, tmp_path)
-
-
-def check_unreadable(decode: Decode, broken: KeyAndValue, reason: str, sound: KeyAndValue, directory: Path) -> None:
-    """Check that the broken record's line contains the reason, and that the next record is printed."""
-    log = written(directory, [broken, sound])
+@pytest.mark.parametrize(("kind", "broken", "reason"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_a_record_that_cannot_be_read_has_a_line_that_says_why(
+    kind: tuple[Decode, KeyAndValue], broken: KeyAndValue, reason: str, tmp_path: Path
+) -> None:
+    """The broken record's line contains the reason, and the next record is printed."""
+    decode, sound = kind
+    log = written(tmp_path, [broken, sound])
     decoder = Decoder(decode)
     _, _, _, first, _, second = as_text(log, skip_record_metadata=True, decode=decoder).lines
     assert first.startswith(f"| key: Error at offset 0, skipping. {reason}")

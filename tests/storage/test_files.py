@@ -209,36 +209,22 @@ def next_descriptor() -> int:
     return fd
 
 
-def in_a_fresh_process(work: Callable[[Path, int], None], directory: Path, room: int) -> None:
-    """Call `work` in a new process with few open descriptors and `room` free ones, since their numbers matter."""
-    process = get_context("spawn").Process(target=_with_room, args=(work, directory, room))
-    process.start()
-    process.join(PATIENCE_S)
-    assert process.exitcode == 0
-
-
 def _with_room(work: Callable[[Path, int], None], directory: Path, room: int) -> None:
     limit = next_descriptor() + room
     with patch.object(descriptors, "limit", lambda: limit):
         work(directory, limit)
 
 
-def test_a_pool_keeps_none_of_the_last_descriptors(tmp_path: Path) -> None:
-    in_a_fresh_process(keep_none_of_the_last, tmp_path, 80)
-
-
 def keep_none_of_the_last(directory: Path, limit: int) -> None:
+    """A pool leaves the last descriptors free."""
     pool = FilePool(1000)
     handles = files(directory, pool, 300)
     assert all(handle.fd() < limit - min(16, limit // 8) for handle in handles)
     assert 20 < len(pool) < 80
 
 
-def test_files_make_way_for_connections_and_come_back(tmp_path: Path) -> None:
-    in_a_fresh_process(make_way_and_come_back, tmp_path, 80)
-
-
 def make_way_and_come_back(directory: Path, limit: int) -> None:
+    """Files make way for connections and can be reopened."""
     pool = FilePool(1000)
     files(directory, pool, 60)
     before = len(pool)
@@ -253,11 +239,8 @@ def make_way_and_come_back(directory: Path, limit: int) -> None:
     assert next_descriptor() < limit - 4
 
 
-def test_pinned_files_make_no_way(tmp_path: Path) -> None:
-    in_a_fresh_process(make_no_way, tmp_path, 40)
-
-
 def make_no_way(directory: Path, limit: int) -> None:
+    """Pinned files make no way."""
     pool = FilePool(1000)
     handles = files(directory, pool, 30)
     open_handles = [handle for handle in handles if handle._fd >= 0]
@@ -269,6 +252,17 @@ def make_no_way(directory: Path, limit: int) -> None:
         handle.unpin()
     assert pool.make_room_for_connection(0)
     assert next_descriptor() < limit
+
+
+@pytest.mark.parametrize(
+    ("work", "room"), [(keep_none_of_the_last, 80), (make_way_and_come_back, 80), (make_no_way, 40)]
+)
+def test_a_process_with_few_descriptors_left(tmp_path: Path, work: Callable[[Path, int], None], room: int) -> None:
+    """Call `work` in a new process with few open descriptors and `room` free ones, since their numbers matter."""
+    process = get_context("spawn").Process(target=_with_room, args=(work, tmp_path, room))
+    process.start()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from minibroker_storage.checkpoints import read_partition_metadata
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.files import FilePool
 from minibroker_storage.layout import (
     create_partition_directory,
     create_unused_directory,
@@ -18,8 +17,7 @@ from minibroker_storage.layout import (
     offset_of,
     purge,
 )
-from minibroker_storage.log import Log
-from tests.storage.helpers import NOW, TOPIC_ID, a_batch, refusing
+from tests.storage.helpers import NOW, TOPIC_ID, a_batch, open_log, refusing
 
 
 def test_files_are_named_by_twenty_digits() -> None:
@@ -50,7 +48,7 @@ def test_a_new_partition_has_all_files_of_its_empty_first_segment(tmp_path: Path
 def test_preallocated_files_take_no_room(tmp_path: Path) -> None:
     directory = str(tmp_path / "orders-0")
     create_partition_directory(directory, TOPIC_ID)
-    log = Log.open(directory, config=LogConfig(), files=FilePool(9), last_stop=LastStop.CLEAN, now_ms=NOW)
+    log = open_log(Path(directory), LogConfig())
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "orders-0").iterdir()}
     assert (sizes["00000000000000000000.index"], sizes["00000000000000000000.timeindex"]) == (10485760, 10485756)
     log.close()
@@ -61,7 +59,7 @@ def test_preallocated_files_take_no_room(tmp_path: Path) -> None:
 def test_a_new_partition_opens_as_an_empty_log(tmp_path: Path, last_stop: LastStop) -> None:
     directory = str(tmp_path / "orders-0")
     create_partition_directory(directory, TOPIC_ID)
-    log = Log.open(directory, config=LogConfig(), files=FilePool(9), last_stop=last_stop, now_ms=NOW)
+    log = open_log(Path(directory), LogConfig(), last_stop)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.size) == (0, 0, 0, 0)
     batch = a_batch()
     assert log.append(batch.view, batch.header, 0, NOW) == 0
@@ -86,7 +84,7 @@ def test_an_unused_partition_has_its_topics_id_alone_and_opens_as_an_empty_log(t
         assert os.listdir(directory) == ["partition.metadata"]
         assert read_partition_metadata(f"{directory}/partition.metadata") == TOPIC_ID
     assert os.stat(f"{directories[0]}/partition.metadata").st_nlink == 3
-    log = Log.open(directories[1], config=LogConfig(), files=FilePool(9), last_stop=LastStop.CLEAN, now_ms=NOW)
+    log = open_log(Path(directories[1]), LogConfig())
     batch = a_batch()
     assert log.append(batch.view, batch.header, 0, NOW) == 0
     log.close()

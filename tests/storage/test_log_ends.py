@@ -11,8 +11,12 @@ from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOf
 from tests.storage.helpers import LOG, NOW, SMALL, Home, a_batch, creates_file, filled, offsets_of, refusing, sequenced
 
 
-def test_the_log_start_moves_forward_only_and_not_beyond_the_end(tmp_path: Path) -> None:
-    home = filled(tmp_path)
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return filled(tmp_path)
+
+
+def test_the_log_start_moves_forward_only_and_not_beyond_the_end(home: Home) -> None:
     home.log.advance_log_start_offset(50)
     home.log.advance_log_start_offset(20)
     assert home.log.log_start_offset == 50
@@ -25,8 +29,7 @@ def test_the_log_start_moves_forward_only_and_not_beyond_the_end(tmp_path: Path)
     assert home.reopen(LastStop.CLEAN, log_start_offset=50).log_start_offset == 50
 
 
-def test_old_segments_are_removed_with_their_snapshots_and_the_log_begins_later(tmp_path: Path) -> None:
-    home = filled(tmp_path)
+def test_old_segments_are_removed_with_their_snapshots_and_the_log_begins_later(home: Home) -> None:
     second, third = (segment.base_offset for segment in home.log.segments[1:3])
     home.log.advance_log_start_offset(second - 1)
     assert home.log.delete_old_segments(NOW) == 0
@@ -42,8 +45,7 @@ def test_old_segments_are_removed_with_their_snapshots_and_the_log_begins_later(
     assert home.reopen(LastStop.CLEAN).log_start_offset == home.log.segments[0].base_offset
 
 
-def test_a_pinned_segment_is_read_to_the_end_after_its_deletion(tmp_path: Path) -> None:
-    home = filled(tmp_path)
+def test_a_pinned_segment_is_read_to_the_end_after_its_deletion(home: Home) -> None:
     data = home.log.read(0, 1 << 20)
     expected = data.read()
     with data.handle as fd:
@@ -56,8 +58,7 @@ def test_a_pinned_segment_is_read_to_the_end_after_its_deletion(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3, 42, 57, 90, 100, 177, 178, 179, 180, 500])
-def test_truncation_drops_everything_from_the_batch_of_the_offset_on(tmp_path: Path, offset: int) -> None:
-    home = filled(tmp_path)
+def test_truncation_drops_everything_from_the_batch_of_the_offset_on(home: Home, offset: int) -> None:
     home.stage(a_batch())
     home.log.truncate_to(offset, NOW)
     end = min(offset, 180)
@@ -69,7 +70,8 @@ def test_truncation_drops_everything_from_the_batch_of_the_offset_on(tmp_path: P
     assert offsets_of(home.reopen(LastStop.CRASHED)) == [*remaining, end]
 
 
-def test_truncation_takes_producers_and_epochs_back(home: Home) -> None:
+def test_truncation_takes_producers_and_epochs_back(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0")
     for number in range(80):
         home.append(sequenced(2 * number, 2), leader_epoch=number // 20)
     assert len(home.log.segments) > 2
@@ -80,8 +82,7 @@ def test_truncation_takes_producers_and_epochs_back(home: Home) -> None:
     assert home.log.producers.check(sequenced(90, 2).header) is None
 
 
-def test_truncating_fully_begins_anew(tmp_path: Path) -> None:
-    home = filled(tmp_path)
+def test_truncating_fully_begins_anew(home: Home) -> None:
     home.append(sequenced(0))
     home.log.truncate_fully_and_start_at(1000, NOW)
     assert (home.log.log_start_offset, home.log.log_end_offset, home.log.size) == (1000, 1000, 0)
@@ -90,8 +91,7 @@ def test_truncating_fully_begins_anew(tmp_path: Path) -> None:
     assert home.append(a_batch()) == [1000]
 
 
-def test_truncating_below_the_first_segment_begins_anew_there(tmp_path: Path) -> None:
-    home = filled(tmp_path)
+def test_truncating_below_the_first_segment_begins_anew_there(home: Home) -> None:
     home.log.advance_log_start_offset(home.log.log_end_offset)
     home.log.delete_old_segments(NOW)
     home.log.truncate_to(5, NOW)
@@ -105,8 +105,7 @@ def test_truncating_to_the_very_start_of_the_first_segment_keeps_it(tmp_path: Pa
     assert home.names(".log") == [LOG]
 
 
-def test_the_log_start_moves_on_a_full_disk_and_the_next_start_mends_the_epochs(tmp_path: Path) -> None:
-    home = filled(tmp_path)
+def test_the_log_start_moves_on_a_full_disk_and_the_next_start_mends_the_epochs(home: Home) -> None:
     before = home.file("leader-epoch-checkpoint").read_text()
     with refusing("open", when=creates_file):
         home.log.advance_log_start_offset(50)

@@ -18,7 +18,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import LogWriteError, OffsetOutOfRangeError
 from minibroker_storage.files import FilePool
-from tests.storage.helpers import NOW, Disk, Home, sequenced
+from tests.storage.helpers import NOW, Disk, Home, sequenced, stage_messages
 from tests.storage.time_search import find_by_timestamp
 
 Held = tuple[int, int, bytes]  # The base offset, last offset and bytes.
@@ -105,14 +105,7 @@ class LogAgainstList(RuleBasedStateMachine):
         data = build_message_set(records, magic=magic, base_offset=base)
         self.take_if_it_rolls(len(data), count)
         timestamp = max(times) if magic else -1
-        offset = self.home.log.append_message_set(
-            memoryview(data),
-            last_offset=base + count - 1,
-            max_timestamp=timestamp,
-            offset_of_max_timestamp=base + times.index(max(times)),
-            now_ms=self.clock,
-        )
-        assert offset == base
+        assert stage_messages(self.home.log, data, timestamp, times.index(max(times)), self.clock) == base
         self.staged += [
             (message.header.base_offset, message.header.base_offset, bytes(message.buffer))
             for message in iter_batches(data)

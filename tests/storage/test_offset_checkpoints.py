@@ -10,6 +10,11 @@ from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoin
 NAME = "log-start-offset-checkpoint"
 
 
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> OffsetCheckpoint:
+    return OffsetCheckpoint(str(tmp_path), NAME)
+
+
 def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
     first = OffsetCheckpoint(str(tmp_path), NAME)
     assert first.offsets == {}
@@ -21,8 +26,7 @@ def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
     assert OffsetCheckpoint(str(tmp_path), NAME).offsets == {("t", 0): 5}
 
 
-def test_nothing_is_written_when_nothing_has_changed(tmp_path: Path) -> None:
-    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+def test_nothing_is_written_when_nothing_has_changed(checkpoint: OffsetCheckpoint, tmp_path: Path) -> None:
     checkpoint.save(sync=True)
     assert not (tmp_path / NAME).exists()
     checkpoint.offsets = {("t", 0): 5}
@@ -33,8 +37,7 @@ def test_nothing_is_written_when_nothing_has_changed(tmp_path: Path) -> None:
     assert not (tmp_path / NAME).exists()
 
 
-def test_what_is_not_on_the_disk_yet_is_written_there_later(tmp_path: Path) -> None:
-    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+def test_what_is_not_on_the_disk_yet_is_written_there_later(checkpoint: OffsetCheckpoint) -> None:
     checkpoint.offsets = {("t", 0): 5}
     checkpoint.save(sync=False)
     was_behind = checkpoint.is_behind
@@ -54,8 +57,9 @@ def test_a_damaged_file_is_ignored_with_a_warning(tmp_path: Path, caplog: pytest
     assert OffsetCheckpoint(str(tmp_path), NAME).offsets == {("t", 0): 5}
 
 
-def test_an_error_in_the_background_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+def test_an_error_in_the_background_is_logged(
+    checkpoint: OffsetCheckpoint, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     checkpoint.offsets = {("t", 0): 5}
     (tmp_path / f"{NAME}.tmp").mkdir()
     checkpoint.save_logged()
@@ -66,16 +70,14 @@ def test_an_error_in_the_background_is_logged(tmp_path: Path, caplog: pytest.Log
     assert (was_behind, checkpoint.is_behind) == (True, False)
 
 
-def test_new_topics_inherit_nothing(tmp_path: Path) -> None:
-    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+def test_new_topics_inherit_nothing(checkpoint: OffsetCheckpoint, tmp_path: Path) -> None:
     checkpoint.offsets = {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}
     checkpoint.save(sync=True)
     checkpoint.forget(frozenset({"t", "v"}))
     assert checkpoint.offsets == OffsetCheckpoint(str(tmp_path), NAME).offsets == {("u", 0): 7}
 
 
-def test_what_only_the_file_still_holds_is_forgotten_as_well(tmp_path: Path) -> None:
-    checkpoint = OffsetCheckpoint(str(tmp_path), NAME)
+def test_what_only_the_file_still_holds_is_forgotten_as_well(checkpoint: OffsetCheckpoint, tmp_path: Path) -> None:
     checkpoint.offsets = {("t", 0): 5}
     checkpoint.save(sync=True)
     checkpoint.offsets = {}  # The change was not written yet when the topic was deleted.

@@ -17,10 +17,26 @@ from minibroker_storage.errors import RecordBatchTooLargeError, StorageError
 from minibroker_storage.log import Log
 from minibroker_storage.lookup import TimestampOffset
 from tests.storage.counted_reads import counted, linux_only
-from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents, refusing
+from tests.storage.helpers import (
+    INDEX,
+    LOG,
+    NOW,
+    TIME_INDEX,
+    Home,
+    a_batch,
+    batches_of,
+    contents,
+    refusing,
+    stage_messages,
+)
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp, offset_of_time
 
 DENSE = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_bytes=1200)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "orders-0", DENSE)
 
 
 def append_set(
@@ -37,25 +53,15 @@ def append_set(
     records = [NewRecord(None, value, time) for value, time in zip(values, times, strict=True)]
     data = build_message_set(records, magic=magic, base_offset=base, codec=codec)
     newest = max(times) if magic else -1
-    offset = home.log.append_message_set(
-        memoryview(data),
-        last_offset=base + len(values) - 1,
-        max_timestamp=newest,
-        offset_of_max_timestamp=base + (times.index(newest) if codec is CompressionCodec.NONE and magic else 0),
-        now_ms=NOW,
-    )
+    stage_messages(home.log, data, newest, times.index(newest) if codec is CompressionCodec.NONE and magic else 0)
     home.log.commit()
-    return offset
+    return base
 
 
 def records_of(log: Log, offset: int | None = None) -> list[Record]:
     """Return every record from `offset` or the log start on, read like a consumer."""
-    records: list[Record] = []
-    offset = log.log_start_offset if offset is None else offset
-    while batches := list(iter_batches(log.read(offset, 1 << 20).read())):
-        records += [record for batch in batches for record in batch if record.offset >= offset]
-        offset = batches[-1].header.last_offset + 1
-    return records
+    first = log.log_start_offset if offset is None else offset
+    return [record for batch in batches_of(log, first) for record in batch if record.offset >= first]
 
 
 def mixed(tmp_path: Path, config: LogConfig = DENSE) -> Home:
@@ -86,8 +92,7 @@ def test_every_offset_is_read_from_where_it_is(tmp_path: Path) -> None:
         assert record.value in {b"%d" % record.offset, b""}
 
 
-def test_a_message_set_is_kept_to_the_byte_and_gets_one_index_entry_at_most(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_a_message_set_is_kept_to_the_byte_and_gets_one_index_entry_at_most(home: Home) -> None:
     assert append_set(home, [b"a" * 60] * 3) == 0
     first = home.file(LOG).read_bytes()
     assert append_set(home, [b"b" * 60] * 4, timestamps=[NOW + 9, NOW + 11, NOW + 10, NOW + 11]) == 3
@@ -101,12 +106,9 @@ def test_a_message_set_is_kept_to_the_byte_and_gets_one_index_entry_at_most(tmp_
     assert home.file(TIME_INDEX).read_bytes() == struct.pack(">qi", NOW + 11, 4)
 
 
-def test_nothing_is_seen_or_kept_of_a_staged_set_before_the_commit(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_nothing_is_seen_or_kept_of_a_staged_set_before_the_commit(home: Home) -> None:
     data = build_message_set([NewRecord(None, b"v", NOW)] * 3, magic=1)
-    home.log.append_message_set(
-        memoryview(data), last_offset=2, max_timestamp=NOW, offset_of_max_timestamp=0, now_ms=NOW
-    )
+    stage_messages(home.log, data, NOW)
     assert (home.log.next_offset, home.log.log_end_offset) == (3, 0)
     assert find_max_timestamp(home.log) is None
     home.log.commit()
@@ -135,13 +137,7 @@ def test_bytes_of_a_message_are_not_taken_for_an_offset_delta(tmp_path: Path) ->
     contents_of_value = [b"\xff" * 40, b"\x7f" * 40, b"\0" * 40, b"\x80" + b"\0" * 39]
     for number in range(40):
         data = encode_message(number, contents_of_value[number % 4], b"", magic=0)
-        home.log.append_message_set(
-            memoryview(bytearray(data)),
-            last_offset=number,
-            max_timestamp=-1,
-            offset_of_max_timestamp=number,
-            now_ms=NOW,
-        )
+        stage_messages(home.log, bytearray(data), -1)
     home.log.commit()
     size = home.log.size // 40
     for offset in range(40):
@@ -161,8 +157,7 @@ def test_a_set_begins_a_new_segment_as_a_batch_does(tmp_path: Path) -> None:
     assert append_set(home, [b"w"]) == 5
 
 
-def test_old_messages_have_no_leader_epoch_and_the_log_forgets_the_ones_before(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_old_messages_have_no_leader_epoch_and_the_log_forgets_the_ones_before(home: Home) -> None:
     home.append(a_batch(), leader_epoch=3)
     assert home.log.epochs.latest_epoch == 3
     append_set(home, [b"v"])
@@ -174,8 +169,7 @@ def test_old_messages_have_no_leader_epoch_and_the_log_forgets_the_ones_before(t
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_set_that_cannot_be_written_is_undone(tmp_path: Path, magic: int) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_a_set_that_cannot_be_written_is_undone(home: Home, magic: int) -> None:
     home.append(a_batch(), leader_epoch=3)
     before = contents(home.path)
     with refusing("pwrite"), pytest.raises(StorageError, match="No space left"):
@@ -189,8 +183,7 @@ def test_a_set_that_cannot_be_written_is_undone(tmp_path: Path, magic: int) -> N
 # Timestamps
 
 
-def test_times_are_found_in_messages_that_have_them(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_times_are_found_in_messages_that_have_them(home: Home) -> None:
     append_set(home, [b"a" * 50] * 3, timestamps=[100, 300, 200])
     append_set(home, [b"b" * 50] * 3, magic=0, timestamps=[999, 999, 999])
     append_set(home, [b"c" * 50] * 4, timestamps=[310, 500, 400, 500], codec=CompressionCodec.GZIP)
@@ -204,8 +197,7 @@ def test_times_are_found_in_messages_that_have_them(tmp_path: Path) -> None:
         home.reopen(last_stop)
 
 
-def test_a_log_of_v0_has_no_times(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_a_log_of_v0_has_no_times(home: Home) -> None:
     for _ in range(30):
         append_set(home, [b"v" * 100] * 2, magic=0)
     for last_stop in LastStop:
@@ -280,8 +272,7 @@ def test_a_set_torn_at_any_byte_keeps_its_whole_messages(
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("byte", range(8, 43))
-def test_a_flipped_bit_in_the_last_message_cuts_it(tmp_path: Path, magic: int, byte: int) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_a_flipped_bit_in_the_last_message_cuts_it(home: Home, magic: int, byte: int) -> None:
     append_set(home, [b"first"], magic=magic)
     append_set(home, [b"the last one"], magic=magic)
     home.crash()
@@ -314,8 +305,7 @@ def test_lost_indexes_of_old_messages_are_made_anew(tmp_path: Path, suffix: str,
             assert offset_of_time(log, record.timestamp) == record.offset
 
 
-def test_a_message_of_an_unknown_format_ends_the_log(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_a_message_of_an_unknown_format_ends_the_log(home: Home) -> None:
     append_set(home, [b"v"])
     home.crash()
     original = home.file(LOG).read_bytes()
@@ -328,8 +318,7 @@ def test_a_message_of_an_unknown_format_ends_the_log(tmp_path: Path) -> None:
             home.crash()
 
 
-def test_a_wrapper_is_known_by_its_last_offset(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", DENSE)
+def test_a_wrapper_is_known_by_its_last_offset(home: Home) -> None:
     append_set(home, [b"v"] * 5, codec=CompressionCodec.GZIP)
     append_set(home, [b"v"] * 5, codec=CompressionCodec.GZIP)
     segment = home.log.segments[0]

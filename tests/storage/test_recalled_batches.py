@@ -10,6 +10,11 @@ from minibroker_storage.data_directory.clean_shutdown import LastStop
 from tests.storage.helpers import Home, a_batch, sequenced
 
 
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "orders-0", LogConfig())
+
+
 def known(home: Home, producer_id: int = 7) -> list[tuple[int, int, int]]:
     """Return the first sequence, last sequence and base offset of each known batch."""
     entry = home.log.producers.active[producer_id]
@@ -51,8 +56,7 @@ def test_the_search_for_them_has_an_end(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("stop", [LastStop.CLEAN, LastStop.KILLED])  # After a crash, the log itself is replayed.
-def test_batches_of_an_earlier_epoch_and_rows_with_a_gap_are_not_recalled(tmp_path: Path, stop: LastStop) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig())
+def test_batches_of_an_earlier_epoch_and_rows_with_a_gap_are_not_recalled(home: Home, stop: LastStop) -> None:
     home.append(*(sequenced(number) for number in range(4)))
     home.append(*(sequenced(number, epoch=1) for number in range(2)))
     home.append(sequenced(0, producer_id=8), sequenced(50, producer_id=8))
@@ -63,8 +67,7 @@ def test_batches_of_an_earlier_epoch_and_rows_with_a_gap_are_not_recalled(tmp_pa
 
 
 @pytest.mark.parametrize("stop", LastStop)
-def test_sequences_that_wrap_are_recalled(tmp_path: Path, stop: LastStop) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig())
+def test_sequences_that_wrap_are_recalled(home: Home, stop: LastStop) -> None:
     home.append(sequenced(2**31 - 3, 2), sequenced(2**31 - 1, 2), sequenced(1))
     home.log.take_producer_snapshot()
     home.reopen(stop)
@@ -72,15 +75,13 @@ def test_sequences_that_wrap_are_recalled(tmp_path: Path, stop: LastStop) -> Non
 
 
 @pytest.mark.parametrize("stop", [LastStop.KILLED, LastStop.CRASHED])
-def test_a_batch_that_the_log_start_lies_in_is_known(tmp_path: Path, stop: LastStop) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig())
+def test_a_batch_that_the_log_start_lies_in_is_known(home: Home, stop: LastStop) -> None:
     home.append(sequenced(0, 10))
     home.reopen(stop, log_start_offset=5)
     assert known(home) == [(0, 9, 0)]
 
 
-def test_a_truncated_log_recalls_them_as_well(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig())
+def test_a_truncated_log_recalls_them_as_well(home: Home) -> None:
     home.append(*(sequenced(number) for number in range(8)))
     home.log.take_producer_snapshot()
     home.append(*(sequenced(number) for number in range(8, 11)))

@@ -119,7 +119,8 @@ def test_batches_across_many_chunks_are_recovered(tmp_path: Path) -> None:
 # Older segments and their indexes
 
 
-def three_segments(tmp_path: Path) -> Home:
+@pytest.fixture
+def indexed(tmp_path: Path) -> Home:
     """Return a log with two closed segments of 11 batches and a batch in the third, all with index entries."""
     size = sequenced(0, 2).size
     home = Home(
@@ -133,27 +134,25 @@ def three_segments(tmp_path: Path) -> Home:
 
 
 @pytest.mark.parametrize("last_stop", LastStop)
-def test_lost_indexes_of_the_last_segment_are_made_anew(tmp_path: Path, last_stop: LastStop) -> None:
-    home = three_segments(tmp_path)
-    home.append(*(sequenced(46 + number, timestamps=[NOW + 50 + number]) for number in range(4)), leader_epoch=2)
-    home.log.close()
-    before = contents(home.path)
+def test_lost_indexes_of_the_last_segment_are_made_anew(indexed: Home, last_stop: LastStop) -> None:
+    indexed.append(*(sequenced(46 + number, timestamps=[NOW + 50 + number]) for number in range(4)), leader_epoch=2)
+    indexed.log.close()
+    before = contents(indexed.path)
     for suffix in ("index", "timeindex"):
-        home.file(f"00000000000000000044.{suffix}").unlink()
-    log = home.open(last_stop=last_stop)
-    assert home.append(a_batch(), leader_epoch=2) == [50]
+        indexed.file(f"00000000000000000044.{suffix}").unlink()
+    log = indexed.open(last_stop=last_stop)
+    assert indexed.append(a_batch(), leader_epoch=2) == [50]
     log.truncate_to(50, NOW)
     log.close()
-    assert contents(home.path) == before
+    assert contents(indexed.path) == before
 
 
 @pytest.mark.parametrize("position", [0, 8, 73])
-def test_bytes_that_were_spoilt_behind_our_back_are_told_to_the_reader(tmp_path: Path, position: int) -> None:
-    home = three_segments(tmp_path)
-    log = home.reopen(LastStop.CLEAN)
-    data = bytearray(home.file(LOG).read_bytes())
+def test_bytes_that_were_spoilt_behind_our_back_are_told_to_the_reader(indexed: Home, position: int) -> None:
+    log = indexed.reopen(LastStop.CLEAN)
+    data = bytearray(indexed.file(LOG).read_bytes())
     data[position : position + 30] = b"\xff" * 30
-    home.file(LOG).write_bytes(data)
+    indexed.file(LOG).write_bytes(data)
     with pytest.raises(StorageError, match="no batch at byte"):
         list(log.segments[0].headers_from(0))
     if position < 12:
@@ -163,61 +162,57 @@ def test_bytes_that_were_spoilt_behind_our_back_are_told_to_the_reader(tmp_path:
 
 @pytest.mark.parametrize("entries", [0, 1, 5, 9])
 def test_an_index_that_ends_too_early_or_tells_lies_is_noticed_after_an_unclean_stop(
-    tmp_path: Path, entries: int
+    indexed: Home, entries: int
 ) -> None:
-    home = three_segments(tmp_path)
-    home.crash()
-    original = home.file(INDEX).read_bytes()
+    indexed.crash()
+    original = indexed.file(INDEX).read_bytes()
     lie = original[: 8 * entries] + struct.pack(">ii", 2 * entries + 5, 100 * entries + 61)
     for content in (original[: 8 * entries], lie):
-        home.file(INDEX).write_bytes(content)
-        log = home.open(last_stop=LastStop.CRASHED)
+        indexed.file(INDEX).write_bytes(content)
+        log = indexed.open(last_stop=LastStop.CRASHED)
         assert offsets_of(log) == list(range(0, 46, 2))
-        assert home.file(INDEX).read_bytes() == original
-        home.crash()
+        assert indexed.file(INDEX).read_bytes() == original
+        indexed.crash()
 
 
-def test_a_torn_older_segment_ends_the_log_there(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.crash()
+def test_a_torn_older_segment_ends_the_log_there(indexed: Home) -> None:
+    indexed.crash()
     name = LOG.replace("00.", "22.")
-    os.truncate(home.file(name), home.file(name).stat().st_size - 1)
-    log = home.open(last_stop=LastStop.CRASHED)
+    os.truncate(indexed.file(name), indexed.file(name).stat().st_size - 1)
+    log = indexed.open(last_stop=LastStop.CRASHED)
     assert log.log_end_offset == 42
     assert [segment.base_offset for segment in log.segments] == [0, 22]
-    assert home.names(".log") == [LOG, name]
+    assert indexed.names(".log") == [LOG, name]
     assert log.producers.active[7].last_sequence == 41
-    assert home.append(sequenced(42, 2)) == [42]
+    assert indexed.append(sequenced(42, 2)) == [42]
 
 
-def test_while_the_last_segment_is_empty_the_one_before_is_scanned_too(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.log.roll(NOW)
-    home.crash()
+def test_while_the_last_segment_is_empty_the_one_before_is_scanned_too(indexed: Home) -> None:
+    indexed.log.roll(NOW)
+    indexed.crash()
     name = LOG.replace("00.", "44.")
-    data = bytearray(home.file(name).read_bytes())
+    data = bytearray(indexed.file(name).read_bytes())
     data[-1] ^= 1
-    home.file(name).write_bytes(data)
-    log = home.open(last_stop=LastStop.CRASHED)
+    indexed.file(name).write_bytes(data)
+    log = indexed.open(last_stop=LastStop.CRASHED)
     assert log.log_end_offset == 44
     assert [segment.base_offset for segment in log.segments] == [0, 22, 44]
     assert log.producers.active[7].last_sequence == 43
-    assert home.append(sequenced(44, 2)) == [44]
+    assert indexed.append(sequenced(44, 2)) == [44]
     assert offsets_of(log) == list(range(0, 46, 2))
 
 
 @pytest.mark.parametrize("last_stop", LastStop)
-def test_a_log_is_the_same_after_a_stop(tmp_path: Path, last_stop: LastStop) -> None:
-    home = three_segments(tmp_path)
-    home.log.close()
-    before = contents(home.path)
-    log = home.open(last_stop=last_stop)
+def test_a_log_is_the_same_after_a_stop(indexed: Home, last_stop: LastStop) -> None:
+    indexed.log.close()
+    before = contents(indexed.path)
+    log = indexed.open(last_stop=last_stop)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 46, 46)
     assert log.epochs.entries == ((0, 0), (1, 16), (2, 32))
     assert log.producers.active[7].last_sequence == 45
     assert [segment.max_timestamp for segment in log.segments] == [NOW + 10, NOW + 21, NOW + 22]
     log.close()
-    assert contents(home.path) == before
+    assert contents(indexed.path) == before
 
 
 @linux_only
@@ -231,20 +226,18 @@ def test_a_clean_start_reads_the_ends_of_the_files_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [LastStop.CLEAN, LastStop.KILLED])
-def test_a_wrong_mark_of_a_clean_stop_does_no_harm(tmp_path: Path, stop: LastStop) -> None:
-    home = three_segments(tmp_path)
-    home.stop(stop)
-    with home.file(LOG.replace("00.", "44.")).open("ab") as file:
+def test_a_wrong_mark_of_a_clean_stop_does_no_harm(indexed: Home, stop: LastStop) -> None:
+    indexed.stop(stop)
+    with indexed.file(LOG.replace("00.", "44.")).open("ab") as file:
         file.write(b"\1" * 90)
-    log = home.open(last_stop=LastStop.CLEAN)
+    log = indexed.open(last_stop=LastStop.CLEAN)
     assert log.log_end_offset == 46
-    assert home.append(sequenced(46, 2)) == [46]
+    assert indexed.append(sequenced(46, 2)) == [46]
 
 
-def test_an_index_that_was_never_trimmed_opens_cleanly(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.crash()
-    log = home.open(last_stop=LastStop.CLEAN)
+def test_an_index_that_was_never_trimmed_opens_cleanly(indexed: Home) -> None:
+    indexed.crash()
+    log = indexed.open(last_stop=LastStop.CLEAN)
     assert [segment.offset_index.entries for segment in log.segments] == [10, 10, 0]
     assert offsets_of(log, 30) == list(range(30, 46, 2))
 
@@ -252,73 +245,67 @@ def test_an_index_that_was_never_trimmed_opens_cleanly(tmp_path: Path) -> None:
 # Producers and epochs
 
 
-def test_producers_come_back_from_snapshot_and_log(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    producers = dict(home.log.producers.active)
-    home.crash()
-    assert home.names(".snapshot") == ["00000000000000000022.snapshot", "00000000000000000044.snapshot"]
-    log = home.open(last_stop=LastStop.CRASHED)
+def test_producers_come_back_from_snapshot_and_log(indexed: Home) -> None:
+    producers = dict(indexed.log.producers.active)
+    indexed.crash()
+    assert indexed.names(".snapshot") == ["00000000000000000022.snapshot", "00000000000000000044.snapshot"]
+    log = indexed.open(last_stop=LastStop.CRASHED)
     assert log.producers.active[7].batches[-1] == producers[7].batches[-1]
     assert log.producers.check(sequenced(46, 2).header) is None
-    home.crash()
-    for name in home.names(".snapshot"):
-        home.file(name).unlink()
-    assert dict(home.open(last_stop=LastStop.CRASHED).producers.active) == producers
-    assert home.names(".snapshot") == []
+    indexed.crash()
+    for name in indexed.names(".snapshot"):
+        indexed.file(name).unlink()
+    assert dict(indexed.open(last_stop=LastStop.CRASHED).producers.active) == producers
+    assert indexed.names(".snapshot") == []
 
 
-def test_a_snapshot_older_than_a_clean_end_is_brought_up_to_it(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.log.close()
-    home.file("00000000000000000046.snapshot").unlink()
-    home.file("00000000000000000044.snapshot").write_bytes(b"damaged")
-    log = home.open(last_stop=LastStop.CLEAN)
+def test_a_snapshot_older_than_a_clean_end_is_brought_up_to_it(indexed: Home) -> None:
+    indexed.log.close()
+    indexed.file("00000000000000000046.snapshot").unlink()
+    indexed.file("00000000000000000044.snapshot").write_bytes(b"damaged")
+    log = indexed.open(last_stop=LastStop.CLEAN)
     assert log.producers.active[7].last_sequence == 45
     assert len(log.producers.active[7].batches) == 5
 
 
-def test_a_lost_or_damaged_epoch_checkpoint_is_rebuilt_from_what_is_scanned(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.crash()
+def test_a_lost_or_damaged_epoch_checkpoint_is_rebuilt_from_what_is_scanned(indexed: Home) -> None:
+    indexed.crash()
     for damage in (b"", b"nonsense", b"0\n5\n0 0\n"):
-        home.file("leader-epoch-checkpoint").write_bytes(damage)
-        assert home.open(last_stop=LastStop.CRASHED, recovery_point=44).epochs.entries == ((2, 44),)
-        home.crash()
+        indexed.file("leader-epoch-checkpoint").write_bytes(damage)
+        assert indexed.open(last_stop=LastStop.CRASHED, recovery_point=44).epochs.entries == ((2, 44),)
+        indexed.crash()
 
 
-def test_epochs_at_or_behind_the_end_are_dropped(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.crash()
-    home.file("leader-epoch-checkpoint").write_text("0\n3\n0 0\n2 32\n9 46\n")
-    assert home.open(last_stop=LastStop.CRASHED).epochs.entries == ((0, 0), (2, 32))
-    assert home.file("leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n2 32\n"
+def test_epochs_at_or_behind_the_end_are_dropped(indexed: Home) -> None:
+    indexed.crash()
+    indexed.file("leader-epoch-checkpoint").write_text("0\n3\n0 0\n2 32\n9 46\n")
+    assert indexed.open(last_stop=LastStop.CRASHED).epochs.entries == ((0, 0), (2, 32))
+    assert indexed.file("leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n2 32\n"
 
 
-def test_a_checkpointed_log_start_counts(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.log.close()
-    log = home.open(last_stop=LastStop.CRASHED, log_start_offset=25)
+def test_a_checkpointed_log_start_counts(indexed: Home) -> None:
+    indexed.log.close()
+    log = indexed.open(last_stop=LastStop.CRASHED, log_start_offset=25)
     assert log.log_start_offset == 25
     assert log.epochs.entries == ((1, 25), (2, 32))
     log.close()
-    log = home.open(last_stop=LastStop.CLEAN, log_start_offset=100)  # This is above all offsets of the log.
+    log = indexed.open(last_stop=LastStop.CLEAN, log_start_offset=100)  # This is above all offsets of the log.
     assert (log.log_start_offset, log.log_end_offset, log.size) == (100, 100, 0)
-    assert home.names(".log") == ["00000000000000000100.log"]
+    assert indexed.names(".log") == ["00000000000000000100.log"]
 
 
 # Leftovers
 
 
-def test_a_directory_without_segments_becomes_an_empty_log(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.log.close()
+def test_a_directory_without_segments_becomes_an_empty_log(indexed: Home) -> None:
+    indexed.log.close()
     for suffix in (".log", ".snapshot"):
-        for name in home.names(suffix):
-            home.file(name).unlink()
-    log = home.open(last_stop=LastStop.CRASHED, log_start_offset=5)
+        for name in indexed.names(suffix):
+            indexed.file(name).unlink()
+    log = indexed.open(last_stop=LastStop.CRASHED, log_start_offset=5)
     assert (log.log_start_offset, log.log_end_offset) == (5, 5)
-    assert home.names("index") == ["00000000000000000005.index", "00000000000000000005.timeindex"]
-    assert home.append(a_batch()) == [5]
+    assert indexed.names("index") == ["00000000000000000005.index", "00000000000000000005.timeindex"]
+    assert indexed.append(a_batch()) == [5]
 
 
 @pytest.mark.parametrize(
@@ -329,45 +316,41 @@ def test_a_directory_without_segments_becomes_an_empty_log(tmp_path: Path) -> No
         (f"{LOG}.cleaned", f"{LOG.replace('00.', '22.')}.swap"),
     ],
 )
-def test_leftovers_of_deletions_cleanings_and_writes_go(tmp_path: Path, names: tuple[str, str]) -> None:
-    home = three_segments(tmp_path)
-    home.log.close()
-    before = contents(home.path)
+def test_leftovers_of_deletions_cleanings_and_writes_go(indexed: Home, names: tuple[str, str]) -> None:
+    indexed.log.close()
+    before = contents(indexed.path)
     for name in names:
-        home.file(name).write_bytes(b"left over")
-    home.open(last_stop=LastStop.CRASHED).close()
-    assert contents(home.path) == before
+        indexed.file(name).write_bytes(b"left over")
+    indexed.open(last_stop=LastStop.CRASHED).close()
+    assert contents(indexed.path) == before
 
 
-def test_an_interrupted_swap_is_finished(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.log.close()
+def test_an_interrupted_swap_is_finished(indexed: Home) -> None:
+    indexed.log.close()
     size = sequenced(0, 2).size
-    first, second = home.file(LOG).read_bytes(), home.file(LOG.replace("00.", "22.")).read_bytes()
+    first, second = indexed.file(LOG).read_bytes(), indexed.file(LOG.replace("00.", "22.")).read_bytes()
     # The cleaner kept two batches of the first two segments, and was stopped before it removed those segments.
-    home.file(f"{LOG}.swap").write_bytes(first[3 * size : 4 * size] + second[-size:])
-    log = home.open(last_stop=LastStop.CRASHED)
+    indexed.file(f"{LOG}.swap").write_bytes(first[3 * size : 4 * size] + second[-size:])
+    log = indexed.open(last_stop=LastStop.CRASHED)
     assert offsets_of(log) == [6, 42, 44]
     assert [segment.base_offset for segment in log.segments] == [0, 44]
     assert log.log_end_offset == 46
-    assert home.names(".swap") == []
+    assert indexed.names(".swap") == []
 
 
-def test_an_empty_swapped_segment_takes_its_namesakes_place(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.log.close()
-    home.file(f"{LOG}.swap").write_bytes(b"")
-    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == list(range(22, 46, 2))
+def test_an_empty_swapped_segment_takes_its_namesakes_place(indexed: Home) -> None:
+    indexed.log.close()
+    indexed.file(f"{LOG}.swap").write_bytes(b"")
+    assert offsets_of(indexed.open(last_stop=LastStop.CRASHED)) == list(range(22, 46, 2))
 
 
-def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
-    home = three_segments(tmp_path)
-    home.log.close()
+def test_foreign_files_are_left_alone(indexed: Home) -> None:
+    indexed.log.close()
     for name in ("notes.txt", "1.log", "00000000000000000000.bak"):
-        home.file(name).write_bytes(b"mine")
-    home.open(last_stop=LastStop.CRASHED)
+        indexed.file(name).write_bytes(b"mine")
+    indexed.open(last_stop=LastStop.CRASHED)
     for name in ("notes.txt", "1.log", "00000000000000000000.bak"):
-        assert home.file(name).read_bytes() == b"mine"
+        assert indexed.file(name).read_bytes() == b"mine"
 
 
 def test_a_directory_that_is_not_there_is_an_error(home: Home) -> None:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import LogClosedError, StorageError
 from minibroker_storage.files import FilePool
 from minibroker_storage.layout import SEGMENT_SUFFIXES, unlink_files
-from minibroker_storage.log import Log
 from minibroker_storage.recovery import recover_segment
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
@@ -29,6 +27,7 @@ from tests.storage.helpers import (
     contents,
     filled,
     offsets_of,
+    open_log,
     refusing,
 )
 from tests.storage.time_search import offset_of_time
@@ -36,6 +35,11 @@ from tests.storage.time_search import offset_of_time
 COUNT = 100
 END = 3 * COUNT
 OLD = list(range(0, END, 3))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return filled(tmp_path, COUNT)
 
 
 def cleaned(
@@ -63,8 +67,7 @@ def cleaned(
     return bases
 
 
-def test_readers_see_the_cleaned_segment_at_once(tmp_path: Path) -> None:
-    home = filled(tmp_path, COUNT)
+def test_readers_see_the_cleaned_segment_at_once(home: Home) -> None:
     bases = cleaned(home, [1, 2], [45, 48, 120])
     end = home.log.segments[3].base_offset
     home.log.replace_segments(bases[0], bases)
@@ -77,8 +80,7 @@ def test_readers_see_the_cleaned_segment_at_once(tmp_path: Path) -> None:
     assert offsets_of(home.log) == [*expected, END]
 
 
-def test_what_was_replaced_is_left_to_be_unlinked_and_pinned_readers_read_on(tmp_path: Path) -> None:
-    home = filled(tmp_path, COUNT)
+def test_what_was_replaced_is_left_to_be_unlinked_and_pinned_readers_read_on(home: Home) -> None:
     bases = cleaned(home, [0, 1], [0])
     data = home.log.read(0, 1 << 20)
     expected = data.read()
@@ -99,8 +101,7 @@ def test_what_was_replaced_is_left_to_be_unlinked_and_pinned_readers_read_on(tmp
     assert offsets_of(home.log)[0] == 0
 
 
-def test_a_segment_that_lost_all_records_is_passed_over(tmp_path: Path) -> None:
-    home = filled(tmp_path, COUNT)
+def test_a_segment_that_lost_all_records_is_passed_over(home: Home) -> None:
     bases = cleaned(home, [0, 1], [])
     first = home.log.segments[2].base_offset
     home.log.replace_segments(0, bases)
@@ -114,8 +115,7 @@ def test_a_segment_that_lost_all_records_is_passed_over(tmp_path: Path) -> None:
         home.crash()
 
 
-def test_the_aborted_transactions_of_a_cleaned_segment_are_those_it_came_with(tmp_path: Path) -> None:
-    home = filled(tmp_path, COUNT)
+def test_the_aborted_transactions_of_a_cleaned_segment_are_those_it_came_with(home: Home) -> None:
     transaction = AbortedTxn(9, 45, 48, 49)
     bases = cleaned(home, [1, 2], [45, 48, 120], [transaction])
     home.log.replace_segments(bases[0], bases)
@@ -123,8 +123,7 @@ def test_the_aborted_transactions_of_a_cleaned_segment_are_those_it_came_with(tm
     assert home.reopen(LastStop.CLEAN).aborted_transactions(0, END) == [transaction]
 
 
-def test_cleaned_files_without_good_indexes_get_new_ones(tmp_path: Path) -> None:
-    home = filled(tmp_path, COUNT)
+def test_cleaned_files_without_good_indexes_get_new_ones(home: Home) -> None:
     bases = cleaned(home, [1, 2], [offset for offset in OLD if offset % 2])
     for suffix, data in ((".index", None), (".timeindex", b"\xff" * 24)):
         path = home.file(f"{bases[0]:020d}{suffix}.cleaned")
@@ -139,8 +138,7 @@ def test_cleaned_files_without_good_indexes_get_new_ones(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("wrong", ["a gap", "the active one", "nothing", "a truncated one", "unknown"])
-def test_segments_that_are_not_there_any_more_are_not_replaced(tmp_path: Path, wrong: str) -> None:
-    home = filled(tmp_path, COUNT)
+def test_segments_that_are_not_there_any_more_are_not_replaced(home: Home, wrong: str) -> None:
     bases = cleaned(home, [1, 2], [45])
     active = home.log.segments[-1].base_offset
     end = END
@@ -161,8 +159,7 @@ def test_segments_that_are_not_there_any_more_are_not_replaced(tmp_path: Path, w
     assert (home.log.segments[-1].base_offset == active) == (wrong != "a truncated one")
 
 
-def test_a_rename_that_fails_before_anything_is_replaced_undoes_all(tmp_path: Path) -> None:
-    home = filled(tmp_path, COUNT)
+def test_a_rename_that_fails_before_anything_is_replaced_undoes_all(home: Home) -> None:
     bases = cleaned(home, [1, 2], [45])
     before = {name: data for name, data in contents(home.path).items() if not name.endswith(".cleaned")}
     calls = count()
@@ -175,10 +172,6 @@ def test_a_rename_that_fails_before_anything_is_replaced_undoes_all(tmp_path: Pa
 # Crashes
 
 
-def open_copy(directory: Path, last_stop: LastStop, config: LogConfig = SMALL) -> Log:
-    return Log.open(str(directory), config=config, files=FilePool(50), last_stop=last_stop, now_ms=NOW)
-
-
 def is_tidy(directory: Path) -> bool:
     return not any(path.name.endswith((".cleaned", ".swap", ".deleted", ".tmp")) for path in directory.iterdir())
 
@@ -186,11 +179,11 @@ def is_tidy(directory: Path) -> bool:
 @pytest.mark.parametrize("last_stop", LastStop)
 @pytest.mark.parametrize("with_transactions", [False, True])
 def test_a_crash_at_any_rename_leaves_the_old_segments_or_the_cleaned_one(
+    home: Home,
     tmp_path: Path,
     last_stop: LastStop,
     with_transactions: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    home = filled(tmp_path, COUNT)
     transactions = [AbortedTxn(9, 45, 48, 49)] if with_transactions else []
     bases = cleaned(home, [1, 2, 3], [45, 48, 150], transactions)
     end = home.log.segments[4].base_offset
@@ -206,10 +199,10 @@ def test_a_crash_at_any_rename_leaves_the_old_segments_or_the_cleaned_one(
     for number, copy in enumerate(copies):
         if number % 5 == 2:  # Interrupt the start as well.
             with Moments(copy, copy.parent / "second") as second_copies:
-                log = open_copy(copy, last_stop)
+                log = open_log(copy, SMALL, last_stop)
         else:
             second_copies = []
-            log = open_copy(copy, last_stop)
+            log = open_log(copy, SMALL, last_stop)
         outcomes.append(offsets_of(log))
         assert outcomes[-1] in (OLD, new)
         assert log.log_end_offset == END
@@ -218,7 +211,7 @@ def test_a_crash_at_any_rename_leaves_the_old_segments_or_the_cleaned_one(
             assert log.aborted_transactions(45, END) == transactions
         abandon(log)
         for second in second_copies:
-            log = open_copy(second, last_stop)
+            log = open_log(second, SMALL, last_stop)
             assert offsets_of(log) == outcomes[-1]
             assert is_tidy(second)
             abandon(log)
@@ -226,16 +219,15 @@ def test_a_crash_at_any_rename_leaves_the_old_segments_or_the_cleaned_one(
     assert (outcomes[0], changes, outcomes[-1]) == (OLD, 1, new)
 
 
-def test_old_segments_behind_the_cleaned_records_come_back_together_or_not_at_all(tmp_path: Path) -> None:
+def test_old_segments_behind_the_cleaned_records_come_back_together_or_not_at_all(home: Home, tmp_path: Path) -> None:
     """The cleaned log ends before its last sources begin. A crash may leave those, but never an older source alone."""
-    home = filled(tmp_path, COUNT)
     bases = cleaned(home, [0, 1, 2, 3], [6])
     end = home.log.segments[4].base_offset
     with Moments(home.path, tmp_path / "copies") as copies:
         home.log.replace_segments(0, bases)
     outcomes = set()
     for copy in copies:
-        log = open_copy(copy, LastStop.KILLED)
+        log = open_log(copy, SMALL, LastStop.KILLED)
         offsets = [offset for offset in offsets_of(log, 0) if offset < end]
         if offsets != [offset for offset in OLD if offset < end]:
             assert offsets[0] == 6
@@ -247,8 +239,7 @@ def test_old_segments_behind_the_cleaned_records_come_back_together_or_not_at_al
     assert len(outcomes) > 2
 
 
-def test_two_cleaned_segments_are_swapped_in_one_after_the_other(tmp_path: Path) -> None:
-    home = filled(tmp_path, COUNT)
+def test_two_cleaned_segments_are_swapped_in_one_after_the_other(home: Home, tmp_path: Path) -> None:
     first = cleaned(home, [0, 1], [0, 60])
     second = cleaned(home, [2, 3], [90, 150])
     middle, end = home.log.segments[2].base_offset, home.log.segments[4].base_offset
@@ -260,14 +251,13 @@ def test_two_cleaned_segments_are_swapped_in_one_after_the_other(tmp_path: Path)
     offsets = [0, 60, 90, 150]
     assert middle <= offsets[2] < offsets[3] < end
     for copy in copies:
-        log = open_copy(copy, LastStop.KILLED)
+        log = open_log(copy, SMALL, LastStop.KILLED)
         assert offsets_of(log) in (OLD, half, [*offsets, *remaining])
         abandon(log)
     assert offsets_of(home.log) == [*offsets, *remaining]
 
 
-def test_a_log_that_is_gone_with_its_directory_leaves_nothing_to_do(tmp_path: Path) -> None:
-    home = filled(tmp_path, COUNT)
+def test_a_log_that_is_gone_with_its_directory_leaves_nothing_to_do(home: Home) -> None:
     bases = cleaned(home, [0], [0])
     home.log.delete()
     with pytest.raises(LogClosedError):

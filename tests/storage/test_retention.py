@@ -9,9 +9,7 @@ from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.files import FilePool
-from minibroker_storage.log import Log
-from tests.storage.helpers import NOW, Home, Moments, a_batch, abandon, offsets_of, refusing
+from tests.storage.helpers import NOW, Home, Moments, a_batch, abandon, offsets_of, open_log, refusing, stage_messages
 
 DAY = 86_400_000
 SIZE = a_batch().size
@@ -32,6 +30,11 @@ def bases(home: Home) -> list[int]:
 
 def by_time(retention_ms: int, **fields: int | bool) -> LogConfig:
     return LogConfig(segment_bytes=2 * SIZE, retention_ms=retention_ms, **fields)  # type: ignore[arg-type]  # drawn
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return segments_of_two(tmp_path, by_time(DAY))
 
 
 @pytest.mark.parametrize(
@@ -63,8 +66,7 @@ def test_a_young_segment_keeps_older_ones_behind_it(tmp_path: Path) -> None:
     assert bases(home) == [2, 4, 6]
 
 
-def test_an_empty_active_segment_stays_the_same(tmp_path: Path) -> None:
-    home = segments_of_two(tmp_path, by_time(DAY))
+def test_an_empty_active_segment_stays_the_same(home: Home) -> None:
     assert home.log.delete_old_segments(NOW + 100 * DAY) == 5
     assert home.log.delete_old_segments(NOW + 200 * DAY) == 0
     assert bases(home) == [9]
@@ -79,10 +81,7 @@ def test_segments_without_timestamps_are_as_old_as_their_last_write(tmp_path: Pa
             home.append(a_batch(timestamps=[-1]))
         else:
             data = build_message_set([NewRecord(None, b"v" * 60, -1)], magic=0, base_offset=home.log.next_offset)
-            end = home.log.next_offset
-            home.log.append_message_set(
-                memoryview(data), last_offset=end, max_timestamp=-1, offset_of_max_timestamp=end, now_ms=NOW
-            )
+            stage_messages(home.log, data, -1)
             home.log.commit()
     for number, name in enumerate(home.names(".log")):
         os.utime(home.file(name), ns=((NOW + number * DAY) * 10**6,) * 2)
@@ -137,8 +136,7 @@ def test_what_is_staged_counts(tmp_path: Path) -> None:
     assert offsets_of(home.log) == [2]
 
 
-def test_the_files_are_renamed_at_once_and_unlinked_by_the_owner(tmp_path: Path) -> None:
-    home = segments_of_two(tmp_path, by_time(DAY))
+def test_the_files_are_renamed_at_once_and_unlinked_by_the_owner(home: Home) -> None:
     data = home.log.read(0, 1 << 20)
     expected = data.read()
     with data.handle as fd:
@@ -158,13 +156,12 @@ def test_the_files_are_renamed_at_once_and_unlinked_by_the_owner(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("last_stop", LastStop)
-def test_a_crash_at_any_rename_leaves_a_log_without_a_hole(tmp_path: Path, last_stop: LastStop) -> None:
-    home = segments_of_two(tmp_path, by_time(DAY))
+def test_a_crash_at_any_rename_leaves_a_log_without_a_hole(home: Home, tmp_path: Path, last_stop: LastStop) -> None:
     with Moments(home.path, tmp_path / "copies") as copies:
         assert home.log.delete_old_segments(NOW + 100 * DAY) == 5
     starts = []
     for copy in copies:
-        log = Log.open(str(copy), config=FOREVER, files=FilePool(50), last_stop=last_stop, now_ms=NOW)
+        log = open_log(copy, FOREVER, last_stop)
         starts.append(log.log_start_offset)
         assert log.log_end_offset == 9
         assert offsets_of(log) == list(range(log.log_start_offset, 9))
@@ -174,8 +171,7 @@ def test_a_crash_at_any_rename_leaves_a_log_without_a_hole(tmp_path: Path, last_
     assert set(starts) == {0, 2, 4, 6, 8, 9}
 
 
-def test_a_rename_that_fails_leaves_the_segments_that_are_left(tmp_path: Path) -> None:
-    home = segments_of_two(tmp_path, by_time(DAY))
+def test_a_rename_that_fails_leaves_the_segments_that_are_left(home: Home) -> None:
     with (
         refusing("rename", when=lambda source, _: "00004.log" in source),
         pytest.raises(OSError, match="No space left"),

@@ -13,9 +13,8 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.files import FilePool
-from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex, decode_all, encode_aborted_txn
-from tests.storage.helpers import LOG, NOW, Batch, Disk, Home, a_batch, abandon, marker, offsets_of, sequenced
+from tests.storage.helpers import LOG, NOW, Batch, Disk, Home, a_batch, abandon, marker, offsets_of, open_log, sequenced
 
 WRITTEN_BY_KAFKA = Path(__file__).parent / "data" / "kafka-3.9.1" / "orders-0" / "00000000000000000221.txnindex"
 TXN_INDEX = "00000000000000000000.txnindex"
@@ -345,7 +344,7 @@ def test_after_a_kill_between_marker_and_index_entry_the_entry_is_written(tmp_pa
     for torn in range(1, 35):
         shutil.copytree(home.path, copy)
         os.truncate(copy / name, size - torn)
-        log = Log.open(str(copy), config=home.config, files=FilePool(50), last_stop=LastStop.KILLED, now_ms=NOW)
+        log = open_log(copy, home.config, LastStop.KILLED)
         assert log.aborted_transactions(0, 10**6) == aborted
         abandon(log)
         shutil.rmtree(copy)
