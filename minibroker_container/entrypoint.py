@@ -67,14 +67,9 @@ SECRETS_DIR = "/etc/kafka/secrets"
 
 _TOPICS = "MINIBROKER_TOPICS"
 _ADMIN_API = "MINIBROKER_ADMIN_API"
-_REDPANDA = "--redpanda"
 _LOG_LINES = "MINIBROKER_LOG_LINES"
-_HOLD_PORTS = "--hold-ports"
-_FOLLOW = "--follow"
 _LEAD_TIMEOUT_S = 10.0
 """Seconds to wait for the container with the broker, within the start period of the health check."""
-_WRITE_PROPERTIES = "--write-properties"
-_LINK_TOOLS = "--link-tools"
 
 # Variables for Kafka's start scripts, the JVM, log4j, and the scripts of bitnami/kafka. None is a broker config.
 _NOT_CONFIGS = re.compile(
@@ -121,13 +116,12 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
             security[key] = path if key.endswith(".location") else _first_line(variables.variable_of(variable), path)
     java_options = environment.get("KAFKA_OPTS", "")
     users = _users(environment)
-    if users or java_options:
-        if users:
-            security |= jaas.user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
-        login_config = jaas.login_config_of(java_options)
-        if login_config is not None and not (users and not os.path.exists(login_config)):
-            with files.open_named_file("KAFKA_OPTS", login_config) as file:
-                security |= jaas.server_logins(file.read())
+    if users:
+        security |= jaas.user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
+    login_config = jaas.login_config_of(java_options) if java_options else None
+    if login_config is not None and (not users or os.path.exists(login_config)):
+        with files.open_named_file("KAFKA_OPTS", login_config) as file:
+            security |= jaas.server_logins(file.read())
     return {key: value for key, value in security.items() if key not in configs}
 
 
@@ -216,12 +210,12 @@ def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) 
         if not keeps_names and all(listener.protocol == listeners.PLAINTEXT for listener in served):
             first, *other_listeners = served
             other_listeners += [default] if default is not None else []
-            options["--listen"] = _address((first.host, first.port))
+            options["--listen"] = addresses.format_address((first.host, first.port))
             if first.advertised is not None:
-                options.setdefault("--advertise", _address(first.advertised))
+                options.setdefault("--advertise", addresses.format_address(first.advertised))
             for listener in other_listeners:
-                suffix = "" if listener.advertised is None else f"={_address(listener.advertised)}"
-                further += ["--also-listen", _address((listener.host, listener.port)) + suffix]
+                suffix = "" if listener.advertised is None else f"={addresses.format_address(listener.advertised)}"
+                further += ["--also-listen", addresses.format_address((listener.host, listener.port)) + suffix]
         else:
             settings["listeners"] = lists.listener_list(configs)
             settings["advertised.listeners"] = lists.advertised_list(configs)
@@ -238,10 +232,8 @@ def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) 
     cluster_id = next(filter(None, map(environment.get, variables.CLUSTER_IDS)), None)
     if cluster_id:
         settings["minibroker.cluster.id"] = cluster_id
-    for key, value in settings.items():
-        if not variables.SECRET.fullmatch(key):
-            arguments += ["--set", f"{key}={value}"]
-    return arguments, {key: value for key, value in settings.items() if variables.SECRET.fullmatch(key)}
+    secrets = {key: settings.pop(key) for key in list(settings) if variables.SECRET.fullmatch(key)}
+    return [*arguments, *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))], secrets
 
 
 def _data_dir(configs: Mapping[str, str]) -> str:
@@ -291,11 +283,6 @@ def _topic_options(environment: Mapping[str, str]) -> list[str]:
     return [word for topic in topics.values() for word in ("--topic", topic)]
 
 
-def _address(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def container_command(
     environment: Mapping[str, str],
     arguments: Sequence[str],
@@ -334,12 +321,14 @@ def container_command(
     configs = effective_configs(understood)
     if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
         silent = lists.silent_addresses(understood, configs)
-        return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
+        return [sys.executable, os.path.abspath(sys.argv[0]), lists.HOLD_PORTS, lists.node_of(configs), *silent]
     overrides = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in understood.items() if value}
     lead = None if overrides else lists.find_lead(configs)
     is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
-    if lead is not None and not is_lead and checks_files and _is_lead_reachable(lead[1]):
-        return _follower_command(understood, configs, lead[1])
+    if lead is not None and not is_lead and checks_files:
+        link = addresses.parse_address(lead[1], "KAFKA_CONTROLLER_QUORUM_VOTERS")
+        if ports.answers(link, _LEAD_TIMEOUT_S):
+            return _follower_command(understood, configs, lead[1])
     remark = lists.remark_on_other_containers(configs)
     if is_lead:
         _warn("the other brokers of this cluster are containers that pass their connections on to this one")
@@ -353,20 +342,18 @@ def container_command(
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
 
 
-def _is_lead_reachable(lead: str) -> bool:
-    return ports.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_TIMEOUT_S)
-
-
 def _follower_command(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
     """Return the command that forwards connections to another container and opens the silent ports."""
     served = _checked_listeners(configs)
     entries = [
-        ports.format_listener(_address((listener.host, listener.port)), listener.name, listener.protocol)
+        ports.format_listener(
+            addresses.format_address((listener.host, listener.port)), listener.name, listener.protocol
+        )
         for listener in served
     ]
     silent = lists.silent_addresses(environment, configs, {listener.port for listener in served})
     entries += map(ports.format_listener, silent)
-    return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
+    return [sys.executable, os.path.abspath(sys.argv[0]), lists.FOLLOW, lists.node_of(configs), lead, *entries]
 
 
 def _replace_silent_port(options: list[str], configs: Mapping[str, str]) -> list[str]:
@@ -410,7 +397,7 @@ def check_health(environment: Mapping[str, str]) -> None:
     if sys.prefix == _IMAGE_PREFIX:
         health.check_all(health.addresses())
         return
-    understood = vendors.translate(environment, _ignore)
+    understood = vendors.translate(environment, lambda _: None)  # The container's start already printed the warnings.
     configs = effective_configs(understood)
     listen = understood.get("MINIBROKER_LISTEN")
     if listen:
@@ -420,11 +407,7 @@ def check_health(environment: Mapping[str, str]) -> None:
             health.check_port(address)
     else:
         first = lists.client_listeners(configs)[0]
-        health.check_broker(_address((first.host, first.port)), has_tls=first.protocol.endswith("SSL"))
-
-
-def _ignore(remark: str) -> None:
-    """Ignore a warning that was already printed when the container started."""
+        health.check_broker(addresses.format_address((first.host, first.port)), has_tls=first.protocol.endswith("SSL"))
 
 
 def append_kafka_class(command: list[str]) -> list[str]:
@@ -454,34 +437,37 @@ def exec_command(command: list[str]) -> NoReturn:
         ) from None
 
 
+def _start(arguments: Sequence[str]) -> NoReturn:
+    os.environ.setdefault(_LOG_LINES, "kafka")
+    command = container_command(os.environ, arguments, write_secrets, checks_files=True)
+    if command[:2] == ["minibroker", "serve"]:
+        files.run_init_scripts()
+    exec_command(command)
+
+
 def main(arguments: Sequence[str]) -> NoReturn:
     """Replace this process with the container's command, or handle one of the options of the entry point itself."""
     try:
-        if arguments == ["--check-health"]:
-            check_health(os.environ)
-            sys.exit(0)
-        if arguments and arguments[0] == "--print-command":
-            sys.stdout.write(shlex.join(container_command(os.environ, arguments[1:], hide_secrets)) + "\n")
-            sys.exit(0)
-        if arguments and arguments[0] == _HOLD_PORTS:
-            sys.exit(ports.hold_ports(arguments[1], arguments[2:]))
-        if arguments and arguments[0] == _FOLLOW:
-            sys.exit(ports.forward_connections(arguments[1], arguments[2], arguments[3:]))
-        if arguments and arguments[0] == _WRITE_PROPERTIES:
-            files.write_properties(arguments[1], read_configure_settings(os.environ))
-            sys.exit(0)
-        if arguments and arguments[0] == _LINK_TOOLS:
-            files.link_tools(arguments[1:])
-            files.link_releases(pathlib.Path("/opt"))
-            sys.exit(0)
-        if arguments and arguments[0] == _REDPANDA:
-            os.environ |= redpanda.environment(arguments[1:], os.environ, _warn)
-            arguments = ()
-        os.environ.setdefault(_LOG_LINES, "kafka")
-        command = container_command(os.environ, arguments, write_secrets, checks_files=True)
-        if command[:2] == ["minibroker", "serve"]:
-            files.run_init_scripts()
-        exec_command(command)
+        match arguments:
+            case ["--check-health"]:
+                check_health(os.environ)
+            case ["--print-command", *others]:
+                sys.stdout.write(shlex.join(container_command(os.environ, others, hide_secrets)) + "\n")
+            case [lists.HOLD_PORTS, node, *addresses_to_hold]:
+                ports.hold_ports(node, addresses_to_hold)
+            case [lists.FOLLOW, node, lead, *entries]:
+                ports.forward_connections(node, lead, entries)
+            case ["--write-properties", path]:
+                files.write_properties(path, read_configure_settings(os.environ))
+            case ["--link-tools", *directories]:
+                files.link_tools(directories)
+                files.link_releases(pathlib.Path("/opt"))
+            case ["--redpanda", *options]:
+                os.environ |= redpanda.environment(options, os.environ, _warn)
+                _start(())
+            case _:
+                _start(arguments)
+        sys.exit(0)
     except (OSError, ValueError) as problem:
         _warn(variables.add_variable(_reason(problem)))
         sys.exit(1)

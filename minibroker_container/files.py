@@ -68,7 +68,6 @@ def run_init_scripts(directory: str = INIT_SCRIPTS) -> None:
 
 
 _SERVER_START: Final = "kafka-server-start"
-_KAFKA_HOME: Final = "kafka"
 _SCALA_VERSIONS: Final = ("2.11", "2.12", "2.13")
 # fmt: off
 _LAST_PATCHES: Final = {
@@ -113,7 +112,7 @@ def link_releases(directory: Path) -> None:
     for scala, release in itertools.product(_SCALA_VERSIONS, releases):
         name = directory / f"kafka_{scala}-{release}"
         if not os.path.lexists(name):
-            name.symlink_to(_KAFKA_HOME)
+            name.symlink_to("kafka")
 
 
 def _link(directory: Path, tool: str, target: Path) -> None:

@@ -18,14 +18,11 @@ from typing import Final
 from minibroker.cli.options import DEFAULT_LISTEN, add_options
 from minibroker.cluster import listeners
 from minibroker.config.properties import parse_properties
+from minibroker_container.lists import FOLLOW, HOLD_PORTS
 
 _TIMEOUT_S: Final = 2.0
 _API_VERSIONS: Final = 18
 _CORRELATION_ID: Final = 0x68656C70
-HOLD_PORTS: Final = "--hold-ports"
-"""The entry point's option for a container with only a controller. A node id and addresses follow."""
-FOLLOW: Final = "--follow"
-"""The entry point's option for a container that forwards its connections."""
 _PROC: Final = Path("/proc")
 
 

@@ -8,6 +8,10 @@ from typing import Final
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import Listener, ListenerError, ServedListener
 
+HOLD_PORTS: Final = "--hold-ports"
+"""The entry point's option for a container with only a controller. A node id and addresses follow."""
+FOLLOW: Final = "--follow"
+"""The entry point's option for a container that forwards its connections."""
 _SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^:]*:\s*(?P<port>\d+)", re.ASCII)
 _SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
 _JMX_OPTION: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d{1,5})\b", re.ASCII)
@@ -53,7 +57,7 @@ def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener
     if configs.get("listeners") or any(listener.port == _DEFAULT_PORT for listener in served):
         return None
     plaintext = next((listener for listener in served if listener.name == listeners.PLAINTEXT), None)
-    return ServedListener("", listeners.PLAINTEXT, "0.0.0.0", _DEFAULT_PORT, plaintext and plaintext.advertised)  # noqa: S104 - as the images do
+    return ServedListener("", listeners.PLAINTEXT, _ALL_ADDRESSES, _DEFAULT_PORT, plaintext and plaintext.advertised)
 
 
 def advertised_list(configs: Mapping[str, str]) -> str:

@@ -16,7 +16,6 @@ import signal
 import socket
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
@@ -35,7 +34,7 @@ _logger: Final = logging.getLogger("minibroker")
 _Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class _Ports(ABC):
+class _Ports:
     """Ports and their connections."""
 
     def __init__(self) -> None:
@@ -46,10 +45,6 @@ class _Ports(ABC):
     def ports(self) -> list[int]:
         """The numbers of the open ports."""
         return [server.sockets[0].getsockname()[1] for server in self._servers]
-
-    @abstractmethod
-    async def open(self) -> None:
-        """Start listening."""
 
     async def _listen(self, host: str, port: int, serve: _Serve, *, most: int | None = None) -> None:
         """Serve connections at an address, and close each connection after it is served.
@@ -175,7 +170,7 @@ class Follower(_Ports):
 
 
 @contextlib.asynccontextmanager
-async def open_ports(*ports: _Ports) -> AsyncGenerator[None]:
+async def open_ports(*ports: SilentPorts | LinkPort | Follower) -> AsyncGenerator[None]:
     """Open ports, and close them when the block ends.
 
     Raises:
@@ -204,8 +199,8 @@ def answers(lead: tuple[str, int], timeout_s: float) -> bool:
         time.sleep(_PAUSE_S)
 
 
-def hold_ports(node: str, addresses: Sequence[str]) -> int:
-    """Keep silent ports open in place of a KRaft controller, until SIGTERM or SIGINT. Return the exit status.
+def hold_ports(node: str, addresses: Sequence[str]) -> None:
+    """Keep silent ports open in place of a KRaft controller, until SIGTERM or SIGINT.
 
     Raises:
         ValueError: the node or an address is invalid.
@@ -221,7 +216,7 @@ def hold_ports(node: str, addresses: Sequence[str]) -> int:
         )
         write_controller_lines(int(node))
 
-    return asyncio.run(_keep(announce, silent))
+    asyncio.run(_keep(announce, silent))
 
 
 def format_listener(address: str, name: str = "", protocol: str = "") -> str:
@@ -229,8 +224,8 @@ def format_listener(address: str, name: str = "", protocol: str = "") -> str:
     return f"{protocol}:{name}={address}"
 
 
-def forward_connections(node: str, lead: str, listeners: Sequence[str]) -> int:
-    """Forward connections until SIGTERM or SIGINT. Return the exit status.
+def forward_connections(node: str, lead: str, listeners: Sequence[str]) -> None:
+    """Forward connections until SIGTERM or SIGINT.
 
     Raises:
         OSError: a port is not available.
@@ -253,17 +248,16 @@ def forward_connections(node: str, lead: str, listeners: Sequence[str]) -> int:
         write_broker_lines(int(node), [(name, f"{host}:{port}") for name, host, port in entries])
 
     follower = Follower(parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), entries)
-    return asyncio.run(_keep(announce, follower, SilentPorts(silent)))
+    asyncio.run(_keep(announce, follower, SilentPorts(silent)))
 
 
-async def _keep(announce: Callable[[], None], *ports: _Ports) -> int:
+async def _keep(announce: Callable[[], None], *ports: SilentPorts | Follower) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with open_ports(*ports):
         announce()
         await stop.wait()
-    return 0
 
 
 async def _join(
@@ -273,10 +267,7 @@ async def _join(
     other: asyncio.StreamWriter,
 ) -> None:
     """Forward bytes in both directions until either side ends."""
-    pumps = [
-        asyncio.ensure_future(_copy_stream(reader, other)),
-        asyncio.ensure_future(_copy_stream(other_reader, writer)),
-    ]
+    pumps = [asyncio.ensure_future(_copy_stream(*streams)) for streams in ((reader, other), (other_reader, writer))]
     await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
     for pump in pumps:
         pump.cancel()

@@ -24,7 +24,7 @@ _ROW_FORMAT: Final = "{:<5} {:>6} {:>6} {:<23} {:<23} {:<11}"
 
 def main(arguments: Sequence[str], proc: Path = _PROC) -> int:
     """Print the sockets that the options select, and return the exit status."""
-    letters = {letter for word in arguments for letter in word.lstrip("-")} if arguments else set[str]()
+    letters = {letter for word in arguments for letter in word.lstrip("-")}
     shows = "listening" if "l" in letters else "all" if "a" in letters else "connected"
     lines = [_ROW_FORMAT.format("Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "State")]
     for local, remote, state in _sockets(proc):

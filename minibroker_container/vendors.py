@@ -39,7 +39,13 @@ _SYNONYMS: Final = {
     "BROKER_PORT": "KAFKA_PORT",
 }
 _NODE_ROLES: Final = {"combined": "broker,controller", "broker": "broker", "controller": "controller"}
-_COMMAND_VARIABLES: Final = ("HOSTNAME_COMMAND", "PORT_COMMAND", "BROKER_ID_COMMAND", "RACK_COMMAND")
+_COMMANDS: Final = {
+    "HOSTNAME_COMMAND": "KAFKA_ADVERTISED_HOST_NAME",
+    "PORT_COMMAND": "KAFKA_ADVERTISED_PORT",
+    "BROKER_ID_COMMAND": "KAFKA_BROKER_ID",
+    "RACK_COMMAND": "KAFKA_BROKER_RACK",
+}
+"""Variables of wurstmeister/kafka that contain a command, with the variable that defaults to the command's output."""
 _COMMAND_TIMEOUT_S: Final = 10.0
 _PORT: Final = re.compile(r"\d{1,5}", re.ASCII)
 _DEFAULT_PORT: Final = "9092"
@@ -145,23 +151,16 @@ def _without_quotes(name: str, value: str, warn: Warn) -> str:
 
 def _run_commands(variables: dict[str, str], warn: Warn) -> None:
     """Replace `_{HOSTNAME_COMMAND}` and similar placeholders of wurstmeister/kafka with the output of the commands."""
-    for command in _COMMAND_VARIABLES:
+    for command, target in _COMMANDS.items():
         if not variables.get(command):
             continue
         output = _output(command, variables[command], variables, warn)
         placeholder = f"_{{{command}}}"
         for name in [name for name, value in variables.items() if name.startswith("KAFKA_") and placeholder in value]:
             variables[name] = variables[name].replace(placeholder, output)
-        if not output:
-            continue
-        if command == "HOSTNAME_COMMAND" and "KAFKA_ADVERTISED_LISTENERS" not in variables:
-            variables.setdefault("KAFKA_ADVERTISED_HOST_NAME", output)
-        elif command == "PORT_COMMAND" and "KAFKA_ADVERTISED_LISTENERS" not in variables:
-            variables.setdefault("KAFKA_ADVERTISED_PORT", output)
-        elif command == "BROKER_ID_COMMAND":
-            variables.setdefault("KAFKA_BROKER_ID", output)
-        elif command == "RACK_COMMAND":
-            variables.setdefault("KAFKA_BROKER_RACK", output)
+        is_advertised = target.startswith("KAFKA_ADVERTISED_") and "KAFKA_ADVERTISED_LISTENERS" in variables
+        if output and not is_advertised:
+            variables.setdefault(target, output)
 
 
 def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:

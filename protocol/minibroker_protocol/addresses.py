@@ -8,6 +8,7 @@ The reader is a chain of steps that is built once per (class, version). A step i
 and returns the position after its field.
 """
 
+import contextlib
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from minibroker_protocol import primitives as p
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.primitives import read_uvarint, write_uvarint
-from minibroker_protocol.schema import Field, fields_of, schema_of
+from minibroker_protocol.schema import Field, cached, fields_of, schema_of
 
 Translate = Callable[[str, int], tuple[str, int] | None]
 """Maps an address to its replacement, or to None to keep it."""
@@ -67,14 +68,11 @@ def replace_addresses(
         ValueError: the class has no such version.
     """
     finds: _Finds = []
-    try:
-        end = _walk_for(cls, version)(message, position, finds)
-    except (IndexError, struct.error):
-        raise DecodeError(f"{cls.__name__} v{version}: cut short at {len(message)} bytes") from None
-    if end > len(message):
+    is_truncated = True
+    with contextlib.suppress(IndexError, struct.error):
+        is_truncated = _walk_for(cls, version)(message, position, finds) > len(message)
+    if is_truncated:
         raise DecodeError(f"{cls.__name__} v{version}: cut short at {len(message)} bytes")
-    if not finds:
-        return None
     edits = [edit for find in finds if isinstance(find, _Address) for edit in _find_edits(message, find, translate)]
     if not edits:
         return None
@@ -84,7 +82,10 @@ def replace_addresses(
                 len(edit.content) - (edit.end - edit.start) for edit in edits if find.begin <= edit.start < find.end
             )
             edits.append(_Edit(find.start, find.begin, _encode_uvarint(find.end - find.begin + growth)))
-    return _apply_edits(message, sorted(edits))
+    out = bytearray(message)
+    for edit in sorted(edits, reverse=True):
+        out[edit.start : edit.end] = edit.content
+    return out
 
 
 def _find_edits(message: memoryview, address: _Address, translate: Translate) -> Sequence[_Edit]:
@@ -106,34 +107,14 @@ def _find_edits(message: memoryview, address: _Address, translate: Translate) ->
     return (_Edit(address.start, end, length_bytes + encoded + _INT32.pack(replacement[1])),)
 
 
-def _apply_edits(message: memoryview, edits: Sequence[_Edit]) -> bytearray:
-    out = bytearray()
-    position = 0
-    for edit in edits:
-        out += message[position : edit.start]
-        out += edit.content
-        position = edit.end
-    out += message[position:]
-    return out
-
-
 def _encode_uvarint(value: int) -> bytes:
     out = bytearray()
     write_uvarint(out, value)
     return bytes(out)
 
 
-_WALKS: Final[dict[tuple[type[Any], int], _Step]] = {}
-
-
+@cached
 def _walk_for(cls: type[Any], version: int) -> _Step:
-    walk = _WALKS.get((cls, version))
-    if walk is None:
-        walk = _WALKS[cls, version] = _build_walk(cls, version)
-    return walk
-
-
-def _build_walk(cls: type[Any], version: int) -> _Step:
     schema = schema_of(cls)
     if version not in schema.versions:
         raise ValueError(f"{cls.__name__} has no version {version}")
@@ -175,19 +156,11 @@ class _Steps:
 
     def _field(self, field: Field, *, in_tag: bool = False) -> tuple[_Step, bool]:
         kind = field.kind
-        if not field.is_array and isinstance(kind, p.WireType):
-            return self._value(kind), False
-        if not field.is_array:
-            assert not isinstance(kind, p.WireType)
-            step, finds = self._structure(kind)
-            return (_nullable_step(step) if self._version in field.nullable and not in_tag else step), finds
-        count = _uvarint_count if self._flexible else _int32_count
-        if isinstance(kind, p.WireType):
-            if kind.fmt:
-                return _fixed_array_step(count, struct.calcsize(">" + kind.fmt)), False
-            return _array_step(count, self._value(kind)), False
-        step, finds = self._structure(kind)
-        return _array_step(count, step), finds
+        step, finds = (self._value(kind), False) if isinstance(kind, p.WireType) else self._structure(kind)
+        if field.is_array:
+            return _array_step(_uvarint_count if self._flexible else _int32_count, step), finds
+        is_nullable = not isinstance(kind, p.WireType) and self._version in field.nullable and not in_tag
+        return (_nullable_step(step) if is_nullable else step), finds
 
     def _value(self, kind: p.WireType) -> _Step:
         if kind.fmt:
@@ -235,14 +208,6 @@ def _uvarint_count(data: memoryview, position: int) -> tuple[int, int]:
 
 def _int32_count(data: memoryview, position: int) -> tuple[int, int]:
     return _INT32.unpack_from(data, position)[0], position + _INT32.size
-
-
-def _fixed_array_step(count: Callable[[memoryview, int], tuple[int, int]], size: int) -> _Step:
-    def step(data: memoryview, position: int, _finds: _Finds) -> int:
-        number, position = count(data, position)
-        return position + max(number, 0) * size
-
-    return step
 
 
 def _array_step(count: Callable[[memoryview, int], tuple[int, int]], element: _Step) -> _Step:

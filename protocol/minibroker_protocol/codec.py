@@ -8,19 +8,13 @@ The rules of the generated code are in `compiler`, whose `generated_source()` re
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
-from minibroker_protocol.compiler import (
-    compile_decoder,
-    compile_encoder,
-    compile_plain_decoder,
-    compile_plain_response_encoder,
-    compile_response_encoder,
-)
+from minibroker_protocol import compiler
 from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError, TooManyElementsError
 from minibroker_protocol.primitives import WireType
-from minibroker_protocol.schema import Splice, fields_of, schema_of
+from minibroker_protocol.schema import Splice, cached, fields_of, plain_fields
 
 T = TypeVar("T")
 
@@ -32,7 +26,6 @@ Decoder = Callable[[memoryview, int, int, int], tuple[Any, int]]
 Encoder = Callable[[Any, bytearray, Splices], None]
 ResponseEncoder = Callable[[Any, int, bytearray, Splices], None]
 PlainDecoder = Callable[[memoryview, int, int], tuple[Any, ...] | None]
-_Version = tuple[type[Any], int]
 
 NO_LIMIT: Final = 1 << 62
 """More elements than any buffer can contain."""
@@ -40,60 +33,42 @@ NO_LIMIT: Final = 1 << 62
 
 # A broker decodes requests and encodes responses. Each direction is compiled separately, so the first request of an
 # API waits for two compilations instead of four.
-_DECODERS: dict[_Version, Decoder] = {}
-_ENCODERS: dict[_Version, Encoder] = {}
-_RESPONSE_ENCODERS: dict[_Version, ResponseEncoder] = {}
-_PLAIN: dict[_Version, tuple[PlainDecoder, ResponseEncoder]] = {}
-
-
+@cached
 def decoder_for(cls: type[Any], version: int) -> Decoder:
     """Return the decoder used by `decode`, compiled on first use.
 
     Raises:
         ValueError: the message has no such version.
     """
-    decoder = _DECODERS.get((cls, version))
-    if decoder is None:
-        decoder = _DECODERS[cls, version] = compile_decoder(_check_version(cls, version), version)
-    return decoder
+    return compiler.compile_decoder(cls, version)
 
 
+@cached
 def encoder_for(cls: type[Any], version: int) -> Encoder:
     """Return the encoder used by `encode`, compiled on first use.
 
     Raises:
         ValueError: the message has no such version.
     """
-    encoder = _ENCODERS.get((cls, version))
-    if encoder is None:
-        encoder = _ENCODERS[cls, version] = compile_encoder(_check_version(cls, version), version)
-    return encoder
+    return compiler.compile_encoder(cls, version)
 
 
+@cached
 def response_encoder_for(cls: type[Any], version: int, *, flexible_header: bool) -> ResponseEncoder:
     """Return the encoder of whole response frames, compiled on first use.
 
     Raises:
         ValueError: the response has no such version.
     """
-    encoder = _RESPONSE_ENCODERS.get((cls, version))
-    if encoder is None:
-        encoder = compile_response_encoder(_check_version(cls, version), version, flexible_header=flexible_header)
-        _RESPONSE_ENCODERS[cls, version] = encoder
-    return encoder
+    return compiler.compile_encoder(cls, version, flexible_header=flexible_header)
 
 
+@cached
 def plain_codec_for(
     request: type[Any], response: type[Any], version: int, *, flexible_header: bool
 ) -> tuple[PlainDecoder, ResponseEncoder]:
     """Return a decoder of requests and an encoder of responses for the plain shape, which `compiler` explains."""
-    codec = _PLAIN.get((request, version))
-    if codec is None:
-        codec = _PLAIN[request, version] = (
-            compile_plain_decoder(_check_version(request, version), version),
-            compile_plain_response_encoder(response, version, flexible_header=flexible_header),
-        )
-    return codec
+    return compiler.compile_plain_codec(request, response, version, flexible_header=flexible_header)
 
 
 def decode(
@@ -143,43 +118,26 @@ UNENCODABLE: Final = (ProtocolError, struct.error, TypeError, AttributeError, Un
 """Exceptions that encoders raise."""
 
 
-def message_from_values(cls: type[T], values: Sequence[Any]) -> T:
+def message_from_values(cls: type[T], values: Iterable[Any]) -> T:
     """Return the message with these plain-shape values."""
-    return _message_from_values(cls, iter(values))
-
-
-def _message_from_values(cls: type[T], values: Iterator[Any]) -> T:
+    values = iter(values)
     arguments: dict[str, Any] = {}
-    for field in fields_of(cls):
-        if field.tag >= 0 or not (field.is_array or isinstance(field.kind, WireType)):
-            continue
+    for field in plain_fields(cls):
         if not field.is_array:
             arguments[field.name] = next(values)
         elif field.required:
             assert not isinstance(field.kind, WireType)
-            arguments[field.name] = [_message_from_values(field.kind, values)]
+            arguments[field.name] = [message_from_values(field.kind, values)]
     return cls(**arguments)
-
-
-def _check_version(cls: type[Any], version: int) -> type[Any]:
-    if version not in schema_of(cls).versions:
-        raise ValueError(f"{cls.__name__} has no version {version}")
-    return cls
-
-
-_COPIERS: Final[dict[type[Any], Callable[[Any], Any]]] = {}
 
 
 def shallow_copy(message: T) -> T:
     """Return a copy of a message or structure that shares its lists and nested structures."""
-    cls = cast("type[Any]", type(message))
-    copier = _COPIERS.get(cls)
-    if copier is None:
-        copier = _COPIERS[cls] = _compile_copier(cls)
-    copy: T = copier(message)
+    copy: T = _compile_copier(type(message))(message)
     return copy
 
 
+@cached
 def _compile_copier(cls: type[Any]) -> Callable[[Any], Any]:
     lines = ["def copy(message):", "    made = new(cls)"]
     lines += [f"    made.{field.name} = message.{field.name}" for field in fields_of(cls)]

@@ -19,12 +19,13 @@ The module is long because both directions and both shapes follow the same decla
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from minibroker_protocol import primitives as p
 from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
-from minibroker_protocol.schema import NEVER, Field, fields_of, schema_of
+from minibroker_protocol.schema import NEVER, Field, fields_of, plain_fields, schema_of
 
 _TRUNCATED_FIELDS: Final = frozenset(("error_message", "batch_index_error_message"))
 """Fields with text for people, which can repeat a client's input. Text that is too long is truncated, not rejected."""
@@ -39,24 +40,20 @@ def compile_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
     return _Decoder(cls, version).compile_function("decode")
 
 
-def compile_encoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """Compile the encoder of a message class for one version."""
-    return _Encoder(cls, version).compile_function("encode")
+def compile_encoder(cls: type[Any], version: int, *, flexible_header: bool | None = None) -> Callable[..., Any]:
+    """Compile the encoder of a message class for one version.
 
-
-def compile_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
-    """Compile the encoder of whole response frames: the length, the header and the message."""
+    If `flexible_header` is not None, the encoder writes whole response frames: the length, the header and the message.
+    """
     return _Encoder(cls, version, flexible_header=flexible_header).compile_function("encode")
 
 
-def compile_plain_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """Compile a decoder of plain-shape requests, as described in `_PlainDecoder`."""
-    return _PlainDecoder(cls, version).compile_function("decode")
-
-
-def compile_plain_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
-    """Compile an encoder of plain-shape response frames, as described in `_PlainEncoder`."""
-    return _PlainEncoder(cls, version, flexible_header=flexible_header).compile_function("encode")
+def compile_plain_codec(
+    request: type[Any], response: type[Any], version: int, *, flexible_header: bool
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compile a decoder of plain-shape requests, and an encoder of plain-shape response frames."""
+    encoder = _PlainEncoder(response, version, flexible_header=flexible_header)
+    return _PlainDecoder(request, version).compile_function("decode"), encoder.compile_function("encode")
 
 
 def generated_source(cls: type[Any], version: int) -> str:
@@ -68,6 +65,8 @@ class _Generator:
     """The base class of all generators, with indented lines, unique names and runs of fixed-size values."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
+        if version not in schema_of(cls).versions:
+            raise ValueError(f"{cls.__name__} has no version {version}")
         self.cls = cls
         self.version = version
         self.flexible = version in schema_of(cls).flexible
@@ -90,6 +89,14 @@ class _Generator:
 
     def emit_line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Emit the head of a compound statement, and indent its body."""
+        self.emit_line(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
 
     def new_name(self, prefix: str) -> str:
         self.counter += 1
@@ -197,20 +204,19 @@ class _Decoder(_Generator):
 
         A nullable structure starts with an int8: -1 is null and 1 is present. In a tagged field, 0 is null.
         """
-        name = target if target.isidentifier() else self.new_name("s")
         if null:
             flag = self.new_name("n")
             self.emit_fixed("b", flag)
             self.flush()
             self.emit_line(f"{target} = None")
-            self.emit_line(f"if {flag} {'>' if self.is_tagged(field) else '>='} 0:")
-            self.depth += 1
+            with self.block(f"if {flag} {'>' if self.is_tagged(field) else '>='} 0:"):
+                self.emit_nested(field, cls, target, null=False)
+                self.flush()
+            return
+        name = target if target.isidentifier() else self.new_name("s")
         self.emit_structure(cls, name)
         if name != target:
             self.emit_line(f"{target} = {name}")
-        if null:
-            self.flush()
-            self.depth -= 1
 
     def emit_length(self, prefix: str) -> str:
         """Emit code that reads a length or a count, with -1 for null. Flexible versions encode the value plus one."""
@@ -253,21 +259,17 @@ class _Decoder(_Generator):
         kind = field.kind
         if isinstance(kind, p.WireType) and kind.fmt and kind.fmt != "16s":
             width = struct.calcsize(">" + kind.fmt)
-            self.emit_line(f"if {count}:")
-            self.emit_line(
-                f"    if {count} * {width} > end - p: raise DecodeError(f'{field.name}: count {{{count}}} too large')"
-            )
-            self.emit_line(
-                f"    {target} = list({self.bind('unpack', struct.unpack_from)}(f'>{{{count}}}{kind.fmt}', buf, p))"
-            )
-            self.emit_line(f"    p += {count} * {width}")
+            unpack = self.bind("unpack", struct.unpack_from)
+            with self.block(f"if {count}:"):
+                too_large = f"raise DecodeError(f'{field.name}: count {{{count}}} too large')"
+                self.emit_line(f"if {count} * {width} > end - p: {too_large}")
+                self.emit_line(f"{target} = list({unpack}(f'>{{{count}}}{kind.fmt}', buf, p))")
+                self.emit_line(f"p += {count} * {width}")
             return
-        self.emit_line(f"for {self.new_name('i')} in range({count}):")
-        self.depth += 1
-        self.emit_field(field._replace(is_array=False, nullable=NEVER), element)
-        self.flush()
-        self.emit_line(f"{values}.append({element})")
-        self.depth -= 1
+        with self.block(f"for {self.new_name('i')} in range({count}):"):
+            self.emit_field(field._replace(is_array=False, nullable=NEVER), element)
+            self.flush()
+            self.emit_line(f"{values}.append({element})")
 
     def emit_tagged_section(self, cls: type[Any], values: dict[str, str]) -> None:
         declared = [field for field in fields_of(cls) if self.is_tagged(field)]
@@ -278,38 +280,28 @@ class _Decoder(_Generator):
             self.emit_line(f"if {count}: p = skip_tagged_fields(buf, p - 1)")
             return
         tag, size, after = (self.new_name("t") for _ in range(3))
-        self.emit_line(f"if {count}:")
-        self.depth += 1
-        self.emit_line(f"if {count} > {p.MAX_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
-        self.emit_line(f"for {self.new_name('i')} in range({count}):")
-        self.depth += 1
-        self.emit_line(f"{tag}, p = read_uvarint(buf, p)")
-        self.emit_line(f"{size}, p = read_uvarint(buf, p)")
-        self.emit_line(f"{after} = p + {size}")
-        self.emit_line(
-            f"if {after} > end: raise DecodeError(f'tag {{{tag}}}: size {{{size}}} with {{end - p}} bytes left')"
-        )
-        for field in declared:
-            self.emit_line(f"if {tag} == {field.tag}:")
-            self.depth += 1
-            self.emit_field(field, values[field.name])
-            self.flush()
-            self.emit_line(
-                f"if p != {after}: raise DecodeError('tag {field.name}: its size is not what its content takes')"
-            )
-            self.depth -= 1
-        self.emit_line(f"p = {after}")
-        self.depth -= 2
+        with self.block(f"if {count}:"):
+            self.emit_line(f"if {count} > {p.MAX_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
+            with self.block(f"for {self.new_name('i')} in range({count}):"):
+                self.emit_line(f"{tag}, p = read_uvarint(buf, p)")
+                self.emit_line(f"{size}, p = read_uvarint(buf, p)")
+                self.emit_line(f"{after} = p + {size}")
+                problem = f"f'tag {{{tag}}}: size {{{size}}} with {{end - p}} bytes left'"
+                self.emit_line(f"if {after} > end: raise DecodeError({problem})")
+                for field in declared:
+                    with self.block(f"if {tag} == {field.tag}:"):
+                        self.emit_field(field, values[field.name])
+                        self.flush()
+                        problem = f"'tag {field.name}: its size is not what its content takes'"
+                        self.emit_line(f"if p != {after}: raise DecodeError({problem})")
+                self.emit_line(f"p = {after}")
 
 
 class _Encoder(_Generator):
     def __init__(self, cls: type[Any], version: int, *, flexible_header: bool | None = None) -> None:
         super().__init__(cls, version)
         self.is_framed = flexible_header is not None
-        self.names.update(
-            EncodeError=EncodeError,
-            write_uvarint=p.write_uvarint,
-        )
+        self.names.update(EncodeError=EncodeError, write_uvarint=p.write_uvarint)
         self.lines.append(f"def encode(m, {'correlation_id, ' if self.is_framed else ''}out, splices):")
         if self.is_framed:
             self.emit_line("start = len(out); spliced = 0")
@@ -369,12 +361,10 @@ class _Encoder(_Generator):
             return
         self.flush()
         self.emit_line(f"if {owner} is None: out.append({null})")
-        self.emit_line("else:")
-        self.depth += 1
-        self.emit_line("out.append(1)")
-        self.emit_structure(cls, owner)
-        self.flush()
-        self.depth -= 1
+        with self.block("else:"):
+            self.emit_line("out.append(1)")
+            self.emit_structure(cls, owner)
+            self.flush()
 
     def emit_length(self, prefix: str, expression: str) -> None:
         """Emit code that writes a length or count that is not null."""
@@ -388,22 +378,13 @@ class _Encoder(_Generator):
         else:
             self.emit_fixed(prefix, expression)
 
-    def emit_null(self, prefix: str) -> None:
-        if self.flexible:
-            self.emit_line("out.append(0)")
-        else:
-            self.emit_line(f"out += {_NULL_LENGTH[prefix]!r}")
-
     def emit_null_branch(self, name: str, value: str, prefix: str, *, null: bool) -> None:
         """Emit a branch that writes null for None, or raises EncodeError, and open a branch for any other value."""
         self.flush()
-        self.emit_line(f"if {value} is None:")
-        self.depth += 1
+        action = f"raise EncodeError('{name} must not be null')"
         if null:
-            self.emit_null(prefix)
-        else:
-            self.emit_line(f"raise EncodeError('{name} must not be null')")
-        self.depth -= 1
+            action = "out.append(0)" if self.flexible else f"out += {_NULL_LENGTH[prefix]!r}"
+        self.emit_line(f"if {value} is None: {action}")
         self.emit_line("else:")
         self.depth += 1
 
@@ -448,11 +429,9 @@ class _Encoder(_Generator):
         self.emit_line(f"{count} = len({values})")
         self.emit_length("i", count)
         self.flush()
-        self.emit_line(f"for {element} in {values}:")
-        self.depth += 1
-        self.emit_field(field._replace(is_array=False, nullable=NEVER), element)
-        self.flush()
-        self.depth -= 1
+        with self.block(f"for {element} in {values}:"):
+            self.emit_field(field._replace(is_array=False, nullable=NEVER), element)
+            self.flush()
         if null:
             self.depth -= 1
 
@@ -467,25 +446,21 @@ class _Encoder(_Generator):
         values = [(field, f"{owner}.{field.name}", self.bind("default", field.default())) for field in tagged]
         absent = " and ".join(f"({value} is {default} or {value} == {default})" for _, value, default in values)
         self.emit_line(f"if {absent}: out.append(0)")
-        self.emit_line("else:")
-        self.depth += 1
         parts, outer = self.new_name("t"), self.new_name("o")
-        self.emit_line(f"{parts} = []")
-        self.emit_line(f"{outer} = out")
-        for field, value, default in values:
-            self.emit_line(f"if {value} is not {default} and {value} != {default}:")
-            self.depth += 1
-            self.emit_line("out = bytearray()")
-            self.emit_field(field, value)
-            self.flush()
-            self.emit_line(f"{parts}.append(({field.tag}, out))")
-            self.depth -= 1
-        self.emit_line(f"out = {outer}")
-        self.emit_line(f"write_uvarint(out, len({parts}))")
-        tag, content = self.new_name("k"), self.new_name("c")
-        self.emit_line(f"for {tag}, {content} in {parts}:")
-        self.emit_line(f"    write_uvarint(out, {tag}); write_uvarint(out, len({content})); out += {content}")
-        self.depth -= 1
+        with self.block("else:"):
+            self.emit_line(f"{parts} = []")
+            self.emit_line(f"{outer} = out")
+            for field, value, default in values:
+                with self.block(f"if {value} is not {default} and {value} != {default}:"):
+                    self.emit_line("out = bytearray()")
+                    self.emit_field(field, value)
+                    self.flush()
+                    self.emit_line(f"{parts}.append(({field.tag}, out))")
+            self.emit_line(f"out = {outer}")
+            self.emit_line(f"write_uvarint(out, len({parts}))")
+            tag, content = self.new_name("k"), self.new_name("c")
+            with self.block(f"for {tag}, {content} in {parts}:"):
+                self.emit_line(f"write_uvarint(out, {tag}); write_uvarint(out, len({content})); out += {content}")
 
 
 class _PlainDecoder(_Decoder):
@@ -499,10 +474,8 @@ class _PlainDecoder(_Decoder):
         self.emit_line(f"return {', '.join(self.values)}")
 
     def emit_plain(self, cls: type[Any]) -> None:
-        for field in fields_of(cls):
+        for field in plain_fields(cls):
             kind = field.kind
-            if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
-                continue  # Skip nested structures, which messages with a plain shape have only in tagged fields.
             if field.is_array and self.is_ordinary(field):
                 count = self.emit_length("i")
                 self.emit_line(f"if {count} != {int(field.required) + int(self.flexible)}: return None")
@@ -533,10 +506,8 @@ class _PlainEncoder(_Encoder):
         self.lines.insert(unpacked, f"    {', '.join(self.values)}, = m")
 
     def emit_plain(self, cls: type[Any]) -> None:
-        for field in fields_of(cls):
+        for field in plain_fields(cls):
             kind = field.kind
-            if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
-                continue
             if field.is_array or (not field.required and kind is p.STRING and field.default() is None):
                 if self.is_ordinary(field):
                     length = int(field.required) if field.required or field.default() is not None else -1

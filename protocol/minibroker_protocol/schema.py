@@ -21,7 +21,8 @@ The declarations correspond to Kafka's own definitions (the JSON files of its `c
 
 import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from operator import attrgetter
 from typing import (
     Annotated,
@@ -40,6 +41,7 @@ from typing import (
 from minibroker_protocol import primitives as p
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _NO_UPPER_BOUND: Final = 32767
 
@@ -104,26 +106,21 @@ class _Annotation:
     annotations of two kinds.
     """
 
-    __slots__ = ("range",)
-
-    def __init__(self, where: VersionRange) -> None:
-        self.range = where
+    def __init__(self, version_range: VersionRange, tag: int = -1) -> None:
+        self.range = version_range
+        self.tag = tag
 
 
 class _Presence(_Annotation):
-    __slots__ = ()
+    pass
 
 
 class _Nullable(_Annotation):
-    __slots__ = ()
+    pass
 
 
 class _Tagged(_Annotation):
-    __slots__ = ("tag",)
-
-    def __init__(self, tag: int, where: VersionRange) -> None:
-        super().__init__(where)
-        self.tag = tag
+    pass
 
 
 def since(version: int) -> _Presence:
@@ -149,12 +146,12 @@ def tagged(tag: int, text: str) -> _Tagged:
 
     A tagged field is written only if its value is not the default.
     """
-    return _Tagged(tag, VersionRange.parse(text))
+    return _Tagged(VersionRange.parse(text), tag)
 
 
-def empty() -> list[Any]:
-    """Return an empty list: the default of an optional array, for `field(default_factory=empty)`."""
-    return []
+def empty() -> Any:
+    """Declare that an array without a value is an empty list."""
+    return dataclasses.field(default_factory=list)
 
 
 class Field(NamedTuple):
@@ -187,44 +184,17 @@ class Schema(NamedTuple):
 
 
 _SCHEMAS: dict[type[Any], Schema] = {}
-_FIELDS: dict[type[Any], tuple[Field, ...]] = {}
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def structure(cls: type[T]) -> type[T]:
-    """Declare a nested structure, which has the same versions and flexible versions as its message."""
-    return _declare(cls)
+    """Declare a nested structure, which has the same versions and flexible versions as its message.
 
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
-def frozen_structure(cls: type[T]) -> type[T]:
-    """Declare an immutable nested structure. One instance can be a field's default in every message."""
-    _set_docstring(cls)
-    return dataclasses.dataclass(slots=True, kw_only=True, frozen=True)(cls)
-
-
-@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
-def message(*, versions: str, flexible: str | None = None) -> Callable[[type[T]], type[T]]:
-    """Declare a request, response or stored record, with all its versions and the flexible ones among them."""
-    schema = Schema(VersionRange.parse(versions), VersionRange.parse(flexible) if flexible else NEVER)
-
-    def declare(cls: type[T]) -> type[T]:
-        declared = _declare(cls)
-        _SCHEMAS[declared] = schema
-        return declared
-
-    return declare
-
-
-def _declare(cls: type[T]) -> type[T]:
-    """Create a dataclass with slots in a third of the usual time.
-
-    `__init__` is compiled with the first message of the class. `__eq__` and `__repr__` are not compiled.
+    The result is a dataclass with slots, created in a third of the usual time. `__init__` is compiled with the first
+    message of the class. `__eq__` and `__repr__` are not compiled.
     """
-    _set_docstring(cls)
     declared: Any = dataclasses.dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(cls)
-    names = tuple(declared.__dataclass_fields__)
-    values: Callable[[Any], Any] = attrgetter(*names) if names else lambda _: ()
+    values: Callable[[Any], Any] = attrgetter(*declared.__dataclass_fields__)
 
     def equals(self: object, other: object) -> bool:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
@@ -240,9 +210,30 @@ def _declare(cls: type[T]) -> type[T]:
     return cast("type[T]", declared)
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
+def frozen_structure(cls: type[T]) -> type[T]:
+    """Declare an immutable nested structure. One instance can be a field's default in every message."""
+    return dataclasses.dataclass(slots=True, kw_only=True, frozen=True)(cls)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
+def message(*, versions: str, flexible: str | None = None) -> Callable[[type[T]], type[T]]:
+    """Declare a request, response or stored record, with all its versions and the flexible ones among them."""
+    all_versions = VersionRange.parse(versions)
+    first_flexible = VersionRange.parse(flexible).first if flexible else all_versions.last + 1
+    schema = Schema(all_versions, all_versions._replace(first=max(first_flexible, all_versions.first)))
+
+    def declare(cls: type[T]) -> type[T]:
+        declared = structure(cls)
+        _SCHEMAS[declared] = schema
+        return declared
+
+    return declare
+
+
 def _compile_constructor(cls: type[Any]) -> Callable[..., None]:
     """Compile the same `__init__` as `dataclasses`."""
-    parameters, lines = "", ["  pass"]
+    parameters, lines = "", list[str]()
     namespace: dict[str, Any] = {"NEW": dataclasses.MISSING}
     for field in dataclasses.fields(cls):
         name, value = field.name, field.name
@@ -256,17 +247,11 @@ def _compile_constructor(cls: type[Any]) -> Callable[..., None]:
         else:
             parameters += f", {name}"
         lines.append(f"  self.{name} = {value}")
-    text = "\n".join([f"def __init__(self{parameters and ', *'}{parameters}):", *lines])
+    text = "\n".join([f"def __init__(self, *{parameters}):", *lines])
     exec(text, namespace)  # noqa: S102 - our own text
     constructor: Callable[..., None] = namespace["__init__"]
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     return constructor
-
-
-def _set_docstring(cls: type[Any]) -> None:
-    """Set a docstring if there is none. Without one, `dataclasses` spends a third of its time generating one."""
-    if cls.__doc__ is None:
-        cls.__doc__ = f"{cls.__name__}: see Kafka's definition."
 
 
 def _repr_of(self: Any) -> str:
@@ -284,17 +269,30 @@ def schema_of(cls: type[Any]) -> Schema:
     return _SCHEMAS[cls]
 
 
+def cached(function: F) -> F:
+    """Cache the results of a function like `functools.cache`, but keep the function's type."""
+    return cast("F", cache(function))
+
+
+@cached
 def fields_of(cls: type[Any]) -> tuple[Field, ...]:
     """Return the declared fields of a message or structure class, in wire order."""
-    fields = _FIELDS.get(cls)
-    if fields is None:
-        declared = dataclasses.fields(cls)
-        hints = {field.name: field.type for field in declared}
-        # Annotations are strings in a module with `from __future__ import annotations`.
-        if any(isinstance(hint, str) for hint in hints.values()):
-            hints = get_type_hints(cls, include_extras=True)
-        fields = _FIELDS[cls] = tuple(_build_field(field, hints[field.name]) for field in declared)
-    return fields
+    declared = dataclasses.fields(cls)
+    hints = {field.name: field.type for field in declared}
+    # Annotations are strings in a module with `from __future__ import annotations`.
+    if any(isinstance(hint, str) for hint in hints.values()):
+        hints = get_type_hints(cls, include_extras=True)
+    return tuple(_build_field(field, hints[field.name]) for field in declared)
+
+
+def plain_fields(cls: type[Any]) -> Iterator[Field]:
+    """Yield the fields of a message that are part of its plain shape (see `compiler`).
+
+    Messages that have a plain shape contain nested structures only in tagged fields.
+    """
+    for field in fields_of(cls):
+        if field.tag < 0 and (field.is_array or isinstance(field.kind, p.WireType)):
+            yield field
 
 
 def first_version(cls: type[Any], field: str) -> int:
@@ -314,18 +312,19 @@ def _build_field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
         match note:
             case p.WireType():
                 wire_type = note
-            case _Presence(range=presence):
-                present = presence
-            case _Nullable(range=where):
-                null_in = where
-            case _Tagged(tag=number, range=where):
-                tag, tagged_in = number, where
+            case _Presence():
+                present = note.range
+            case _Nullable():
+                null_in = note.range
+            case _Tagged():
+                tag, tagged_in = note.tag, note.range
             case _:
                 raise TypeError(f"{declared.name}: {note!r} means nothing in a message")
     plain, admits_none = _remove_none(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
     is_array = get_origin(plain) is list
     if is_array:
-        wire_type, plain = _split_element(get_args(plain)[0])
+        plain = get_args(plain)[0]
+        wire_type = next((note for note in getattr(plain, "__metadata__", ()) if isinstance(note, p.WireType)), None)
     if null_in is None:
         null_in = ALWAYS if admits_none else NEVER
     kind = wire_type or plain
@@ -345,22 +344,13 @@ def _remove_none(hint: Any) -> tuple[Any, bool]:
     return (arms[0] if len(arms) == 1 else hint), len(arms) < len(get_args(hint))
 
 
-def _split_element(hint: Any) -> tuple[p.WireType | None, Any]:
-    if get_origin(hint) is Annotated:
-        return next(note for note in hint.__metadata__ if isinstance(note, p.WireType)), None
-    return None, hint
-
-
 def _make_default(declared: "dataclasses.Field[Any]", kind: Any, *, is_array: bool) -> Callable[[], Any]:
     if declared.default_factory is not dataclasses.MISSING:
         return declared.default_factory
     if declared.default is not dataclasses.MISSING:
-        value = declared.default
-        return lambda: value
+        return lambda: declared.default
     if is_array:
         return list
     if isinstance(kind, p.WireType):
-        type_default = kind.default
-        return lambda: type_default
-    structure_class: type[Any] = kind
-    return lambda: structure_class(**{f.name: f.default() for f in fields_of(structure_class)})
+        return lambda: kind.default
+    return lambda: kind(**{field.name: field.default() for field in fields_of(kind)})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_container import health, sockets
+from minibroker_container import health, lists, sockets
 
 
 def process(proc: Path, pid: int, *words: str) -> Path:
@@ -74,13 +74,13 @@ def test_files_of_a_broker_are_read_as_far_as_they_may_be(tmp_path: Path) -> Non
 
 
 def test_a_controller_is_found_with_its_ports(tmp_path: Path) -> None:
-    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", health.HOLD_PORTS, "7", "0.0.0.0:9093")
+    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", lists.HOLD_PORTS, "7", "0.0.0.0:9093")
     assert health.addresses(tmp_path) == [("0.0.0.0:9093", "")]
 
 
 def test_a_container_that_passes_connections_on_is_found_with_its_ports(tmp_path: Path) -> None:
     listed = ("PLAINTEXT:IN=0.0.0.0:9092", "SASL_SSL:OUT=[::]:9094", ":=0.0.0.0:9093")
-    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", health.FOLLOW, "2", "kafka-1:9093", *listed)
+    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", lists.FOLLOW, "2", "kafka-1:9093", *listed)
     assert health.addresses(tmp_path) == [
         ("0.0.0.0:9092", "PLAINTEXT"),
         ("[::]:9094", "SASL_SSL"),

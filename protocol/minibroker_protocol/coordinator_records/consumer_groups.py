@@ -91,7 +91,7 @@ class ClassicMemberMetadata:
     """The metadata of a member that uses the classic protocol. The session timeout is in milliseconds."""
 
     session_timeout_ms: Int32 = 0
-    supported_protocols: Array[ClassicProtocol] = field(default_factory=empty)
+    supported_protocols: Array[ClassicProtocol] = empty()
 
 
 @message(versions="0", flexible="0+")

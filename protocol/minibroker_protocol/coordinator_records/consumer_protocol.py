@@ -1,6 +1,5 @@
 """The consumer protocol: the metadata and assignments of members of a group of type "consumer"."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.coordinator_records.versioned import later_versions_only_append
@@ -37,7 +36,7 @@ class ConsumerProtocolSubscription:
 
     topics: Array[String]
     user_data: NullableBytes = None
-    owned_partitions: Annotated[Array[TopicPartition], since(1)] = field(default_factory=empty)
+    owned_partitions: Annotated[Array[TopicPartition], since(1)] = empty()
     generation_id: Annotated[Int32, since(2)] = -1
     rack_id: Annotated[NullableString, since(3)] = None
 

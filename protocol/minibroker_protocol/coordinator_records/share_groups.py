@@ -4,7 +4,6 @@ The version of a key determines the type of the record (KIP-932, KIP-1226). In `
 snapshot and version 1 an update. A tombstone has the key of a snapshot.
 """
 
-from dataclasses import field
 from typing import Annotated, Any, Final
 
 from minibroker_protocol.schema import (
@@ -164,7 +163,7 @@ SHARE_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
     (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
 )
-"""All pairs of key and value."""
+"""All key classes, each with its value class."""
 
 
 @message(versions="0")
@@ -203,7 +202,7 @@ class ShareSnapshotValue:
     delivery_complete_count: Annotated[Int32, tagged(0, "0+")] = -1
     create_timestamp: Int64
     write_timestamp: Int64
-    state_batches: Array[StateBatch] = field(default_factory=empty)
+    state_batches: Array[StateBatch] = empty()
 
 
 @message(versions="1")
@@ -226,11 +225,11 @@ class ShareUpdateValue:
     leader_epoch: Int32
     start_offset: Int64
     delivery_complete_count: Annotated[Int32, tagged(0, "0+")] = -1
-    state_batches: Array[StateBatch] = field(default_factory=empty)
+    state_batches: Array[StateBatch] = empty()
 
 
 SHARE_STATE_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (ShareSnapshotKey, ShareSnapshotValue),
     (ShareUpdateKey, ShareUpdateValue),
 )
-"""All pairs of key and value."""
+"""All key classes, each with its value class."""

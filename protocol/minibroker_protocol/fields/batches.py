@@ -1,6 +1,7 @@
 """The fields of v2 batches, of v0 and v1 messages, and of the messages inside compressed wrappers."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -20,13 +21,13 @@ from minibroker_protocol.fields.tree import (
     INT32,
     INT64,
     LENGTH,
-    MESSAGE,
     NOT_OPENED,
     RECORD,
     STRUCT,
     TEXT,
     UINT32,
     UNKNOWN,
+    VARLONG,
     Budget,
     Cursor,
     DecompressedSpace,
@@ -72,12 +73,13 @@ def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> N
     offset = "of the last message in it" if is_wrapper else "set by the broker"
     node = parent.add(message_node(cursor, name, header, offset, notes.format_time))
     if is_wrapper and node.children and node.children[-1].name == "value":
-        _open_wrapper(cursor, limits, node.children[-1], header)
+        payload = (node.children[-1].children or node.children)[-1]
+        _open_payload(cursor, payload, header, limits, lambda content: wrapped_nodes(content, header))
 
 
 def message_node(cursor: Cursor, name: str, header: BatchHeader, offset: str, timestamp: Note) -> Node:
     """Return the node of a message. `offset` and `timestamp` are notes to attach to the fields with these names."""
-    node = Node(name, MESSAGE, cursor.at, cursor.end, header.base_offset, "Message")
+    node = Node(name, "MESSAGE", cursor.at, cursor.end, header.base_offset, "Message")
     try:
         _add_fields(cursor, node, header, offset, timestamp)
         if cursor.left:
@@ -99,48 +101,30 @@ def _add_fields(cursor: Cursor, node: Node, header: BatchHeader, offset: str, ti
     node.add(cursor.number("attributes", INT8, "Message.attributes", lambda value: f"{bits}; bits {value & 0xFF:b}"))
     if header.magic != MAGIC_V0:
         node.add(cursor.number("timestamp", INT64, "Message.timestamp", timestamp))
-    _add_message_bytes(cursor, node, "key")
-    value = _add_message_bytes(cursor, node, "value")
+    _add_bytes(cursor, node, "key", "Message.key", INT32)
+    value = _add_bytes(cursor, node, "value", "Message.value", INT32)
     if header.attributes & CODEC_MASK and value.children is not None:
         for content in value.children[1:]:
             content.type = COMPRESSED
             content.note = f"a message set under {codec_name(header)}"
 
 
-def _add_message_bytes(cursor: Cursor, parent: Node, name: str) -> Node:
-    node = parent.add(Node(name, BYTES, cursor.at, cursor.at, about=f"Message.{name}"))
+def _open_payload(
+    cursor: Cursor, payload: Node, header: BatchHeader, limits: Limits, read_nodes: Callable[[Cursor], Iterator[Node]]
+) -> None:
+    """Decompress a payload, and add the nodes of its content."""
     try:
-        length = node.add(cursor.number(LENGTH, INT32, f"Message.{name}_length", notes.length_note(name)))
-        if length.value > 0:
-            view = cursor.data[cursor.at : cursor.at + length.value]
-            node.add(cursor.leaf(CONTENT, BYTES, length.value, view, f"Message.{name}"))
-    finally:
-        node.end = cursor.at
-    if length.value < 0:
-        node.note = "null"
-    else:
-        node.value = cursor.data[length.end : node.end]
-    return node
-
-
-def _open_wrapper(cursor: Cursor, limits: Limits, value: Node, header: BatchHeader) -> None:
-    payload = (value.children or [value])[-1]
-    try:
-        data = _decompress_payload(payload, header, limits)
+        if payload.type != COMPRESSED:
+            raise_decode_error("value: none, in a compressed message")
+        if header.magic != MAGIC_V2 and header.codec is CompressionCodec.ZSTD:
+            raise_decode_error(f"attributes: a wrapper of format v{header.magic} may not be under zstd")
+        view = cursor.data[payload.start : payload.end]
+        data = decompress(header.codec, view, max_size=limits.decompressed, magic=header.magic)
     except DecodeError as error:
         payload.fault = str(error)
         return
     payload.inside = DecompressedSpace(data, [])
-    messages_cursor = Cursor(memoryview(data), 0, len(data), cursor.budget)
-    payload.inside.children.extend(wrapped_nodes(messages_cursor, header))
-
-
-def _decompress_payload(payload: Node, header: BatchHeader, limits: Limits) -> bytes:
-    if payload.type != COMPRESSED:
-        raise DecodeError("value: none, in a compressed message")
-    if header.codec is CompressionCodec.ZSTD:
-        raise DecodeError(f"attributes: a wrapper of format v{header.magic} may not be under zstd")
-    return decompress(header.codec, payload.value, max_size=limits.decompressed, magic=header.magic)
+    payload.inside.children.extend(read_nodes(Cursor(memoryview(data), 0, len(data), cursor.budget)))
 
 
 def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
@@ -212,45 +196,36 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
     A fetch can end within a batch. Such an incomplete batch becomes a `NOT_OPENED` node, or an `ERROR` node if
     `is_whole` is true.
     """
-    number = 0
+    index = 0
     while cursor.left:
         if cursor.is_used_up:
             parent.add(cursor.unopened_leaf(f"{cursor.left} bytes of batches: the tree would be too large"))
             return
-        size = _read_entry_size(cursor)
-        if not MIN_MESSAGE_LENGTH + LOG_OVERHEAD <= size <= cursor.left:
-            reason = f"the beginning of a batch: {cursor.left} of {size} bytes" if size else f"{cursor.left} bytes"
-            is_truncated = not is_whole and (not size or size > cursor.left)
-            parent.add(
-                cursor.unopened_leaf(f"{reason}, cut by the fetch")
-                if is_truncated
-                else _invalid_batch_leaf(cursor, size)
-            )
-            return
-        magic = cursor.data[cursor.at + MAGIC_AT]
-        if magic > MAGIC_V2:
-            parent.add(cursor.error_leaf(DecodeError(f"magic: {magic}, which no message format has")))
+        # Without its length field, an entry has the size 0.
+        size = 0
+        if cursor.left > MAGIC_AT:
+            size = LOG_OVERHEAD + int(INT32.unpack_from(cursor.data, cursor.at + LENGTH_AT)[0])
+        error = ""
+        if not size or size > cursor.left:
+            if not is_whole:
+                part = f"the beginning of a batch: {cursor.left} of {size} bytes" if size else f"{cursor.left} bytes"
+                parent.add(cursor.unopened_leaf(f"{part}, cut by the fetch"))
+                return
+            error = f"batch: cut short after {cursor.left} bytes"
+        elif size < MIN_MESSAGE_LENGTH + LOG_OVERHEAD:
+            error = f"batch length: {size - LOG_OVERHEAD}, less than the smallest message takes"
+        elif (magic := cursor.data[cursor.at + MAGIC_AT]) > MAGIC_V2:
+            error = f"magic: {magic}, which no message format has"
+        if error:
+            parent.add(cursor.error_leaf(DecodeError(error)))
             return
         batch_cursor = cursor.sub_cursor(size, "batch")
-        if magic == MAGIC_V2:
-            node = parent.add(Node(f"[{number}]", BATCH, batch_cursor.at, batch_cursor.end, about="RecordBatch"))
+        if cursor.data[batch_cursor.at + MAGIC_AT] == MAGIC_V2:
+            node = parent.add(Node(f"[{index}]", BATCH, batch_cursor.at, batch_cursor.end, about="RecordBatch"))
             batch_fields(batch_cursor, limits, node)
         else:
-            message_fields(batch_cursor, limits, f"[{number}]", parent)
-        number += 1
-
-
-def _read_entry_size(cursor: Cursor) -> int:
-    """Return the size of the next batch according to its length field, or 0 if that is truncated."""
-    if cursor.left <= MAGIC_AT:
-        return 0
-    return LOG_OVERHEAD + int(INT32.unpack_from(cursor.data, cursor.at + LENGTH_AT)[0])
-
-
-def _invalid_batch_leaf(cursor: Cursor, size: int) -> Node:
-    if not size or size > cursor.left:
-        return cursor.error_leaf(DecodeError(f"batch: cut short after {cursor.left} bytes"))
-    return cursor.error_leaf(DecodeError(f"batch length: {size - LOG_OVERHEAD}, less than the smallest message takes"))
+            message_fields(batch_cursor, limits, f"[{index}]", parent)
+        index += 1
 
 
 def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
@@ -258,7 +233,11 @@ def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
     try:
         header = add_header(cursor, node)
         if header.codec is not CompressionCodec.NONE:
-            _add_compressed(cursor, header, limits, node)
+            payload = node.add(cursor.leaf("records", COMPRESSED, cursor.left, None, "RecordBatch.records"))
+            payload.note = f"compressed with {header.codec.name.lower()}, all together"
+            _open_payload(
+                cursor, payload, header, limits, lambda content: record_nodes(content, header, limits.first_record)
+            )
             return
     except DecodeError as error:
         node.add(cursor.error_leaf(error))
@@ -281,20 +260,6 @@ def add_header(cursor: Cursor, node: Node) -> BatchHeader:
     if computed != header.crc:
         node.find("crc").fault = f"crc: stored {header.crc}, but the bytes have {computed}"
     return header
-
-
-def _add_compressed(cursor: Cursor, header: BatchHeader, limits: Limits, node: Node) -> None:
-    payload = node.add(cursor.leaf("records", COMPRESSED, cursor.left, None, "RecordBatch.records"))
-    payload.note = f"compressed with {header.codec.name.lower()}, all together"
-    view = cursor.data[payload.start : payload.end]
-    try:
-        data = decompress(header.codec, view, max_size=limits.decompressed)
-    except DecodeError as error:
-        payload.fault = str(error)
-        return
-    payload.inside = DecompressedSpace(data, [])
-    records_cursor = Cursor(memoryview(data), 0, len(data), cursor.budget)
-    payload.inside.children.extend(record_nodes(records_cursor, header, limits.first_record))
 
 
 def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterator[Node]:
@@ -360,68 +325,54 @@ def _skip_records(cursor: Cursor, first: int, count: int) -> Node:
 
 def _add_record(cursor: Cursor, header: BatchHeader, node: Node) -> None:
     node.add(cursor.number("attributes", INT8, "Record.attributes", "no bit is in use"))
-    node.add(
-        cursor.varlong(
-            "timestamp_delta", "Record.timestamp_delta", lambda delta: notes.record_timestamp_note(delta, header)
-        )
-    )
+    timestamp_note = partial(notes.record_timestamp_note, header=header)
+    node.add(cursor.varint("timestamp_delta", "Record.timestamp_delta", timestamp_note, kind=VARLONG))
     delta = node.add(
         cursor.varint("offset_delta", "Record.offset_delta", lambda delta: f"offset {header.base_offset + delta}")
     )
     node.value = header.base_offset + delta.value
-    key = _add_bytes(cursor, node, "key")
-    if header.is_control and key is not None and len(key) == CONTROL_KEY.size:
-        _open_marker_key(cursor, node.find("key"), node)
-    value = _add_bytes(cursor, node, "value")
-    is_marker = header.is_control and key is not None and control_type(bytes(key))[0] in MARKER_TYPES
-    if is_marker and value is not None and len(value) == _MARKER_VALUE:
-        _open_marker_value(cursor, node.find("value"))
+    key = _add_bytes(cursor, node, "key", "Record.key")
+    control_name = control_type(key.value and bytes(key.value))[0] if header.is_control else ""
+    if header.is_control and key.value is not None and len(key.value) == CONTROL_KEY.size:
+        version = ("version", INT16, "ControlRecord.version", "of the control record's key")
+        _open_marker(cursor, key, version, ("type", INT16, "ControlRecord.type", control_name))
+        node.note = control_name
+    value = _add_bytes(cursor, node, "value", "Record.value")
+    if control_name in MARKER_TYPES and value.value is not None and len(value.value) == _MARKER_VALUE:
+        version = ("version", INT16, "EndTransactionMarker.version", "of the marker's value")
+        about = "EndTransactionMarker.coordinator_epoch"
+        epoch = ("coordinator_epoch", INT32, about, "of the coordinator that wrote it")
+        _open_marker(cursor, value, version, epoch)
     _add_headers(cursor, node)
 
 
-def _add_bytes(cursor: Cursor, parent: Node, name: str, about: str = "") -> memoryview | None:
-    """Add a length, and a value of that length. A negative length means null."""
-    about = about or f"Record.{name}"
-    node = parent.add(Node(name, BYTES, cursor.at, cursor.at, about=about))
-    try:
-        length = node.add(cursor.varint(LENGTH, f"{about}_length", notes.length_note(name.rpartition("_")[2])))
+def _add_bytes(cursor: Cursor, parent: Node, name: str, about: str, layout: Struct | None = None) -> Node:
+    """Add a length, and a value of that length. A negative length means null.
+
+    The length is a varint, unless `layout` is given.
+    """
+    with cursor.open_node(parent, name, BYTES, about) as node:
+        length_about, note = f"{about}_length", notes.length_note(name.rpartition("_")[2])
+        length = node.add(
+            cursor.number(LENGTH, layout, length_about, note) if layout else cursor.varint(LENGTH, length_about, note)
+        )
         if length.value > 0:
-            node.add(
-                cursor.leaf(CONTENT, BYTES, length.value, cursor.data[cursor.at : cursor.at + length.value], about)
-            )
-    finally:
-        node.end = cursor.at
+            content = cursor.data[cursor.at : cursor.at + length.value]
+            node.add(cursor.leaf(CONTENT, BYTES, length.value, content, about))
     if length.value < 0:
         node.note = "null"
-        return None
-    value = cursor.data[length.end : cursor.at]
-    node.value = value
-    return value
+    else:
+        node.value = cursor.data[length.end : node.end]
+    return node
 
 
-def _open_marker_key(cursor: Cursor, key: Node, record: Node) -> None:
-    assert key.children is not None
-    content = key.children.pop()
-    key_cursor = Cursor(cursor.data, content.start, content.end, cursor.budget)
-    key.add(key_cursor.number("version", INT16, "ControlRecord.version", "of the control record's key"))
-    kind = key.add(key_cursor.number("type", INT16, "ControlRecord.type"))
-    kind.note = control_type(bytes(cursor.data[content.start : content.end]))[0]
-    record.note = kind.note
-
-
-def _open_marker_value(cursor: Cursor, value: Node) -> None:
-    assert value.children is not None
-    content = value.children.pop()
-    value_cursor = Cursor(cursor.data, content.start, content.end, cursor.budget)
-    value.add(value_cursor.number("version", INT16, "EndTransactionMarker.version", "of the marker's value"))
-    value.add(
-        value_cursor.number(
-            "coordinator_epoch",
-            INT32,
-            "EndTransactionMarker.coordinator_epoch",
-            "of the coordinator that wrote it",
-        )
-    )
+def _open_marker(cursor: Cursor, node: Node, *fields: tuple[str, Struct, str, str]) -> None:
+    """Replace the bytes of a marker's key or value with `fields`: each has a name, a layout, an `about` and a note."""
+    assert node.children is not None
+    content = node.children.pop()
+    content_cursor = Cursor(cursor.data, content.start, content.end, cursor.budget)
+    for name, layout, about, note in fields:
+        node.add(content_cursor.number(name, layout, about, note))
 
 
 def _add_headers(cursor: Cursor, record: Node) -> None:
@@ -432,19 +383,17 @@ def _add_headers(cursor: Cursor, record: Node) -> None:
     if not 0 <= count.value <= cursor.left:
         raise DecodeError(f"header count: {count.value}, but {cursor.left} bytes are left")
     for index in range(count.value):
-        node = headers.add(Node(f"[{index}]", STRUCT, cursor.at, cursor.at, about="Record.headers"))
         try:
-            if _add_bytes(cursor, node, "header_key") is None:
-                raise DecodeError("header key length: negative")
-            _retype_as_text(node.find("header_key"))
-            _add_bytes(cursor, node, "header_value")
+            with cursor.open_node(headers, f"[{index}]", STRUCT, "Record.headers") as node:
+                key = _add_bytes(cursor, node, "header_key", "Record.header_key")
+                if key.value is None:
+                    raise DecodeError("header key length: negative")
+                key.type = "STRING"
+                for content in (key.children or ())[1:]:
+                    content.type = TEXT
+                _add_bytes(cursor, node, "header_value", "Record.header_value")
         finally:
-            node.end = headers.end = cursor.at
-
-
-def _retype_as_text(node: Node) -> None:
-    for text_node in (node, *(child for child in node.children or () if child.name == CONTENT)):
-        text_node.type = TEXT if text_node is not node else "STRING"
+            headers.end = cursor.at
 
 
 def record_set_tree(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:

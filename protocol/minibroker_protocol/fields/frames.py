@@ -22,12 +22,10 @@ from minibroker_protocol.fields.tree import (
     Cursor,
     Limits,
     Node,
-    raise_decode_error,
 )
 from minibroker_protocol.messages import Messages, messages_of
 from minibroker_protocol.schema import schema_of
 
-_CONTROLLED_SHUTDOWN: Final = 7
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -44,19 +42,12 @@ def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAU
     view = memoryview(frame)
     root = Node("request", STRUCT, 0, len(view))
     cursor = Cursor(view, 0, len(view), Budget(limits.fields))
-    header = Node("header", STRUCT, 0, 0, about="RequestHeader")
     try:
         _add_length(cursor, root)
-        root.add(header)
-        header.start = header.end = cursor.at
-        try:
+        with cursor.open_node(root, "header", STRUCT, "RequestHeader") as header:
             key, version, declared = _add_request_header(cursor, header)
-        finally:
-            header.end = cursor.at
         root.name = f"{_api_name(key)} v{version} request"
-        if declared is None or version not in schema_of(declared.request).versions:
-            raise_decode_error(f"{_api_name(key)} v{version} is not known here")
-        _add_body(cursor, root, declared.request, version, limits)
+        _add_body(cursor, root, key, declared and declared.request, version, limits)
     except DecodeError as error:
         root.add(cursor.error_leaf(error))
     return root
@@ -72,22 +63,17 @@ def response_fields(
     view = memoryview(frame)
     root = Node(f"{_api_name(api_key)} v{version} response", STRUCT, 0, len(view))
     cursor = Cursor(view, 0, len(view), Budget(limits.fields))
-    header = Node("header", STRUCT, 0, 0, about="ResponseHeader")
     try:
         _add_length(cursor, root)
-        root.add(header)
-        header.start = header.end = cursor.at
-        header.add(cursor.number("correlation_id", INT32, "ResponseHeader.correlation_id"))
-        header.end = cursor.at
+        with cursor.open_node(root, "header", STRUCT, "ResponseHeader") as header:
+            header.add(cursor.number("correlation_id", INT32, "ResponseHeader.correlation_id"))
         declared = declared_messages(api_key)
         if api_key == ApiKey.API_VERSIONS and bytes(view[cursor.at : cursor.at + 2]) == _UNSUPPORTED_VERSION:
             version = 0
             root.name = f"{_api_name(api_key)} v0 response"
-        if declared is None or version not in schema_of(declared.response).versions:
-            raise_decode_error(f"{_api_name(api_key)} v{version} is not known here")
-        if api_key != ApiKey.API_VERSIONS and version in schema_of(declared.response).flexible:
+        if declared and api_key != ApiKey.API_VERSIONS and version in schema_of(declared.response).flexible:
             _add_header_tags(cursor, header)
-        _add_body(cursor, root, declared.response, version, limits)
+        _add_body(cursor, root, api_key, declared and declared.response, version, limits)
     except DecodeError as error:
         root.add(cursor.error_leaf(error))
     return root
@@ -112,29 +98,21 @@ def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Message
     version = header.add(cursor.number("request_api_version", INT16, "RequestHeader.request_api_version"))
     header.add(cursor.number("correlation_id", INT32, "RequestHeader.correlation_id"))
     declared = declared_messages(key.value)
-    if key.value == _CONTROLLED_SHUTDOWN and version.value == 0:
+    if key.value == ApiKey.CONTROLLED_SHUTDOWN and version.value == 0:
         return key.value, version.value, declared
-    client_id = header.add(Node("client_id", "STRING", cursor.at, cursor.at, about="RequestHeader.client_id"))
-    try:
+    with cursor.open_node(header, "client_id", "STRING", "RequestHeader.client_id") as client_id:
         length = client_id.add(cursor.number(LENGTH, INT16))
         if length.value < -1:
             raise DecodeError(f"client_id: length {length.value}")
         if length.value > 0:
             client_id.add(cursor.leaf(CONTENT, TEXT, length.value, None, "RequestHeader.client_id"))
-    finally:
-        client_id.end = cursor.at
     try:
         client_id.value = None if length.value < 0 else str(cursor.data[length.end : cursor.at], "utf-8")
     except UnicodeDecodeError as error:
         client_id.fault = f"client_id: text that is not UTF-8: {error.reason}"
-    if declared is not None and _is_flexible(declared.request, version.value):
+    if declared is not None and version.value in schema_of(declared.request).flexible:
         _add_header_tags(cursor, header)
     return key.value, version.value, declared
-
-
-def _is_flexible(cls: type[Any], version: int) -> bool:
-    schema = schema_of(cls)
-    return version in schema.versions and version in schema.flexible
 
 
 def _add_header_tags(cursor: Cursor, header: Node) -> None:
@@ -144,12 +122,11 @@ def _add_header_tags(cursor: Cursor, header: Node) -> None:
         header.end = cursor.at
 
 
-def _add_body(cursor: Cursor, root: Node, cls: type[Any], version: int, limits: Limits) -> None:
-    body = root.add(Node("body", STRUCT, cursor.at, cursor.at, about=declaration_path(cls)))
+def _add_body(cursor: Cursor, root: Node, api_key: int, cls: type[Any] | None, version: int, limits: Limits) -> None:
+    if cls is None or version not in schema_of(cls).versions:
+        raise DecodeError(f"{_api_name(api_key)} v{version} is not known here")
     walk = MessageWalker(version, flexible=version in schema_of(cls).flexible, limits=limits)
-    try:
+    with cursor.open_node(root, "body", STRUCT, declaration_path(cls)) as body:
         walk.structure(cursor, body, cls)
-    finally:
-        body.end = cursor.at
     if cursor.left:
         root.add(cursor.remaining_leaf("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the last field"))

@@ -26,7 +26,7 @@ key applies:
 import base64
 import math
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -58,8 +58,7 @@ class Meaning(NamedTuple):
 
 
 def _read_rows(file: str) -> list[list[str]]:
-    lines = Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
-    return [line.split("\t") for line in lines]
+    return [line.split("\t") for line in Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()]
 
 
 MEANINGS: Final = {name: Meaning(text, int(kip) if kip else None) for name, kip, text in _read_rows("meanings.tsv")}
@@ -134,23 +133,12 @@ def tree_json(
     root: Node, *, max_value_bytes: int = MAX_VALUE_BYTES, max_inside_bytes: int = MAX_INSIDE_BYTES
 ) -> dict[str, Any]:
     """Return a tree as a JSON object for `json.dumps`."""
+    convert = partial(tree_json, max_value_bytes=max_value_bytes, max_inside_bytes=max_inside_bytes)
     root_json = _node_json(root, max_value_bytes, max_inside_bytes)
-    pending = [(root, root_json)]
-    while pending:
-        node, node_json = pending.pop()
-        for children, holder in (
-            (node.children, node_json),
-            (node.inside.children if node.inside else None, node_json.get("inside", {})),
-        ):
-            if children is None:
-                continue
-            listed: list[dict[str, Any]] = []
-            holder["children"] = listed
-            for child in children:
-                child_json = _node_json(child, max_value_bytes, max_inside_bytes)
-                listed.append(child_json)
-                if child.children is not None or child.inside is not None:
-                    pending.append((child, child_json))
+    if root.children is not None:
+        root_json["children"] = [convert(child) for child in root.children]
+    if root.inside is not None:
+        root_json["inside"]["children"] = [convert(child) for child in root.inside.children]
     return root_json
 
 

@@ -27,7 +27,6 @@ from minibroker_protocol.fields.tree import (
     SIZE,
     STRUCT,
     TAG,
-    TAGGED_FIELD,
     TAGGED_FIELDS,
     TEXT,
     UNKNOWN,
@@ -90,11 +89,7 @@ class MessageWalker:
             if self.flexible and self.version in field.tagged_in:
                 tagged[field.tag] = field
             elif self.version in field.present:
-                about = f"{declaration_path(cls)}.{field.name}"
-                if _is_plain(field):
-                    node.add(self._add_fixed(cursor, field.name, field.kind, about))
-                else:
-                    self.field(cursor, node, field, about)
+                self.field(cursor, node, field, f"{declaration_path(cls)}.{field.name}")
         if self.flexible:
             tagged_places = {tag: (field, f"{declaration_path(cls)}.{field.name}") for tag, field in tagged.items()}
             tagged_fields(cursor, node, tagged_places, self)
@@ -131,8 +126,7 @@ class MessageWalker:
         kind = field.kind
         assert isinstance(kind, p.WireType)
         name = f"COMPACT_{kind.name}" if self.flexible else kind.name
-        node = parent.add(Node(field.name, name, cursor.at, cursor.at, about=about))
-        try:
+        with cursor.open_node(parent, field.name, name, about) as node:
             prefix, size = self._length(cursor, LENGTH, kind.prefix)
             node.add(prefix)
             is_too_long = kind is p.STRING and self.flexible and size > p.MAX_STRING_BYTES
@@ -150,16 +144,13 @@ class MessageWalker:
             else:
                 node.value = content_cursor.data[content_cursor.at : content_cursor.end]
                 _add_bytes(content_cursor, node, about)
-        finally:
-            node.end = cursor.at
 
     def _add_nested(
         self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool, in_tag: bool
     ) -> None:
         cls = field.kind
         assert not isinstance(cls, p.WireType)
-        node = parent.add(Node(field.name, STRUCT, cursor.at, cursor.at, about=about))
-        try:
+        with cursor.open_node(parent, field.name, STRUCT, about) as node:
             if may_be_null:
                 presence = node.add(cursor.leaf(PRESENCE, "INT8", 1))
                 presence.value = int.from_bytes(cursor.data[presence.start : presence.end], signed=True)
@@ -167,14 +158,10 @@ class MessageWalker:
                     node.note = "null"
                     return
             self.structure(cursor, node, cls)
-        finally:
-            node.end = cursor.at
 
     def _add_array(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
-        node = parent.add(
-            Node(field.name, f"COMPACT_{ARRAY}" if self.flexible else ARRAY, cursor.at, cursor.at, about=about)
-        )
-        try:
+        name = f"COMPACT_{ARRAY}" if self.flexible else ARRAY
+        with cursor.open_node(parent, field.name, name, about) as node:
             prefix, count = self._length(cursor, COUNT, "i")
             node.add(prefix)
             if count < -1 or count > cursor.left or (count < 0 and not may_be_null):
@@ -184,36 +171,28 @@ class MessageWalker:
                 return
             node.value = count
             element = field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0))
-            is_plain = _is_plain(element)
+            is_fixed = isinstance(field.kind, p.WireType) and not field.kind.prefix
             for index in range(count):
                 if cursor.is_used_up:
                     raise TooManyFieldsError(f"{field.name}: too many elements")
-                if is_plain:
+                if is_fixed:
                     node.add(self._add_fixed(cursor, f"[{index}]", element.kind, about))
                 else:
                     self.field(cursor, node, element._replace(name=f"[{index}]"), about)
-        finally:
-            node.end = cursor.at
 
 
 def tagged_fields(
     cursor: Cursor, parent: Node, tagged_places: Mapping[int, tuple[Field, str]], walk: MessageWalker
 ) -> None:
     """Add a section of tagged fields (KIP-482). Declared fields are added by name, and all others as bytes."""
-    section = parent.add(Node("tagged_fields", TAGGED_FIELDS, cursor.at, cursor.at, about="(tagged fields)"))
-    try:
+    with cursor.open_node(parent, "tagged_fields", TAGGED_FIELDS, "(tagged fields)") as section:
         count = section.add(cursor.uvarint(COUNT))
         if count.value > MAX_TAGGED_FIELDS:
             raise DecodeError(f"{count.value} tagged fields in one section, more than {MAX_TAGGED_FIELDS}")
         section.value = count.value
         for _ in range(count.value):
-            node = section.add(Node("tagged_field", TAGGED_FIELD, cursor.at, cursor.at))
-            try:
+            with cursor.open_node(section, "tagged_field", "TAGGED_FIELD") as node:
                 _add_tagged_field(cursor, node, tagged_places, walk)
-            finally:
-                node.end = cursor.at
-    finally:
-        section.end = cursor.at
 
 
 def _add_tagged_field(
@@ -238,10 +217,6 @@ def _add_tagged_field(
         node.add(field_cursor.error_leaf(error))
 
 
-def _is_plain(field: Field) -> bool:
-    return not field.is_array and isinstance(field.kind, p.WireType) and not field.kind.prefix
-
-
 def _add_text(cursor: Cursor, node: Node) -> None:
     view = cursor.data[cursor.at : cursor.end]
     if len(view):
@@ -257,13 +232,8 @@ def _add_bytes(cursor: Cursor, node: Node, about: str) -> None:
     if not cursor.left:
         return
     cls = _PAYLOADS.get(about)
-    payload = None
-    if cls is not None:
-        payload = payload_node(Cursor(cursor.data, cursor.at, cursor.end, cursor.budget), cls)
-    if payload is None:
-        node.add(cursor.leaf(CONTENT, BYTES, cursor.left))
-    else:
-        node.add(payload)
+    payload = payload_node(Cursor(cursor.data, cursor.at, cursor.end, cursor.budget), cls) if cls else None
+    node.add(payload or cursor.leaf(CONTENT, BYTES, cursor.left))
 
 
 def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:

@@ -1,6 +1,7 @@
 """The tree of fields, and the cursor that reads bytes and creates the nodes."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from struct import Struct
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -11,11 +12,8 @@ from minibroker_protocol.records.varint import decode_varint, decode_varlong
 ARRAY: Final = "ARRAY"
 STRUCT: Final = "STRUCT"
 TAGGED_FIELDS: Final = "TAGGED_FIELDS"
-TAGGED_FIELD: Final = "TAGGED_FIELD"
 BATCH: Final = "BATCH"
-MESSAGE: Final = "MESSAGE"
 RECORD: Final = "RECORD"
-UVARINT: Final = "UVARINT"
 VARINT: Final = "VARINT"
 VARLONG: Final = "VARLONG"
 BYTES: Final = "BYTES"
@@ -189,21 +187,27 @@ class Cursor:
         """Whether the limit of leaves has been reached."""
         return self.budget.left <= 0
 
-    def count_leaf(self) -> None:
-        """Count one leaf.
+    @contextmanager
+    def open_node(self, parent: Node, name: str, kind: str, about: str = "") -> Iterator[Node]:
+        """Add a node to `parent` and return it. When the block ends, the node ends at the cursor's position."""
+        node = parent.add(Node(name, kind, self.at, self.at, about=about))
+        try:
+            yield node
+        finally:
+            node.end = self.at
+
+    def leaf(self, name: str, kind: str, size: int, value: Any = None, about: str = "") -> Node:
+        """Return a leaf that covers the next `size` bytes.
 
         Raises:
+            DecodeError: there are fewer bytes.
             TooManyFieldsError: the limit is far exceeded. A record or structure that has begun can exceed it slightly.
         """
+        if not 0 <= size <= self.left:
+            raise DecodeError(f"{_split_words(name, about)}: {size} bytes, where {self.left} are left")
         self.budget.left -= 1
         if self.budget.left < -_MAX_EXCESS_LEAVES:
             raise TooManyFieldsError("too many fields")
-
-    def leaf(self, name: str, kind: str, size: int, value: Any = None, about: str = "") -> Node:
-        """Return a leaf that covers the next `size` bytes."""
-        if not 0 <= size <= self.left:
-            raise DecodeError(f"{_split_words(name, about)}: {size} bytes, where {self.left} are left")
-        self.count_leaf()
         start, self.at = self.at, self.at + size
         return Node(name, kind, start, self.at, value, about)
 
@@ -217,17 +221,10 @@ class Cursor:
     def uvarint(self, name: str, about: str = "") -> Node:
         """Read an unsigned varint and return its leaf."""
         value, end = read_uvarint(self.data[: self.end], self.at)
-        return self.leaf(name, UVARINT, end - self.at, value, about)
+        return self.leaf(name, "UVARINT", end - self.at, value, about)
 
-    def varint(self, name: str, about: str = "", note: Note = "") -> Node:
-        """Read a zig-zag varint and return its leaf."""
-        return self._variable(name, VARINT, about, note)
-
-    def varlong(self, name: str, about: str = "", note: Note = "") -> Node:
-        """Read a zig-zag varlong and return its leaf."""
-        return self._variable(name, VARLONG, about, note)
-
-    def _variable(self, name: str, kind: str, about: str, note: Note) -> Node:
+    def varint(self, name: str, about: str = "", note: Note = "", *, kind: str = VARINT) -> Node:
+        """Read a zig-zag varint, or a varlong if `kind` is VARLONG, and return its leaf."""
         try:
             value, end = (decode_varint if kind == VARINT else decode_varlong)(self.data[: self.end], self.at)
         except DecodeError:

@@ -47,11 +47,9 @@ class Translation(NamedTuple):
 def request_versions(api_key: int) -> range:
     """Return the declared request versions of an API, or an empty range for an unknown API."""
     declared = declared_messages(api_key)
-    return range(0) if declared is None else _version_range(declared.request)
-
-
-def _version_range(cls: type[Any]) -> range:
-    first, last = schema_of(cls).versions
+    if declared is None:
+        return range(0)
+    first, last = schema_of(declared.request).versions
     return range(first, last + 1)
 
 
@@ -66,7 +64,7 @@ def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> T
         declared = _find_messages(header.api_key, version)
         cls = declared.request
         position = header.body
-        if header.api_version in schema_of(cls).versions and header.api_version in schema_of(cls).flexible:
+        if header.api_version in schema_of(cls).flexible:
             position = skip_tagged_fields(view, position)
         message = _decode_message(cls, view, header.api_version, position)
         out = bytearray(_REQUEST_START.pack(header.api_key, version, header.correlation_id))
@@ -89,7 +87,7 @@ def response_in_version(
         declared = _find_messages(api_key, version)
         cls, position = declared.response, _RESPONSE_BODY
         has_header_tags = api_key != ApiKey.API_VERSIONS
-        if has_header_tags and own_version in schema_of(cls).versions and own_version in schema_of(cls).flexible:
+        if has_header_tags and own_version in schema_of(cls).flexible:
             position = skip_tagged_fields(view, position)
         message = _decode_message(cls, view, own_version, position)
         out = bytearray(view[_LENGTH.size : _RESPONSE_BODY])
@@ -116,20 +114,14 @@ def _decode_message(cls: type[Any], view: memoryview, version: int, position: in
 
 
 def _encode_translation(message: Any, version: int, out: bytearray) -> Translation:
-    cls = _class_of(message)
-    flexible = version in schema_of(cls).flexible
+    flexible = version in schema_of(type(message)).flexible
     lost = sorted(set(_lost_fields(message, version, "", flexible=flexible)))
     encode(message, version, out, [])
     return Translation(version, _LENGTH.pack(len(out)) + bytes(out), lost)
 
 
-def _class_of(message: object) -> type[Any]:
-    return type(message)
-
-
 def _lost_fields(value: Any, version: int, path: str, *, flexible: bool) -> Iterator[str]:
-    cls = _class_of(value)
-    for field in fields_of(cls):
+    for field in fields_of(type(value)):
         content = getattr(value, field.name)
         name = path + camel_case(field.name)
         if version not in field.present or (version in field.tagged_in and not flexible):

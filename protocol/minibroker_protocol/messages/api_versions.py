@@ -3,7 +3,6 @@
 The response always has header version 0 (KIP-511), because a client reads it before it has the broker's versions.
 """
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.schema import (
@@ -71,7 +70,7 @@ class ApiVersionsResponse:
     error_code: Int16
     api_keys: Array[ApiVersion]
     throttle_time_ms: Annotated[Int32, since(1)] = 0
-    supported_features: Annotated[Array[SupportedFeatureKey], tagged(0, "3+"), since(3)] = field(default_factory=empty)
+    supported_features: Annotated[Array[SupportedFeatureKey], tagged(0, "3+"), since(3)] = empty()
     finalized_features_epoch: Annotated[Int64, tagged(1, "3+"), since(3)] = -1
-    finalized_features: Annotated[Array[FinalizedFeatureKey], tagged(2, "3+"), since(3)] = field(default_factory=empty)
+    finalized_features: Annotated[Array[FinalizedFeatureKey], tagged(2, "3+"), since(3)] = empty()
     zk_migration_ready: Annotated[Bool, tagged(3, "3+"), since(3)] = False

@@ -1,6 +1,5 @@
 """The cluster: its brokers, controllers and features."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.schema import (
@@ -134,7 +133,7 @@ class Node:
     """A voter with its listeners."""
 
     node_id: Annotated[Int32, since(2)] = 0
-    listeners: Annotated[Array[Listener], since(2)] = field(default_factory=empty)
+    listeners: Annotated[Array[Listener], since(2)] = empty()
 
 
 @message(versions="0-2", flexible="0+")
@@ -144,7 +143,7 @@ class DescribeQuorumResponse:
     error_code: Int16
     error_message: Annotated[NullableString, since(2)] = None
     topics: Array[TopicState]
-    nodes: Annotated[Array[Node], since(2)] = field(default_factory=empty)
+    nodes: Annotated[Array[Node], since(2)] = empty()
 
 
 @structure
@@ -192,7 +191,7 @@ class UpdateFeaturesResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: NullableString
-    results: Annotated[Array[UpdatableFeatureResult], versions("0-1")] = field(default_factory=empty)
+    results: Annotated[Array[UpdatableFeatureResult], versions("0-1")] = empty()
 
 
 @message(versions="0", flexible="0+")

@@ -1,6 +1,5 @@
 """Configurations of topics, brokers and groups."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.schema import (
@@ -77,7 +76,7 @@ class DescribeConfigsResourceResult:
     is_default: Annotated[Bool, versions("0")] = False
     config_source: Annotated[Int8, since(1)] = -1
     is_sensitive: Bool
-    synonyms: Annotated[Array[DescribeConfigsSynonym], since(1)] = field(default_factory=empty)
+    synonyms: Annotated[Array[DescribeConfigsSynonym], since(1)] = empty()
     config_type: Annotated[Int8, since(3)] = 0
     documentation: Annotated[NullableString, since(3)] = ""
 
@@ -193,7 +192,7 @@ class ListConfigResourcesRequest:
     DescribeConfigs.
     """
 
-    resource_types: Annotated[Array[Int8], since(1)] = field(default_factory=empty)
+    resource_types: Annotated[Array[Int8], since(1)] = empty()
 
 
 @structure

@@ -1,6 +1,5 @@
 """Fetch (key 1): reads record batches from given offsets, with long polling and fetch sessions (KIP-227)."""
 
-from dataclasses import field
 from typing import Annotated, Final
 
 from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
@@ -92,7 +91,7 @@ class FetchRequest:
     session_id: Annotated[Int32, since(7)] = 0
     session_epoch: Annotated[Int32, since(7)] = -1
     topics: Array[FetchTopic]
-    forgotten_topics_data: Annotated[Array[ForgottenTopic], since(7)] = field(default_factory=empty)
+    forgotten_topics_data: Annotated[Array[ForgottenTopic], since(7)] = empty()
     rack_id: Annotated[String, since(11)] = ""
 
 
@@ -158,4 +157,4 @@ class FetchResponse:
     error_code: Annotated[Int16, since(7)] = 0
     session_id: Annotated[Int32, since(7)] = 0
     responses: Array[FetchableTopicResponse]
-    node_endpoints: Annotated[Array[NodeEndpoint], tagged(0, "16+"), since(16)] = field(default_factory=empty)
+    node_endpoints: Annotated[Array[NodeEndpoint], tagged(0, "16+"), since(16)] = empty()

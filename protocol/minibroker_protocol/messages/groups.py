@@ -1,6 +1,5 @@
 """APIs for groups: finding the coordinator, the classic membership protocol, and administration of all group types."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.schema import (
@@ -31,7 +30,7 @@ class FindCoordinatorRequest:
 
     key: Annotated[String, versions("0-3")] = ""
     key_type: Annotated[Int8, since(1)] = 0
-    coordinator_keys: Annotated[Array[String], since(4)] = field(default_factory=empty)
+    coordinator_keys: Annotated[Array[String], since(4)] = empty()
 
 
 @structure
@@ -56,7 +55,7 @@ class FindCoordinatorResponse:
     node_id: Annotated[Int32, versions("0-3")] = 0
     host: Annotated[String, versions("0-3")] = ""
     port: Annotated[Int32, versions("0-3")] = 0
-    coordinators: Annotated[Array[Coordinator], since(4)] = field(default_factory=empty)
+    coordinators: Annotated[Array[Coordinator], since(4)] = empty()
 
 
 @structure
@@ -187,7 +186,7 @@ class LeaveGroupRequest:
 
     group_id: String
     member_id: Annotated[String, versions("0-2")] = ""
-    members: Annotated[Array[MemberIdentity], since(3)] = field(default_factory=empty)
+    members: Annotated[Array[MemberIdentity], since(3)] = empty()
 
 
 @structure
@@ -205,7 +204,7 @@ class LeaveGroupResponse:
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16
-    members: Annotated[Array[MemberResponse], since(3)] = field(default_factory=empty)
+    members: Annotated[Array[MemberResponse], since(3)] = empty()
 
 
 @message(versions="0-6", flexible="5+")
@@ -260,8 +259,8 @@ class ListGroupsRequest:
     An empty filter matches all groups. KIP-518 added the filter on states, KIP-848 the filter on types.
     """
 
-    states_filter: Annotated[Array[String], since(4)] = field(default_factory=empty)
-    types_filter: Annotated[Array[String], since(5)] = field(default_factory=empty)
+    states_filter: Annotated[Array[String], since(4)] = empty()
+    types_filter: Annotated[Array[String], since(5)] = empty()
 
 
 @structure

@@ -1,6 +1,5 @@
 """Requests that brokers and controllers exchange, most of them in clusters with ZooKeeper."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.schema import (
@@ -36,8 +35,8 @@ class LeaderAndIsrPartitionState:
     isr: Array[Int32]
     partition_epoch: Int32
     replicas: Array[Int32]
-    adding_replicas: Annotated[Array[Int32], since(3)] = field(default_factory=empty)
-    removing_replicas: Annotated[Array[Int32], since(3)] = field(default_factory=empty)
+    adding_replicas: Annotated[Array[Int32], since(3)] = empty()
+    removing_replicas: Annotated[Array[Int32], since(3)] = empty()
     is_new: Annotated[Bool, since(1)] = False
     leader_recovery_state: Annotated[Int8, since(6)] = 0
 
@@ -48,7 +47,7 @@ class LeaderAndIsrTopicState:
 
     topic_name: Annotated[String, since(2)] = ""
     topic_id: Annotated[Uuid, since(5)] = bytes(16)
-    partition_states: Annotated[Array[LeaderAndIsrPartitionState], since(2)] = field(default_factory=empty)
+    partition_states: Annotated[Array[LeaderAndIsrPartitionState], since(2)] = empty()
 
 
 @structure
@@ -72,10 +71,8 @@ class LeaderAndIsrRequest:
     controller_epoch: Int32
     broker_epoch: Annotated[Int64, since(2)] = -1
     type: Annotated[Int8, since(5)] = 0
-    ungrouped_partition_states: Annotated[Array[LeaderAndIsrPartitionState], versions("0-1")] = field(
-        default_factory=empty
-    )
-    topic_states: Annotated[Array[LeaderAndIsrTopicState], since(2)] = field(default_factory=empty)
+    ungrouped_partition_states: Annotated[Array[LeaderAndIsrPartitionState], versions("0-1")] = empty()
+    topic_states: Annotated[Array[LeaderAndIsrTopicState], since(2)] = empty()
     live_leaders: Array[LeaderAndIsrLiveLeader]
 
 
@@ -93,7 +90,7 @@ class LeaderAndIsrTopicError:
     """The partitions of one topic."""
 
     topic_id: Annotated[Uuid, since(5)] = bytes(16)
-    partition_errors: Annotated[Array[LeaderAndIsrPartitionError], since(5)] = field(default_factory=empty)
+    partition_errors: Annotated[Array[LeaderAndIsrPartitionError], since(5)] = empty()
 
 
 @message(versions="0-7", flexible="4+")
@@ -101,8 +98,8 @@ class LeaderAndIsrResponse:
     """One result per partition, unless the top-level `error_code` applies to all of them."""
 
     error_code: Int16
-    partition_errors: Annotated[Array[LeaderAndIsrPartitionError], versions("0-4")] = field(default_factory=empty)
-    topics: Annotated[Array[LeaderAndIsrTopicError], since(5)] = field(default_factory=empty)
+    partition_errors: Annotated[Array[LeaderAndIsrPartitionError], versions("0-4")] = empty()
+    topics: Annotated[Array[LeaderAndIsrTopicError], since(5)] = empty()
 
 
 @structure
@@ -118,7 +115,7 @@ class StopReplicaTopicV1:
     """The partitions of one topic."""
 
     name: Annotated[String, versions("1-2")] = ""
-    partition_indexes: Annotated[Array[Int32], versions("1-2")] = field(default_factory=empty)
+    partition_indexes: Annotated[Array[Int32], versions("1-2")] = empty()
 
 
 @structure
@@ -135,7 +132,7 @@ class StopReplicaTopicState:
     """The partitions of one topic."""
 
     topic_name: Annotated[String, since(3)] = ""
-    partition_states: Annotated[Array[StopReplicaPartitionState], since(3)] = field(default_factory=empty)
+    partition_states: Annotated[Array[StopReplicaPartitionState], since(3)] = empty()
 
 
 @message(versions="0-4", flexible="2+")
@@ -150,9 +147,9 @@ class StopReplicaRequest:
     controller_epoch: Int32
     broker_epoch: Annotated[Int64, since(1)] = -1
     delete_partitions: Annotated[Bool, versions("0-2")] = False
-    ungrouped_partitions: Annotated[Array[StopReplicaPartitionV0], versions("0")] = field(default_factory=empty)
-    topics: Annotated[Array[StopReplicaTopicV1], versions("1-2")] = field(default_factory=empty)
-    topic_states: Annotated[Array[StopReplicaTopicState], since(3)] = field(default_factory=empty)
+    ungrouped_partitions: Annotated[Array[StopReplicaPartitionV0], versions("0")] = empty()
+    topics: Annotated[Array[StopReplicaTopicV1], versions("1-2")] = empty()
+    topic_states: Annotated[Array[StopReplicaTopicState], since(3)] = empty()
 
 
 @structure
@@ -184,7 +181,7 @@ class UpdateMetadataPartitionState:
     isr: Array[Int32]
     zk_version: Int32
     replicas: Array[Int32]
-    offline_replicas: Annotated[Array[Int32], since(4)] = field(default_factory=empty)
+    offline_replicas: Annotated[Array[Int32], since(4)] = empty()
 
 
 @structure
@@ -193,7 +190,7 @@ class UpdateMetadataTopicState:
 
     topic_name: Annotated[String, since(5)] = ""
     topic_id: Annotated[Uuid, since(7)] = bytes(16)
-    partition_states: Annotated[Array[UpdateMetadataPartitionState], since(5)] = field(default_factory=empty)
+    partition_states: Annotated[Array[UpdateMetadataPartitionState], since(5)] = empty()
 
 
 @structure
@@ -213,7 +210,7 @@ class UpdateMetadataBroker:
     id: Int32
     v0_host: Annotated[String, versions("0")] = ""
     v0_port: Annotated[Int32, versions("0")] = 0
-    endpoints: Annotated[Array[UpdateMetadataEndpoint], since(1)] = field(default_factory=empty)
+    endpoints: Annotated[Array[UpdateMetadataEndpoint], since(1)] = empty()
     rack: Annotated[NullableString, since(2)] = ""
 
 
@@ -229,10 +226,8 @@ class UpdateMetadataRequest:
     type: Annotated[Int8, tagged(0, "8+"), since(8)] = 0
     controller_epoch: Int32
     broker_epoch: Annotated[Int64, since(5)] = -1
-    ungrouped_partition_states: Annotated[Array[UpdateMetadataPartitionState], versions("0-4")] = field(
-        default_factory=empty
-    )
-    topic_states: Annotated[Array[UpdateMetadataTopicState], since(5)] = field(default_factory=empty)
+    ungrouped_partition_states: Annotated[Array[UpdateMetadataPartitionState], versions("0-4")] = empty()
+    topic_states: Annotated[Array[UpdateMetadataTopicState], since(5)] = empty()
     live_brokers: Array[UpdateMetadataBroker]
 
 
@@ -284,8 +279,8 @@ class PartitionData:
 
     partition_index: Int32
     leader_epoch: Int32
-    new_isr: Annotated[Array[Int32], versions("0-2")] = field(default_factory=empty)
-    new_isr_with_epochs: Annotated[Array[BrokerState], since(3)] = field(default_factory=empty)
+    new_isr: Annotated[Array[Int32], versions("0-2")] = empty()
+    new_isr_with_epochs: Annotated[Array[BrokerState], since(3)] = empty()
     leader_recovery_state: Annotated[Int8, since(1)] = 0
     partition_epoch: Int32
 

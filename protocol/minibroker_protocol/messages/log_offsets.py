@@ -1,6 +1,5 @@
 """APIs for offsets in logs: lookup by timestamp or leader epoch, and raising the log start offset (DeleteRecords)."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.schema import (
@@ -65,7 +64,7 @@ class ListOffsetsPartitionResponse:
 
     partition_index: Int32
     error_code: Int16
-    old_style_offsets: Annotated[Array[Int64], versions("0")] = field(default_factory=empty)
+    old_style_offsets: Annotated[Array[Int64], versions("0")] = empty()
     timestamp: Annotated[Int64, since(1)] = -1
     offset: Annotated[Int64, since(1)] = -1
     leader_epoch: Annotated[Int32, since(4)] = -1

@@ -1,6 +1,5 @@
 """Metadata (key 3) and DescribeTopicPartitions (key 75): the brokers, and the leader of each partition."""
 
-from dataclasses import field
 from typing import Annotated, Final
 
 from minibroker_protocol.primitives import ZERO_UUID
@@ -67,7 +66,7 @@ class MetadataResponsePartition:
     leader_epoch: Annotated[Int32, since(7)] = -1
     replica_nodes: Array[Int32]
     isr_nodes: Array[Int32]
-    offline_replicas: Annotated[Array[Int32], since(5)] = field(default_factory=empty)
+    offline_replicas: Annotated[Array[Int32], since(5)] = empty()
 
 
 @structure

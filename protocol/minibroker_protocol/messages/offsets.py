@@ -1,6 +1,5 @@
 """APIs for the committed offsets of groups."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.primitives import ZERO_UUID
@@ -129,10 +128,8 @@ class OffsetFetchRequest:
     """
 
     group_id: Annotated[String, versions("0-7")] = ""
-    topics: Annotated[NullableArray[OffsetFetchRequestTopic], versions("0-7"), nullable("2-7")] = field(
-        default_factory=empty
-    )
-    groups: Annotated[Array[OffsetFetchRequestGroup], since(8)] = field(default_factory=empty)
+    topics: Annotated[NullableArray[OffsetFetchRequestTopic], versions("0-7"), nullable("2-7")] = empty()
+    groups: Annotated[Array[OffsetFetchRequestGroup], since(8)] = empty()
     require_stable: Annotated[Bool, since(7)] = False
 
 
@@ -196,9 +193,9 @@ class OffsetFetchResponse:
     """
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0
-    topics: Annotated[Array[OffsetFetchResponseTopic], versions("0-7")] = field(default_factory=empty)
+    topics: Annotated[Array[OffsetFetchResponseTopic], versions("0-7")] = empty()
     error_code: Annotated[Int16, versions("2-7")] = 0
-    groups: Annotated[Array[OffsetFetchResponseGroup], since(8)] = field(default_factory=empty)
+    groups: Annotated[Array[OffsetFetchResponseGroup], since(8)] = empty()
 
 
 @structure

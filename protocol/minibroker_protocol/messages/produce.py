@@ -1,6 +1,5 @@
 """Produce (key 0): appends record batches to partitions."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
@@ -76,7 +75,7 @@ class PartitionProduceResponse:
     base_offset: Int64
     log_append_time_ms: Annotated[Int64, since(2)] = -1
     log_start_offset: Annotated[Int64, since(5)] = -1
-    record_errors: Annotated[Array[BatchIndexAndErrorMessage], since(8)] = field(default_factory=empty)
+    record_errors: Annotated[Array[BatchIndexAndErrorMessage], since(8)] = empty()
     error_message: Annotated[NullableString, since(8)] = None
     current_leader: Annotated[LeaderIdAndEpoch, tagged(0, "10+"), since(10)] = LeaderIdAndEpoch()
 
@@ -99,4 +98,4 @@ class ProduceResponse:
 
     responses: Array[TopicProduceResponse]
     throttle_time_ms: Annotated[Int32, since(1)] = 0
-    node_endpoints: Annotated[Array[NodeEndpoint], tagged(0, "10+"), since(10)] = field(default_factory=empty)
+    node_endpoints: Annotated[Array[NodeEndpoint], tagged(0, "10+"), since(10)] = empty()

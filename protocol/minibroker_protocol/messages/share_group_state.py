@@ -3,7 +3,6 @@
 The group coordinator and partition leaders send these requests to the share coordinator.
 """
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.schema import (
@@ -123,7 +122,7 @@ class ReadPartitionResult:
     error_message: NullableString = None
     state_epoch: Int32 = 0
     start_offset: Int64 = 0
-    state_batches: Array[StateBatch] = field(default_factory=empty)
+    state_batches: Array[StateBatch] = empty()
 
 
 @structure

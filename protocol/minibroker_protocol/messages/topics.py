@@ -1,6 +1,5 @@
 """APIs that create, delete and extend topics."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.primitives import ZERO_UUID
@@ -51,8 +50,8 @@ class CreatableTopic:
     name: String
     num_partitions: Int32
     replication_factor: Int16
-    assignments: Array[CreatableReplicaAssignment] = field(default_factory=empty)
-    configs: Array[CreatableTopicConfig] = field(default_factory=empty)
+    assignments: Array[CreatableReplicaAssignment] = empty()
+    configs: Array[CreatableTopicConfig] = empty()
 
 
 @message(versions="0-7", flexible="5+")
@@ -115,8 +114,8 @@ class DeleteTopicsRequest:
     Up to version 5, topics are identified by name. From version 6 on, they are identified by name or id (KIP-516).
     """
 
-    topics: Annotated[Array[DeleteTopicState], since(6)] = field(default_factory=empty)
-    topic_names: Annotated[Array[String], versions("0-5")] = field(default_factory=empty)
+    topics: Annotated[Array[DeleteTopicState], since(6)] = empty()
+    topic_names: Annotated[Array[String], versions("0-5")] = empty()
     timeout_ms: Int32
 
 

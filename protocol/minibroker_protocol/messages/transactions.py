@@ -1,6 +1,5 @@
 """APIs for transactions: producer ids, the partitions and groups of a transaction, and its end (KIP-98)."""
 
-from dataclasses import field
 from typing import Annotated
 
 from minibroker_protocol.primitives import ZERO_UUID
@@ -82,11 +81,11 @@ class AddPartitionsToTxnRequest:
     with several transactions.
     """
 
-    transactions: Annotated[Array[AddPartitionsToTxnTransaction], since(4)] = field(default_factory=empty)
+    transactions: Annotated[Array[AddPartitionsToTxnTransaction], since(4)] = empty()
     v3_and_below_transactional_id: Annotated[String, versions("0-3")] = ""
     v3_and_below_producer_id: Annotated[Int64, versions("0-3")] = 0
     v3_and_below_producer_epoch: Annotated[Int16, versions("0-3")] = 0
-    v3_and_below_topics: Annotated[Array[AddPartitionsToTxnTopic], versions("0-3")] = field(default_factory=empty)
+    v3_and_below_topics: Annotated[Array[AddPartitionsToTxnTopic], versions("0-3")] = empty()
 
 
 @structure
@@ -119,10 +118,8 @@ class AddPartitionsToTxnResponse:
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(4)] = 0
-    results_by_transaction: Annotated[Array[AddPartitionsToTxnResult], since(4)] = field(default_factory=empty)
-    results_by_topic_v3_and_below: Annotated[Array[AddPartitionsToTxnTopicResult], versions("0-3")] = field(
-        default_factory=empty
-    )
+    results_by_transaction: Annotated[Array[AddPartitionsToTxnResult], since(4)] = empty()
+    results_by_topic_v3_and_below: Annotated[Array[AddPartitionsToTxnTopicResult], versions("0-3")] = empty()
 
 
 @message(versions="0-4", flexible="3+")

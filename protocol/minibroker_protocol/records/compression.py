@@ -26,18 +26,12 @@ COMPRESSION_LEVELS: Final = {
 """The valid levels of each codec (KIP-390), as in Kafka's `compression.<codec>.level`."""
 DEFAULT_COMPRESSION_LEVELS: Final = {CompressionCodec.GZIP: -1, CompressionCodec.LZ4: 9, CompressionCodec.ZSTD: 3}
 """The default level of each codec. -1 lets zlib choose gzip's level, and 9 selects LZ4's fast compressor."""
-_MODULES: Final = {
-    CompressionCodec.GZIP: "gzip_codec",
-    CompressionCodec.SNAPPY: "snappy_codec",
-    CompressionCodec.LZ4: "lz4_codec",
-    CompressionCodec.ZSTD: "zstd_codec",
-}
 _SMALL_DATA_BYTES: Final = 32 * 1024
 
 
 @cache
 def _load_module(codec: CompressionCodec) -> Any:
-    return import_module(f"minibroker_protocol.records.codecs.{_MODULES[codec]}")
+    return import_module(f"minibroker_protocol.records.codecs.{codec.name.lower()}_codec")
 
 
 def compress(

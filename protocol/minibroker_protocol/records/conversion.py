@@ -119,10 +119,10 @@ def to_message_set(
         # A v0 wrapper contains absolute offsets, so build it again if the log has grown during compression.
         if is_relative or base_offset() == base:
             break
-    time = max(record.timestamp for record in records) if append_time is None else append_time
     last_offset = base_offset() + len(records) - 1
+    timestamp = max(record.timestamp for record in records)
     return encode_wrapper(
-        packed, codec, magic=magic, last_offset=last_offset, time=time, by_append=append_time is not None
+        packed, codec, magic=magic, last_offset=last_offset, timestamp=timestamp, append_time=append_time
     )
 
 
@@ -177,7 +177,14 @@ def down_convert(
                 piece = _build_message_set(records, header, magic)
                 if header.codec is not CompressionCodec.NONE:
                     packed = yield from collect(compress_in_chunks(header.codec, piece, magic=magic))
-                    piece = _build_wrapper(b"".join(packed), records, header, magic)
+                    piece = encode_wrapper(
+                        b"".join(packed),
+                        header.codec,
+                        magic=magic,
+                        last_offset=records[-1].offset,
+                        timestamp=max(_valid_timestamps(records)),
+                        append_time=_append_time(header, magic),
+                    )
                 if message_set and len(message_set) + len(piece) > max_bytes:
                     return message_set
                 message_set += piece
@@ -235,19 +242,6 @@ def _build_message_set(records: Sequence[Record], header: BatchHeader, magic: in
     except EncodeError as error:
         # A batch with a correct checksum may have been accepted although, for example, its offsets do not ascend.
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
-
-
-def _build_wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
-    """Return the wrapper of a compressed message set."""
-    append_time = _append_time(header, magic)
-    return encode_wrapper(
-        packed,
-        header.codec,
-        magic=magic,
-        last_offset=records[-1].offset,
-        time=max(_valid_timestamps(records)) if append_time is None else append_time,
-        by_append=append_time is not None,
-    )
 
 
 def overflow_message(max_bytes: int) -> bytes:

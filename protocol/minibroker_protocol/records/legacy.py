@@ -393,13 +393,18 @@ def build_message_set(
         return message_set
     value = compress(codec, message_set, magic=magic)
     return encode_wrapper(
-        value, codec, magic=magic, last_offset=offset, time=max_timestamp, by_append=fixed_timestamp is not None
+        value, codec, magic=magic, last_offset=offset, timestamp=max_timestamp, append_time=fixed_timestamp
     )
 
 
 def encode_wrapper(
-    packed: bytes, codec: CompressionCodec, *, magic: int, last_offset: int, time: int, by_append: bool
+    packed: bytes, codec: CompressionCodec, *, magic: int, last_offset: int, timestamp: int, append_time: int | None
 ) -> bytearray:
-    """Encode the wrapper of a message set compressed with `codec`. `by_append` is true if the broker set `time`."""
-    attributes = codec | (TIMESTAMP_TYPE_FLAG if by_append else 0)
-    return bytearray(encode_message(last_offset, None, packed, magic=magic, timestamp=time, attributes=attributes))
+    """Encode the wrapper of a message set compressed with `codec`.
+
+    `timestamp` is the highest timestamp of the messages. Under LOG_APPEND_TIME, `append_time` replaces it.
+    """
+    attributes: int = codec
+    if append_time is not None:
+        attributes, timestamp = codec | TIMESTAMP_TYPE_FLAG, append_time
+    return bytearray(encode_message(last_offset, None, packed, magic=magic, timestamp=timestamp, attributes=attributes))

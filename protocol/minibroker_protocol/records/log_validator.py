@@ -5,7 +5,7 @@ decides which of them a record set needs:
 
 - *validate* (`produced_set`) checks whether the topic accepts the records, without changing them;
 - *convert* (`conversion`) rewrites the records in another message format or with another codec;
-- *assign offsets* (`assign_offsets`) sets the records' offsets in the log;
+- *assign offsets* (`_stamp_message_set`) sets the records' offsets in the log;
 - *re-stamp* (`restamp`) sets the timestamp type, the timestamp and the checksum.
 
 Whenever possible, the records are changed in place, in the buffer in which they were received. They are rewritten in
@@ -16,7 +16,7 @@ three cases:
 - The records are in a v1 wrapper whose inner messages are not numbered 0, 1, 2 ... Some old clients write these.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
@@ -49,6 +49,8 @@ from minibroker_protocol.records.record import Record
 from minibroker_protocol.records.record_runs import check_records
 from minibroker_protocol.records.restamp import restamp, stamp_header
 from minibroker_protocol.steps import Steps, collect, drain
+
+_INT64: Final = Struct(">q")
 
 __all__ = ["AppendPolicy", "PreparedRecords", "prepare", "prepare_in_steps"]
 
@@ -231,13 +233,18 @@ def _prepare_batch(data: memoryview | bytearray, header: BatchHeader, append: _A
 def _stamp_message_set(
     records: memoryview, batches: Sequence[Batch], opened: Sequence[OpenedBatch], append: _AppendParameters
 ) -> memoryview:
-    """Assign offsets and timestamps to the messages of a set, and return it without a truncated last message."""
-    entries = [batch.buffer for batch in batches]
-    assign_offsets(zip(entries, [len(batch.records) for batch in opened], strict=True), append.next_offset())
-    for entry, batch in zip(entries, opened, strict=True):
+    """Assign offsets and timestamps to the messages of a set, and return it without a truncated last message.
+
+    The checksum does not cover the offset field. A v1 wrapper gets the offset of its last message; its inner offsets
+    start at 0 (KIP-31).
+    """
+    next_offset = append.next_offset()
+    for entry, batch in zip([batch.buffer for batch in batches], opened, strict=True):
+        next_offset += len(batch.records)
+        _INT64.pack_into(entry, 0, next_offset - 1)
         time = _highest_timestamp(batch.records) if append.log_append_time is None else append.log_append_time
         restamp(entry, batch.header, append.policy.timestamp_type, time)
-    return records[: sum(map(len, entries))]
+    return records[: sum(len(batch.buffer) for batch in batches)]
 
 
 def _prepare_message_set(
@@ -265,21 +272,3 @@ def _prepare_message_set(
         offset_of_max_timestamp=offset,
         record_count=len(records),
     )
-
-
-_INT64: Final = Struct(">q")
-
-
-def assign_offsets(entries: Iterable[tuple[bytearray | memoryview, int]], base_offset: int) -> int:
-    """Set the offsets of v0 or v1 entries in place, from `base_offset` on. Return the offset after the last record.
-
-    Each entry must be writable and is paired with its number of records. The checksum does not cover the offset
-    field. A v1 wrapper gets the offset of its last message; its inner offsets start at 0 (KIP-31). A v0 wrapper has
-    absolute inner offsets and must be compressed again (see `conversion`). The log itself sets the offset of a v2
-    batch.
-    """
-    next_offset = base_offset
-    for entry, record_count in entries:
-        next_offset += record_count
-        _INT64.pack_into(entry, 0, next_offset - 1)
-    return next_offset

@@ -164,11 +164,12 @@ class RecordValidator:
                 records = batch.records[index : index + RECORDS_PER_STEP]
                 if not self._are_surely_valid(records, batch.header):
                     for number, record in enumerate(records, index):
-                        message = self._key_error(record)
-                        if message is None:
-                            message = self._timestamp_error(record, batch.header)
-                            bad_timestamps = bad_timestamps or message is not None
-                        if message is not None:
+                        message = self._timestamp_error(record, batch.header)
+                        if self._policy.require_keys and record.key is None:
+                            message = f"Compacted topic cannot accept message without key{self._place}"
+                        elif message:
+                            bad_timestamps = True
+                        if message:
                             errors.append(RecordError(number, message))
                 yield
             if bad_timestamps:
@@ -195,11 +196,6 @@ class RecordValidator:
             self._now_ms - min(timestamps) <= policy.before_max_ms
             and max(timestamps) - self._now_ms <= policy.after_max_ms
         )
-
-    def _key_error(self, record: Record) -> str | None:
-        if self._policy.require_keys and record.key is None:
-            return f"Compacted topic cannot accept message without key{self._place}"
-        return None
 
     def _timestamp_error(self, record: Record, header: BatchHeader) -> str | None:
         policy = self._policy

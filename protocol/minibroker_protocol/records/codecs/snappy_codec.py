@@ -44,7 +44,7 @@ def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) ->
         yield _decompress_block(view, 0, max_size)
         return
     position = len(_HEADER)
-    before = 0
+    previous_bytes = 0
     while position < len(view):
         if len(view) - position < _SIZE.size:
             return  # Like snappy-java, ignore a truncated size at the end.
@@ -62,8 +62,8 @@ def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) ->
             raise malformed_error("snappy", f"a block of {size} bytes")
         if size > len(view) - position:
             raise truncated_error("snappy", len(view))
-        block = _decompress_block(view[position : position + size], before, max_size)
-        before += len(block)
+        block = _decompress_block(view[position : position + size], previous_bytes, max_size)
+        previous_bytes += len(block)
         yield block
         position += size
 
@@ -78,10 +78,10 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
         _read_promised_size(memoryview(data))
 
 
-def _decompress_block(block: memoryview, before: int, max_size: int) -> bytes:
-    """Return the data of one raw block; `before` is the size of the data from earlier blocks."""
+def _decompress_block(block: memoryview, previous_bytes: int, max_size: int) -> bytes:
+    """Return the data of one raw block; `previous_bytes` is the size of the data from earlier blocks."""
     size = _read_promised_size(block)
-    if size > max_size - before:
+    if size > max_size - previous_bytes:
         raise too_large_error("snappy", max_size)
     if size > len(block) * _MAX_GROWTH:
         raise malformed_error("snappy", f"{len(block)} bytes that promise {size}")
