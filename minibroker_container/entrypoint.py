@@ -422,7 +422,7 @@ def append_kafka_class(command: list[str]) -> list[str]:
 
 
 def exec_command(command: list[str]) -> NoReturn:
-    """Replace this process by a command.
+    """Replace this process with a command.
 
     Raises:
         OSError: the command does not exist.

@@ -1,4 +1,4 @@
-"""Lists in the environment: listeners as users write them, topics to create, and silent ports."""
+"""Parses lists from environment variables: listeners, topics to create, and silent ports."""
 
 import re
 import shlex

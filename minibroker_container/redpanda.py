@@ -1,7 +1,7 @@
 """Converts the options and files of `redpanda start` to the variables of Kafka's images.
 
 Options override /etc/redpanda/redpanda.yaml. That file overrides /etc/redpanda/.bootstrap.yaml, which has the
-properties of a new cluster. Options for shards, memory, inter-node RPC and the like have no effect on a single
+properties of a new cluster. Options for shards, memory or inter-node RPC, for example, have no effect on a single
 process.
 """
 

@@ -1,8 +1,8 @@
-"""Replacement of the addresses in an encoded response.
+"""Replaces the addresses in an encoded response.
 
 `replace_addresses` changes each field `host` that is followed by a field `port`, the port itself, and the sizes of the
 tagged fields around them. All other bytes are unchanged, including tagged fields that the message does not declare. The
-bytes are read along the declaration of the message, up to the last possible address.
+bytes are read according to the message's declaration, up to the last field that can contain an address.
 
 The reader is a chain of steps that is built once per (class, version). A step is called with (bytes, position, finds)
 and returns the position after its field.
@@ -26,7 +26,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class _Address(NamedTuple):
-    """An address in the bytes. The length of its host begins at `start`, and its port at `port_at`."""
+    """An address. The length field of its host begins at `start`, and its port at `port_at`."""
 
     start: int
     port_at: int
@@ -34,10 +34,10 @@ class _Address(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """The size of a tagged field. It begins at `start`, and the field's content extends from `begin` to `end`."""
+    """The size of a tagged field. It begins at `start`; the content extends from `content_start` to `end`."""
 
     start: int
-    begin: int
+    content_start: int
     end: int
 
 
@@ -79,9 +79,11 @@ def replace_addresses(
     for find in reversed(finds):
         if isinstance(find, _Size):
             growth = sum(
-                len(edit.content) - (edit.end - edit.start) for edit in edits if find.begin <= edit.start < find.end
+                len(edit.content) - (edit.end - edit.start)
+                for edit in edits
+                if find.content_start <= edit.start < find.end
             )
-            edits.append(_Edit(find.start, find.begin, _encode_uvarint(find.end - find.begin + growth)))
+            edits.append(_Edit(find.start, find.content_start, _encode_uvarint(find.end - find.content_start + growth)))
     out = bytearray(message)
     for edit in sorted(edits, reverse=True):
         out[edit.start : edit.end] = edit.content
@@ -125,7 +127,7 @@ def _walk_for(cls: type[Any], version: int) -> _Step:
 
 
 class _Steps:
-    """Builds the steps of one version, and tells for each step whether it can find addresses."""
+    """Builds the steps for one version. Each step is paired with a flag: whether it can find addresses."""
 
     def __init__(self, version: int, *, flexible: bool) -> None:
         self._version = version
@@ -225,8 +227,8 @@ def _array_step(count: Callable[[memoryview, int], tuple[int, int]], element: _S
 
 def _nullable_step(content: _Step) -> _Step:
     def step(data: memoryview, position: int, finds: _Finds) -> int:
-        is_there = data[position] < 0x80  # noqa: PLR2004 - a negative int8 is null
-        return content(data, position + 1, finds) if is_there else position + 1
+        is_present = data[position] < 0x80  # noqa: PLR2004 - a negative int8 is null
+        return content(data, position + 1, finds) if is_present else position + 1
 
     return step
 

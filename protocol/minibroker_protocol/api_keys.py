@@ -1,4 +1,4 @@
-"""The keys of all APIs of Kafka's protocol: the possible values of the `api_key` field in a request header."""
+"""The keys of all APIs in Kafka's protocol: the possible values of the `api_key` field in a request header."""
 
 from enum import IntEnum
 

@@ -1,10 +1,10 @@
-"""Decoding and encoding of messages, with one flat decoder and one flat encoder per (message class, version).
+"""Decodes and encodes messages, with one flat decoder and one flat encoder per (message class, version).
 
 The decoders and encoders are generated on first use. The fields of a version are known when the code is generated, so
 the code never checks versions. A run of fixed-size fields, together with the length that follows, becomes one `struct`
 call. Nested structures become nested loops in the same function.
 
-The rules of the generated code are in `compiler`, whose `generated_source()` returns the code.
+`compiler` explains the rules of the generated code, and its `generated_source()` returns that code.
 """
 
 import struct
@@ -139,10 +139,10 @@ def shallow_copy(message: T) -> T:
 
 @cached
 def _compile_copier(cls: type[Any]) -> Callable[[Any], Any]:
-    lines = ["def copy(message):", "    made = new(cls)"]
-    lines += [f"    made.{field.name} = message.{field.name}" for field in fields_of(cls)]
+    lines = ["def copy(message):", "    clone = new(cls)"]
+    lines += [f"    clone.{field.name} = message.{field.name}" for field in fields_of(cls)]
     namespace: dict[str, Any] = {"cls": cls, "new": object.__new__}
-    text = "\n".join([*lines, "    return made"])
+    text = "\n".join([*lines, "    return clone"])
     exec(compile(text, f"<copy of {cls.__name__}>", "exec"), namespace)  # noqa: S102 - our own text
     copier: Callable[[Any], Any] = namespace["copy"]
     return copier

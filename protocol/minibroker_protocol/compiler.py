@@ -28,7 +28,7 @@ from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElements
 from minibroker_protocol.schema import NEVER, Field, fields_of, plain_fields, schema_of
 
 _TRUNCATED_FIELDS: Final = frozenset(("error_message", "batch_index_error_message"))
-"""Fields with text for people, which can repeat a client's input. Text that is too long is truncated, not rejected."""
+"""Fields with text for people. It can repeat a client's input, so text that is too long is truncated, not rejected."""
 _LITERALS: Final = (int, float, str, bytes)
 """Types of defaults that the generated code contains as literals."""
 _NULL_STRUCTURE: Final = 255
@@ -62,7 +62,7 @@ def generated_source(cls: type[Any], version: int) -> str:
 
 
 class _Generator:
-    """The base class of all generators, with indented lines, unique names and runs of fixed-size values."""
+    """The base of all generators. It handles indentation, unique names and runs of fixed-size values."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
         if version not in schema_of(cls).versions:

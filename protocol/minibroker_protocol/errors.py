@@ -1,7 +1,7 @@
 """Errors in received bytes, or in values to write.
 
-A `DecodeError` or a subclass of it is the peer's fault; an `EncodeError` is ours. None of them has an error code of the
-protocol. The broker maps them to Kafka's error codes in one place.
+A `DecodeError` or a subclass of it is the peer's fault; an `EncodeError` is ours. These exceptions
+have no protocol error codes: the broker maps them to Kafka's codes in one place.
 """
 
 from collections.abc import Iterable

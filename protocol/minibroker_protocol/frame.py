@@ -7,8 +7,8 @@ you need after `settle()`.
 
 Most frames are complete when they arrive. All connections therefore receive into one shared scratch buffer, and a
 connection owns memory only while it has an incomplete frame. Idle connections take no memory. The memory of the other
-connections is proportional to the bytes that their peers have sent: a length prefix of 100 MB alone allocates nothing
-of that size. With one buffer per connection, a thousand idle connections would take a gigabyte of address space, and
+connections is proportional to the bytes that their peers have sent: a length prefix of 100 MB alone does not
+allocate 100 MB. With one buffer per connection, a thousand idle connections would take a gigabyte of address space, and
 the processor's cache would be cold.
 
 For a frame of more than `FIRST_GRANT_BYTES`, address space is reserved for the whole frame, and the system provides the
@@ -243,7 +243,7 @@ class FrameReader:
         self._start, self._end = 0, pending
 
     def _grant(self, received: int) -> memoryview:
-        """Return a buffer for the first frame. Of this frame, `left` bytes have been received."""
+        """Return a buffer for the first frame, of which `received` bytes have arrived."""
         size = self._frame_size()
         if self.grant and size > FIRST_GRANT_BYTES and (reserved := self._pool.reserve(size)) is not None:
             return reserved
@@ -270,9 +270,8 @@ class FrameReader:
     def _frame_size(self) -> int:
         """Return the size of the first frame, including its length field.
 
-        While the length is unknown, the result is the size of the length field.
-
-        An invalid length counts as 0; `next_frame` rejects it.
+        While the length is unknown, return the size of the length field. An invalid length counts as 0, because
+        `next_frame` rejects it.
         """
         if self._end - self._start < _LENGTH.size:
             return _LENGTH.size

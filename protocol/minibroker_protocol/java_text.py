@@ -13,7 +13,7 @@ _DOUBLE: Final = re.compile(
     r"[+-]?(?:NaN|Infinity|(?P<decimal>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?"
     r"|(?P<hex>0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)"
 )
-"""A FloatingPointLiteral of Java with an optional sign (`Double.valueOf`)."""
+"""Java's FloatingPointLiteral with an optional sign (`Double.valueOf`)."""
 
 
 def trim(text: str) -> str:
@@ -43,7 +43,7 @@ def utf16_order(text: str) -> bytes:
 def parse_integer(text: str, bits: int = LONG_BITS) -> int | None:
     """Parse a signed integer of `bits` bits like `Integer.parseInt` or `Long.parseLong`.
 
-    Invalid text gives None. Java accepts the digits of all scripts if they are single UTF-16 units, but no spaces
+    Return None for invalid text. Java accepts the digits of all scripts if they are single UTF-16 units, but no spaces
     or underscores.
     """
     digits = text[1:] if text.startswith(("-", "+")) else text

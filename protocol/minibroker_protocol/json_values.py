@@ -1,4 +1,4 @@
-"""Conversion of values for JSON: field names as in Kafka's definitions, bytes, and large numbers."""
+"""Converts values for JSON: field names as in Kafka's definitions, bytes, and large numbers."""
 
 import base64
 from functools import cache
@@ -20,7 +20,7 @@ def bytes_json(data: bytes) -> str | dict[str, str]:
 
 @cache
 def camel_case(name: str) -> str:
-    """Return the form of a field name in Kafka's definitions, such as `throttleTimeMs` for `throttle_time_ms`."""
+    """Return a field name as in Kafka's definitions, such as `throttleTimeMs` for `throttle_time_ms`."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)
 

@@ -1,4 +1,4 @@
-"""Imports that load a minibroker module on its first use, to keep start-up fast.
+"""Imports that load a minibroker module on first use, to keep start-up fast.
 
     with lazy:
         from minibroker.server.faults import registry
@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Final
 
 _OURS: Final = "minibroker"
-"""The prefix of the names of all our packages."""
+"""The name prefix of all our packages."""
 
 
 class _LazyModule(ModuleType):
@@ -53,7 +53,7 @@ class _LazyLoader:
 
 
 class _Lazy(local):
-    """The context manager, which is also the finder of the modules imported within it. Its state is per thread."""
+    """A context manager that is also the finder for the modules imported in its block. Its state is per thread."""
 
     depth = 0
 
@@ -90,16 +90,16 @@ def load(name: str) -> None:
 
 
 def _execute(module: ModuleType) -> None:
-    lazily: Any = module.__spec__ and module.__spec__.loader
-    with lazily.lock:  # Other threads wait until the module is loaded. This thread may enter again in an import cycle.
-        if lazily.is_started:
+    loader: Any = module.__spec__ and module.__spec__.loader
+    with loader.lock:  # Other threads wait until the module is loaded. This thread may enter again in an import cycle.
+        if loader.is_started:
             return
-        lazily.is_started = True
+        loader.is_started = True
         depth, lazy.depth = lazy.depth, 0  # Imports in the module itself are not lazy.
         try:
-            lazily.loader.exec_module(module)
+            loader.loader.exec_module(module)
         except BaseException:
-            lazily.is_started = False
+            loader.is_started = False
             raise
         finally:
             lazy.depth = depth

@@ -1,4 +1,4 @@
-"""Declaration of messages as typed classes, in which each field declares the versions that contain it.
+"""Declares messages as typed classes. Each field declares the versions that contain it.
 
     @structure
     class PartitionProduceData:
@@ -161,7 +161,7 @@ class Field(NamedTuple):
         kind: a `WireType`, or the class of a nested structure.
         is_array: whether the field is an array of `kind`.
         tag: the field's tag in the versions `tagged_in`; in other versions it is an ordinary field.
-        default: a function called for each message that lacks the field; it returns the value.
+        default: returns the value for messages that lack the field.
         required: whether the constructor requires a value.
     """
 
@@ -177,7 +177,7 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """The versions of a message class, and the flexible ones among them (none for nested structures)."""
+    """The versions of a message class, and the flexible ones among them."""
 
     versions: VersionRange
     flexible: VersionRange
@@ -188,7 +188,7 @@ _SCHEMAS: dict[type[Any], Schema] = {}
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def structure(cls: type[T]) -> type[T]:
-    """Declare a nested structure, which has the same versions and flexible versions as its message.
+    """Declare a nested structure. It has the versions and flexible versions of its message.
 
     The result is a dataclass with slots, created in a third of the usual time. `__init__` is compiled with the first
     message of the class. `__eq__` and `__repr__` are not compiled.
@@ -336,7 +336,7 @@ def _build_field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
 def _remove_none(hint: Any) -> tuple[Any, bool]:
     """Return the type without None, and whether it allowed None.
 
-    A union of byte types stays a union, because its `WireType` is sufficient.
+    A union of byte types stays a union: the `WireType` already determines how it is encoded.
     """
     if get_origin(hint) is not types.UnionType:
         return hint, False

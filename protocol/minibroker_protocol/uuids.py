@@ -1,4 +1,4 @@
-"""Creation and text form of Kafka's UUIDs (Kafka's `Uuid`)."""
+"""Creates Kafka's UUIDs, and converts them to and from text (Kafka's `Uuid`)."""
 
 import binascii
 import os

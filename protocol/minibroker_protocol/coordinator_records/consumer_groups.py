@@ -195,4 +195,4 @@ CONSUMER_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
     (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
 )
-"""All pairs of key and value."""
+"""All key classes, each with its value class."""

@@ -51,7 +51,7 @@ class ConsumerProtocolAssignment:
 
 
 class RangeSplitter:
-    """Splits the partitions of a topic into ranges for its subscribers. The first ranges can be larger by one."""
+    """Splits the partitions of a topic into ranges for its subscribers. The first ranges share any remainder."""
 
     def __init__(self, partitions: int, subscribers: int) -> None:
         self._size, self._larger = divmod(partitions, subscribers)

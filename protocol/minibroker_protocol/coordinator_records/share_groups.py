@@ -216,7 +216,7 @@ class ShareUpdateKey:
 
 @message(versions="0", flexible="0+")
 class ShareUpdateValue:
-    """The changes of a share-partition since the snapshot with the same epoch.
+    """The changes to a share-partition since the snapshot with the same epoch.
 
     `start_offset` is -1 if the start offset is unchanged.
     """

@@ -234,4 +234,4 @@ STREAMS_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
     (StreamsGroupTopologyKey, StreamsGroupTopologyValue),
 )
-"""All pairs of key and value."""
+"""All key classes, each with its value class."""

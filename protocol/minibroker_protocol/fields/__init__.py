@@ -1,6 +1,6 @@
 """Fields of requests, responses and records, each with its position in the bytes, its type, value and meaning.
 
-These modules read the bytes along the schema, without the codec: it is built for serving and records no positions.
+These modules read the bytes according to the schema. They do not use the codec, because it records no positions.
 
 - `tree`: a `Node` is a field, and a tree of nodes is a message. The leaves of a tree cover each byte once.
 - `frames`: the trees of requests and responses, from their frames (`request_fields`, `response_fields`).
@@ -9,6 +9,6 @@ These modules read the bytes along the schema, without the codec: it is built fo
 - `meanings`: one sentence per field, and trees as JSON with truncated values.
 - `versions`: the same request in another version.
 
-Corrupt bytes never raise an error. The tree extends as far as possible, and an `ERROR` node has the remaining bytes.
-`Limits` restrict the number of nodes. A `NOT_OPENED` node has the bytes beyond a limit.
+Corrupt bytes never raise an error. The tree covers everything that can be read, and an `ERROR` node holds the
+remaining bytes. `Limits` restrict the number of nodes. A `NOT_OPENED` node holds the bytes beyond a limit.
 """

@@ -201,7 +201,7 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
         if cursor.is_used_up:
             parent.add(cursor.unopened_leaf(f"{cursor.left} bytes of batches: the tree would be too large"))
             return
-        # Without its length field, an entry has the size 0.
+        # The size is 0 if the length field is truncated.
         size = 0
         if cursor.left > MAGIC_AT:
             size = LOG_OVERHEAD + int(INT32.unpack_from(cursor.data, cursor.at + LENGTH_AT)[0])
@@ -265,8 +265,8 @@ def add_header(cursor: Cursor, node: Node) -> BatchHeader:
 def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterator[Node]:
     """Yield the nodes of the records in a batch's decompressed bytes.
 
-    The last node is a leaf for bytes that are not a record, if there are any. Each record before number `first` is
-    skipped, and represented by a leaf with its number.
+    The last node is a leaf for bytes that are not a record, if there are any. Records before index `first` are
+    skipped: a leaf stands for up to `_RECORDS_PER_LEAF` of them.
     """
     skipped = 0
     while skipped < min(first, header.record_count) and cursor.left:

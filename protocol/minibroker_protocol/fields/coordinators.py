@@ -1,4 +1,4 @@
-"""Decoding of keys and values in the coordinators' topics, within a tree of batches."""
+"""Decodes the keys and values of the coordinators' records in a tree of batches."""
 
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ _BY_TOPIC: Final[dict[str, _Kinds]] = {
     TRANSACTION_STATE: ((TransactionLogKey, TransactionLogValue),),
     SHARE_GROUP_STATE: SHARE_STATE_RECORDS,
 }
-"""The pairs of key and value of each topic, distinguished by the version of the key."""
+"""The key and value classes for each topic. The version of a key selects the pair."""
 
 
 def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> None:

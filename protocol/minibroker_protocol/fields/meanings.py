@@ -1,17 +1,16 @@
 """The meaning of each field in one sentence, with the KIP that explains or introduced the field.
 
-A line of `meanings.tsv` has the name of a field, the number of a KIP or nothing, and the sentence. `meaning_of` first
+Each line of `meanings.tsv` contains a field name, an optional KIP number, and the sentence. `meaning_of` first
 looks up the place of a declaration ("fetch.FetchRequest.max_bytes"), then its class and name, and then the name alone,
 because many names have the same meaning in all messages. A name in parentheses stands for undeclared bytes.
 
-A line of `kips.tsv` has an API and the KIPs of its versions. The KIP that introduced a field is the KIP of the first
-version with that field. The table is based on the comments in Kafka's message definitions and on the KIPs themselves.
-The fields of version 0 of the oldest APIs have no KIP because they are older than KIPs. A few fields came with a
+Each line of `kips.tsv` contains an API and the KIPs of its versions. The KIP that introduced a field is the KIP of the
+first version with that field. The table is based on the comments in Kafka's message definitions and on the KIPs.
+Version 0 of the oldest APIs is older than KIPs, so its fields have none. A few fields came with a
 version that has no KIP (`retention_time_ms` in OffsetCommit 2). A KIP in `meanings.tsv` takes precedence, because it
-explains the field better, such as a throttle time, a topic id or a leader epoch.
+explains the field better. Examples are throttle times, topic ids and leader epochs.
 
-`tree_json` converts trees to JSON. A node is `{"name", "type", "start", "end"}`, and also has each of these keys if the
-key applies:
+`tree_json` converts trees to JSON. A node is `{"name", "type", "start", "end"}`, plus the keys below that apply:
 
 - `value`: numbers beyond 2**53 are strings, because JavaScript cannot represent them. UUIDs are 22 characters. Bytes
   are a string if they are printable, or else `{"base64": ...}`. Text and bytes are truncated after `max_value_bytes`

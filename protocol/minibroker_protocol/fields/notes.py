@@ -57,7 +57,7 @@ def base_timestamp_note(header: BatchHeader) -> str:
 
 
 def max_timestamp_note(header: BatchHeader) -> str:
-    """Describe the max timestamp, which is the highest one, or that of all records."""
+    """Describe the max timestamp: the highest one or, under LOG_APPEND_TIME, the timestamp of all records."""
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return f"{format_time(header.max_timestamp)}; all records have it"
     return f"{format_time(header.max_timestamp)}"

@@ -1,4 +1,4 @@
-"""Finding the bytes of one record in its batch or message set."""
+"""Finds the bytes of one record in its batch or message set."""
 
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ from minibroker_protocol.records.varint import decode_varint, decode_varlong
 MAX_DECOMPRESSED_BYTES: Final = 1 << 24
 """Maximum decompressed size of a batch that is searched, in bytes."""
 _MAX_RECORDS: Final = 100_000
-"""Maximum record count of a batch that is searched. More records take longer than 200 ms."""
+"""Maximum record count of a batch that is searched. Searching a larger batch would take over 200 ms."""
 _LIMITS: Final = Limits(record_fields=_MAX_RECORDS, decompressed=MAX_DECOMPRESSED_BYTES)
 
 
@@ -49,7 +49,7 @@ class RecordPlace(NamedTuple):
 
 
 def find_record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
-    """Return the record with this offset in a batch or message from a log, or None if it does not contain the offset.
+    """Return the record with this offset in a batch or message from a log, or None if there is none.
 
     `entry` can extend beyond the batch.
 
@@ -68,7 +68,7 @@ def find_record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
 
 
 def find_record_in_set(data: memoryview, number: int) -> RecordPlace | None:
-    """Return the record that gets the offset `number` after the first one when this record set is appended.
+    """Return the record whose offset will be `number` above the first one when this record set is appended.
 
     The result is None if there are fewer records. A truncated last batch is skipped.
 
@@ -118,8 +118,8 @@ def _find_in_v2(entry: memoryview, header: BatchHeader, delta: int) -> RecordPla
         data, at = memoryview(decompress(header.codec, packed, max_size=MAX_DECOMPRESSED_BYTES)), 0
     for _ in range(header.record_count):
         length, begin = decode_varint(data, at)
-        _, behind = decode_varlong(data, begin + 1)
-        if decode_varint(data, behind)[0] == delta:
+        _, offset_delta_at = decode_varlong(data, begin + 1)
+        if decode_varint(data, offset_delta_at)[0] == delta:
             return _locate_v2_record(data[: begin + length], at, header, is_inside=is_inside)
         at = begin + length
     return None

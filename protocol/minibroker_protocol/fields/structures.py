@@ -1,4 +1,4 @@
-"""The fields of messages along their declarations, with the positions that the compiled decoder does not record."""
+"""Builds the field trees of messages. Unlike the compiled decoder, it records the position of each field."""
 
 import struct
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def _struct_for(fmt: str) -> struct.Struct:
 
 
 class MessageWalker:
-    """One walk over a message in one version.
+    """A walk over a message in one version.
 
     `record_budget` counts the nodes of all its records.
     """

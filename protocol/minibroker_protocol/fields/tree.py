@@ -86,7 +86,7 @@ class TooManyFieldsError(DecodeError):
 
 
 class DecompressedSpace(NamedTuple):
-    """Decompressed bytes and their nodes, whose positions count from the first of these bytes."""
+    """Decompressed bytes and their nodes. Node positions count from the first of these bytes."""
 
     data: bytes
     children: list["Node"]
@@ -100,7 +100,7 @@ class Node:
             "(length)", for undeclared bytes.
         type: the name of a `primitives.WireType`, or one of the types above.
         start, end: the range of the field's bytes, counted from the first byte of the tree's root.
-        value: the value of a leaf, which is text or bytes (a memoryview), or the number of elements of an array.
+        value: the value of a leaf (a number, text, or bytes as a memoryview), or the number of elements in an array.
             None for null.
         children: consecutive nodes that cover the range, or None for a leaf.
         about: the place of the field's declaration, such as "produce.ProduceRequest.acks" or "RecordBatch.crc". It
@@ -189,7 +189,7 @@ class Cursor:
 
     @contextmanager
     def open_node(self, parent: Node, name: str, kind: str, about: str = "") -> Iterator[Node]:
-        """Add a node to `parent` and return it. When the block ends, the node ends at the cursor's position."""
+        """Add a node to `parent`. It ends at the cursor's position when the block ends."""
         node = parent.add(Node(name, kind, self.at, self.at, about=about))
         try:
             yield node
@@ -241,18 +241,18 @@ class Cursor:
         return Cursor(self.data, start, self.at, self.budget)
 
     def remaining_leaf(self, name: str, kind: str, value: str) -> Node:
-        """Return a leaf of all remaining bytes, possibly none."""
+        """Return a leaf that covers all remaining bytes, possibly none."""
         start, self.at = self.at, self.end
         return Node(name, kind, start, self.at, value)
 
     def error_leaf(self, error: Exception) -> Node:
-        """Return a leaf of all remaining bytes, for an error."""
+        """Return an error leaf that covers all remaining bytes."""
         if isinstance(error, TooManyFieldsError):
             return self.unopened_leaf("the tree would be too large")
         return self.remaining_leaf("(error)", ERROR, str(error))
 
     def unopened_leaf(self, reason: str) -> Node:
-        """Return a leaf for all remaining bytes, without reading them."""
+        """Return a leaf that covers all remaining bytes without reading them."""
         return self.remaining_leaf("(not opened)", NOT_OPENED, reason)
 
 

@@ -1,4 +1,4 @@
-"""Conversion of a request or a response to another version of its API, with the fields that exist in that version.
+"""Converts a request or response to another version of its API, keeping the fields that exist in that version.
 
 The converted bytes contain the same secrets as the original, so mask the secrets before you display them. Records are
 copied, even if an old version does not support their message format.

@@ -40,7 +40,7 @@ class ReassignableTopic:
 class AlterPartitionReassignmentsRequest:
     """AlterPartitionReassignments (key 45) starts or cancels reassignments of partitions to other replicas (KIP-455).
 
-    From version 1 on, a client can forbid changes of the replication factor (KIP-860).
+    From version 1 on, a client can forbid changes to the replication factor (KIP-860).
     """
 
     timeout_ms: Int32 = 60000

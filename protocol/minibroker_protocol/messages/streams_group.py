@@ -84,7 +84,7 @@ class TopologyDescriptionSubtopology:
 
 @structure
 class TopologyDescriptionGlobalStore:
-    """A global state store: the source from which its data comes, and the processor that updates it."""
+    """A global state store: its source, and the processor that updates it."""
 
     source: TopologyDescriptionNode
     processor: TopologyDescriptionNode

@@ -18,8 +18,8 @@ class GetTelemetrySubscriptionsResponse:
     """The metrics that the client should push, and how to push them.
 
     Attributes:
-        subscription_id: identifies these subscriptions in PushTelemetry. A change of the subscriptions changes the
-            id.
+        subscription_id: identifies these subscriptions in PushTelemetry. The id changes when the subscriptions
+            change.
         accepted_compression_types: numbered as in record batches, beginning with the preferred type.
         push_interval_ms: time between two pushes. If no metrics are requested, it is the time between two of these
             requests.

@@ -26,10 +26,10 @@ class AppendPolicy(NamedTuple):
     before_max_ms: int = NO_LIMIT_MS
     """`message.timestamp.before.max.ms` (KIP-937): the maximum age of a CREATE_TIME timestamp."""
     after_max_ms: int = NO_LIMIT_MS
-    """`message.timestamp.after.max.ms`: how far in the future a CREATE_TIME timestamp is allowed to be."""
+    """`message.timestamp.after.max.ms`: the maximum lead of a CREATE_TIME timestamp over the broker's time."""
     require_keys: bool = False
     """Whether the topic is compacted, and therefore requires a key in every record."""
     max_record_bytes: int = NO_LIMIT_BYTES
     """`max.decompressed.message.bytes` (Kafka 4.4): the maximum body size of a record in a compressed v2 batch."""
     validated_records: int = ALL_RECORDS
-    """The largest record count up to which every v2 batch is opened and checked; see `check_produced_batch`."""
+    """v2 batches with at most this many records are opened and checked; see `check_produced_batch`."""

@@ -42,7 +42,7 @@ class RecordBatch:
         """Read the header of the batch.
 
         Raises:
-            CorruptRecordError: the batch is truncated or has an impossible size.
+            CorruptRecordError: the batch is truncated or has an invalid size.
             UnsupportedMagicError: the batch is not of format v2.
         """
         try:
@@ -99,7 +99,7 @@ class RecordBatch:
 _INT32: Final = Struct(">i")
 
 Batch = RecordBatch | LegacyRecordBatch
-"""An entry of a log in any message format: a v2 batch, or a message of v0 or v1, which can be a wrapper."""
+"""A log entry in any message format: a v2 batch, or a v0 or v1 message, possibly a wrapper."""
 
 
 def iter_batches(
@@ -110,7 +110,7 @@ def iter_batches(
     A truncated last entry ends the iteration without an error, because a fetch can end within an entry.
 
     Raises:
-        CorruptRecordError: the size of an entry is impossible in its format.
+        CorruptRecordError: the size of an entry is invalid in its format.
         UnsupportedMagicError: an entry has a magic above 2.
     """
     view = memoryview(buffer)

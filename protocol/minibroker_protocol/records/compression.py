@@ -1,4 +1,4 @@
-"""Compression and decompression by codec.
+"""Compresses and decompresses records with any codec.
 
 A codec's library is imported when it is first needed, to keep start-up fast.
 """
@@ -112,7 +112,7 @@ def check_header(codec: CompressionCodec, data: memoryview) -> None:
 def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryview, budget: int) -> bytes | None:
     """Decompress v2 records, or return None if the result would exceed `budget` bytes.
 
-    None is also returned if decompression would take longer than for any data that a real writer produces.
+    Also return None if decompression would take longer than for data from any real writer.
 
     Raises:
         InvalidRecordError: the data is malformed.

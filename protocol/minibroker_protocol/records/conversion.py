@@ -219,7 +219,7 @@ def _append_time(header: BatchHeader, magic: int) -> int | None:
 
 
 def _valid_timestamps(records: Sequence[Record]) -> list[int]:
-    """Return the timestamps, replacing negative ones from a broken clock, for which Kafka would reject the fetch."""
+    """Return the timestamps without negative ones from a broken clock, for which Kafka would reject the fetch."""
     return [max(record.timestamp, NO_TIMESTAMP) for record in records]
 
 

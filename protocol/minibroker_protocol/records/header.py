@@ -114,7 +114,7 @@ _SMALLEST_V1: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1
 CONTROL_KEY: Final = Struct(">hh")
 """The key of a control record: its version and its type (Kafka's `ControlRecordType`)."""
 UNKNOWN_RECORD_COUNT: Final = -1
-"""The `record_count` of a v0 or v1 wrapper, which is only known after its value is decompressed."""
+"""The `record_count` of a v0 or v1 wrapper, whose records can be counted only after decompression."""
 _STAMPED_EPOCH_AT: Final = 12
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
@@ -131,9 +131,9 @@ class CompressionCodec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """The timestamp type in bit 3 of a batch's attributes, which tells who set the timestamps (KIP-32).
+    """The timestamp type in bit 3 of a batch's attributes (KIP-32).
 
-    CREATE_TIME means that the producer set them, and LOG_APPEND_TIME that the broker did.
+    CREATE_TIME means that the producer set the timestamps, and LOG_APPEND_TIME that the broker did.
 
     Records read from format v0, which has no timestamps, have NO_TIMESTAMP_TYPE. This value is never written.
     """

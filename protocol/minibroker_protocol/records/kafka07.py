@@ -64,7 +64,7 @@ def iter_messages(
     iteration without an error. Checksums are not verified.
 
     Raises:
-        CorruptRecordError: a size is impossible for a message.
+        CorruptRecordError: a message size is invalid.
         UnsupportedMagicError: the magic is above 1.
         UnsupportedCodecError: the codec does not exist.
         InvalidRecordError: a compressed message cannot be decompressed, is empty, or contains another compressed

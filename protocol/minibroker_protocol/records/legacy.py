@@ -73,7 +73,7 @@ class LegacyRecordBatch:
     Raises:
         InvalidRecordError: a wrapper has no value, no messages, messages of another magic, nested wrappers or an
             impossible offset; or a field extends past the end of its message.
-        CorruptRecordError: an inner size is impossible for a message.
+        CorruptRecordError: the size of an inner message is invalid.
         UnsupportedCodecError: the codec does not exist.
     """
 
@@ -83,7 +83,7 @@ class LegacyRecordBatch:
         """Read the header of the entry.
 
         Raises:
-            CorruptRecordError: the entry is truncated or has an impossible size.
+            CorruptRecordError: the entry is truncated or has an invalid size.
             UnsupportedMagicError: the magic is above 1.
         """
         try:
@@ -135,10 +135,10 @@ class LegacyRecordBatch:
             return iter((bytes(self.buffer),))
         header = self.header
         return decompress_in_chunks(
-            header.codec, self._wrap_messages(), max_size=self.max_decompressed_size, magic=header.magic
+            header.codec, self._compressed_messages(), max_size=self.max_decompressed_size, magic=header.magic
         )
 
-    def _wrap_messages(self) -> memoryview:
+    def _compressed_messages(self) -> memoryview:
         """Return the compressed message set in a wrapper."""
         if self.header.codec is CompressionCodec.ZSTD:
             raise InvalidRecordError(f"attributes: a wrapper of format v{self.header.magic} cannot be under zstd")
@@ -151,15 +151,15 @@ class LegacyRecordBatch:
         return self.read(self.records_data() if self.is_compressed else b"")
 
     def read(self, data: bytes, *, max_messages: int = INT32_MAX, verifies_crcs: bool = False) -> Iterator[Record]:
-        """Return the records of the entry from `data`, as returned by `records_data`.
+        """Return the records of the entry, given its `records_data`.
 
         A wrapper with more than `max_messages` messages is rejected. If `verifies_crcs` is true, the CRCs of the inner
         messages are verified.
         """
         if self.is_compressed:
-            number, last_inner_offset = _check_messages(data, self.header.magic, max_messages)
+            message_count, last_inner_offset = _check_messages(data, self.header.magic, max_messages)
             base = _absolute_base(self.header, last_inner_offset)
-            return _read_messages(data, number, base, self.header, verifies_crcs=verifies_crcs)
+            return _read_messages(data, message_count, base, self.header, verifies_crcs=verifies_crcs)
         header = self.header
         key, value = _find_key_and_value(self.buffer, _KEY_AT[header.magic])
         record = make_record(
@@ -200,7 +200,7 @@ def _check_crc(messages: memoryview, position: int, index: int) -> int:
 
 
 def _check_messages(data: bytes, magic: int, max_messages: int = INT32_MAX) -> tuple[int, int]:
-    """Check the sizes and magics of a wrapper's inner messages, of which there may be at most `max_messages`.
+    """Check the sizes and magics of a wrapper's inner messages, and that there are at most `max_messages`.
 
     Returns:
         The number of complete messages, and the offset field of the last one.

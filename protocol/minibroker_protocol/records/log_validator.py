@@ -160,7 +160,7 @@ def _highest_timestamp(records: Sequence[Record]) -> int:
 
 
 def _is_numbered(opened: Sequence[OpenedBatch]) -> bool:
-    """Return whether offsets can be assigned without changing inner messages, which plain messages do not have."""
+    """Return whether offsets can be assigned without changing inner messages. Plain messages have none."""
     header = opened[0].header
     if header.codec is CompressionCodec.NONE:
         return True
@@ -186,10 +186,10 @@ def _restamp_batch(batch: RecordBatch, append: _AppendParameters) -> Steps[tuple
         if append.log_append_time is None:
             max_timestamp = _highest_timestamp(opened.records)
     else:
-        walked = not 0 <= append.policy.validated_records < header.record_count
-        if walked or header.codec is not append.codec:
+        must_walk = not 0 <= append.policy.validated_records < header.record_count
+        if must_walk or header.codec is not append.codec:
             data = b"".join((yield from collect(batch.chunks())))
-        if walked:
+        if must_walk:
             check_records(data, 0, header.record_count)
     if header.codec is append.codec:
         return restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp), None

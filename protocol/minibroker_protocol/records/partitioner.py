@@ -1,4 +1,4 @@
-"""Selection of the partition for a key, exactly as in Kafka's clients."""
+"""Selects the partition for a key, exactly as in Kafka's clients."""
 
 from struct import Struct
 from typing import Final

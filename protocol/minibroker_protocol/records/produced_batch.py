@@ -80,7 +80,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     place, together with the checksum.
 
     Raises:
-        CorruptRecordError: the size is impossible, extra bytes follow the batch, or the CRC is wrong.
+        CorruptRecordError: the size is invalid, extra bytes follow the batch, or the CRC is wrong.
         UnsupportedMagicError: the batch has message format v0 or v1.
         UnsupportedCodecError: the codec does not exist.
         InvalidRecordError: the batch is invalid in another way. This includes a truncated batch, which Kafka does
@@ -282,7 +282,7 @@ def _walk_and_cache(batch: bytes | memoryview, position: int) -> int:
 
 
 def _extract_form(batch: bytes | memoryview, position: int, delta: int) -> _Form | None:
-    """Return the form of a valid record, or None if it has headers, which have lengths of their own."""
+    """Return the form of a valid record, or None if the record has headers, because they have lengths of their own."""
     _, at = decode_varint(batch, position)
     at += 1  # Skip the attributes.
     for _ in ("timestamp delta", "offset delta"):

@@ -53,7 +53,7 @@ def checked_batches(records: memoryview) -> Iterator[Batch]:
     For a v2 batch, the errors of `check_produced_batch` are raised as well.
 
     Raises:
-        CorruptRecordError: a size is impossible, a checksum is wrong, or a magic does not exist.
+        CorruptRecordError: a size is invalid, a checksum is wrong, or a magic does not exist.
     """
     if len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2:
         check_produced_batch(records, opened_records=0)

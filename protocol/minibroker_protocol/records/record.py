@@ -94,7 +94,7 @@ def check_nothing_left(count: int, remaining: int) -> None:
     """Check that no bytes follow the last record.
 
     Raises:
-        InvalidRecordError: `left`, the number of remaining bytes, is not 0.
+        InvalidRecordError: `remaining`, the number of remaining bytes, is not 0.
     """
     if remaining:
         raise InvalidRecordError(f"record count: {count}, but {remaining} bytes follow the last of them")

@@ -6,7 +6,7 @@ describes what a function does with the fields, and `source` generates the funct
 
     def add(data, position, count):
         # Returns the sum of the timestamp deltas.
-        become(add, _ADD)
+        replace_body(add, _ADD)
         return add(data, position, count)
 
     _ADD = RecordLoop("data, position, count", records="count", before="total = 0",
@@ -64,8 +64,8 @@ class RecordLoop(NamedTuple):
     records: str
     #: The lines before the loop.
     before: str
-    #: The lines to execute after a field, by the name of the field. Other fields are skipped, and nothing is read after
-    #: the last of these fields.
+    #: Maps a field name to the lines to execute after that field. Unlisted fields are skipped, and reading stops after
+    #: the last listed field.
     fields: Mapping[str, str]
     #: The lines after the last field of each record.
     per_record: str = ""

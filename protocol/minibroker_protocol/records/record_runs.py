@@ -98,7 +98,7 @@ def check_runs(data: bytes | memoryview, position: int, count: int) -> CheckedRu
 
 
 def _count_alike(window: bytes, at: int, size: int, rows: int, fixed: list[int]) -> int:
-    """Return how many of `rows` records have the same bytes as the first at all positions in `fixed`."""
+    """Return the number of leading records, at most `rows`, that equal the first one at all positions in `fixed`."""
     end = at + rows * size
     for position in fixed:
         column = window[position:end:size]

@@ -38,7 +38,7 @@ def compress_in_chunks(data: bytes | bytearray | memoryview, level: int) -> Iter
 
 
 def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """Yield the data of each block. Data without framing is a single chunk, because the library decodes it at once."""
+    """Yield the data of each block. Data without framing is one chunk, because the library decodes it in one call."""
     view = memoryview(data)
     if len(view) < len(_HEADER) or bytes(view[: len(_MAGIC)]) != _MAGIC:
         yield _decompress_block(view, 0, max_size)
@@ -79,7 +79,7 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
 
 
 def _decompress_block(block: memoryview, previous_bytes: int, max_size: int) -> bytes:
-    """Return the data of one raw block; `previous_bytes` is the size of the data from earlier blocks."""
+    """Return the data of one raw block. `previous_bytes` is the size of the data from earlier blocks."""
     size = _read_promised_size(block)
     if size > max_size - previous_bytes:
         raise too_large_error("snappy", max_size)
@@ -97,6 +97,6 @@ def _read_promised_size(block: memoryview) -> int:
     size = 0
     for index, byte in enumerate(block[:_MAX_PREAMBLE]):
         size |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:  # noqa: PLR2004 - the bit that says another byte follows
+        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
             return size
     raise malformed_error("snappy", "no uncompressed size")

@@ -91,7 +91,7 @@ def decompress_in_chunks(data: bytes | bytearray | memoryview, max_size: int) ->
 
 
 def _read(data: bytes | bytearray | memoryview, remaining: int) -> Iterator[bytes]:
-    """Yield the decompressed data of the frames in chunks, at most `left` bytes in total."""
+    """Yield the decompressed data of the frames in chunks, at most `remaining` bytes in total."""
     if remaining <= CHUNK_SIZE:
         with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
             data_read: bytes = reader.read(remaining)
@@ -137,9 +137,9 @@ def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
 
 
 def _size_bounds(data: memoryview) -> Iterator[int]:
-    """Yield an upper limit for the size of the frames' data.
+    """Scan all frames, and yield an upper bound for the size of their data.
 
-    Before it, -1 is yielded after every `_BLOCKS_PER_STEP` scanned blocks. The last frame must be complete.
+    While scanning, yield -1 after every `_BLOCKS_PER_STEP` blocks. The last frame must be complete.
     """
     position: int = 0
     bound: int = 0
