@@ -250,10 +250,7 @@ def test_without_listeners_port_9092_is_served_whatever_is_advertised() -> None:
 
 def test_a_listener_may_have_any_name_that_has_a_protocol() -> None:
     command = printed_command(
-        {
-            "KAFKA_LISTENERS": "INSIDE://[::]:9095",
-            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT",
-        }
+        {"KAFKA_LISTENERS": "INSIDE://[::]:9095", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT"}
     )
     assert values(command, "--listen") == ["[::]:9095"]
     assert values(command, "--advertise") == []

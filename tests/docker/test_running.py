@@ -35,12 +35,7 @@ KAFKA = ("/opt/minibroker/bin/python", "-Xkafka.Kafka", "/opt/minibroker/bin/min
                 "--link",
                 "0.0.0.0:9095",
             ],
-            [
-                ("0.0.0.0:29092", "PLAINTEXT"),
-                ("broker:9092", "PLAINTEXT"),
-                ("0.0.0.0:9093", ""),
-                ("0.0.0.0:9095", ""),
-            ],
+            [("0.0.0.0:29092", "PLAINTEXT"), ("broker:9092", "PLAINTEXT"), ("0.0.0.0:9093", ""), ("0.0.0.0:9095", "")],
         ),
         (
             [
@@ -115,11 +110,7 @@ TCP6 = """  sl  local_address                         remote_address            
         (["-t", "-n"], ["127.0.0.1:9092 127.0.0.1:50000 ESTABLISHED"]),
         (
             ["-an"],
-            [
-                "0.0.0.0:9092 0.0.0.0:* LISTEN",
-                "127.0.0.1:9092 127.0.0.1:50000 ESTABLISHED",
-                ":::9093 :::* LISTEN",
-            ],
+            ["0.0.0.0:9092 0.0.0.0:* LISTEN", "127.0.0.1:9092 127.0.0.1:50000 ESTABLISHED", ":::9093 :::* LISTEN"],
         ),
     ],
 )

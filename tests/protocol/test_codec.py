@@ -13,26 +13,11 @@ from minibroker_protocol.codec import Splices, decode, encode
 from minibroker_protocol.compiler import generated_source
 from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
 from minibroker_protocol.messages.api_versions import ApiVersionsResponse
-from minibroker_protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchResponse,
-    PartitionData,
-)
+from minibroker_protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from minibroker_protocol.messages.metadata import MetadataRequest
-from minibroker_protocol.messages.offsets import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
-from minibroker_protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from minibroker_protocol.messages.topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
+from minibroker_protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopic
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from minibroker_protocol.primitives import write_uvarint
 from tests.protocol.message_strategies import all_classes, all_messages, few_at_a_time, layouts, messages, versions_of
 from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree, encoded

@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 
 from minibroker_protocol.codec import response_encoder_for
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.frame import (
-    MIN_READ_BYTES,
-    SCRATCH_SIZE,
-    BufferPool,
-    FrameReader,
-    read_request_header,
-)
+from minibroker_protocol.frame import MIN_READ_BYTES, SCRATCH_SIZE, BufferPool, FrameReader, read_request_header
 from minibroker_protocol.schema import Int32, Records, message
 
 MAX_SIZE = 100 << 20

@@ -42,14 +42,7 @@ GOLDEN_NUMBERS = (
 
 
 NUMBERS = numbers(
-    boolean=True,
-    int8=-128,
-    int16=32767,
-    int32=-2,
-    int64=0x0102030405060708,
-    uint16=65534,
-    float64=-2.5,
-    uuid=UUID,
+    boolean=True, int8=-128, int16=32767, int32=-2, int64=0x0102030405060708, uint16=65534, float64=-2.5, uuid=UUID
 )
 
 

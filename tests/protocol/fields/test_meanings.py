@@ -54,11 +54,7 @@ def test_each_field_that_came_later_names_a_kip() -> None:
     }
     oldest = {f"{api}.0" for api, kips in KIPS.items() if 0 not in kips}
     # These came with KAFKA-5291 and, before KIPs existed, with KAFKA-1634 and the offsets stored by brokers.
-    assert without - oldest == {
-        "metadata.4",
-        "offset_commit.1",
-        "offset_commit.2",
-    }
+    assert without - oldest == {"metadata.4", "offset_commit.1", "offset_commit.2"}
 
 
 def test_each_version_with_a_kip_exists() -> None:

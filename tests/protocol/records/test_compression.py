@@ -27,12 +27,7 @@ from minibroker_protocol.records.compression import (
 from minibroker_protocol.records.header import CompressionCodec
 from tests.sweeps import one_in
 
-GZIP, SNAPPY, LZ4, ZSTD = (
-    CompressionCodec.GZIP,
-    CompressionCodec.SNAPPY,
-    CompressionCodec.LZ4,
-    CompressionCodec.ZSTD,
-)
+GZIP, SNAPPY, LZ4, ZSTD = (CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4, CompressionCodec.ZSTD)
 COMPRESSING = [GZIP, SNAPPY, LZ4, ZSTD]
 MEGABYTE = 1024 * 1024
 TEXT = b"the quick brown fox jumps over the lazy dog. " * 5000
@@ -285,13 +280,7 @@ def test_an_lz4_frame_that_asks_for_a_dictionary_is_refused_in_format_v0() -> No
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b"", 0x02CC5D05),
-        (b"a", 0x550D7456),
-        (b"abc", 0x32D153FF),
-        (b"abcd", 0xA3643705),
-    ],
+    ("data", "expected"), [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF), (b"abcd", 0xA3643705)]
 )
 def test_the_xxhash_of_few_bytes_is_the_known_one(data: bytes, expected: int) -> None:
     assert short_xxh32(data) == expected

@@ -8,12 +8,7 @@ from minibroker_protocol.errors import InvalidRecordError, UnsupportedCodecError
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
-from minibroker_protocol.records.conversion import (
-    MAX_PIECE_RECORDS,
-    overflow_message,
-    pack_batch,
-    up_convert,
-)
+from minibroker_protocol.records.conversion import MAX_PIECE_RECORDS, overflow_message, pack_batch, up_convert
 from minibroker_protocol.records.header import CompressionCodec, read_header
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord, Record

@@ -2,24 +2,14 @@
 
 import pytest
 
-from minibroker_protocol.errors import (
-    CorruptRecordError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    RecordError,
-)
+from minibroker_protocol.errors import CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordError
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec, TimestampType
 from minibroker_protocol.records.legacy import build_message_set, encode_message
-from minibroker_protocol.records.produced_set import (
-    RecordValidator,
-    analyze,
-    checked_batches,
-    open_batch,
-)
+from minibroker_protocol.records.produced_set import RecordValidator, analyze, checked_batches, open_batch
 from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.steps import drain
 
@@ -66,8 +56,7 @@ def test_the_range_is_told() -> None:
         validate(build_batch(RECORDS), AppendPolicy(before_max_ms=500, after_max_ms=5000))
     assert refused.value.record_errors == [
         RecordError(
-            0,
-            "Timestamp 1000 of message with offset 0 is out of range. The timestamp should be within [1500, 7000]",
+            0, "Timestamp 1000 of message with offset 0 is out of range. The timestamp should be within [1500, 7000]"
         )
     ]
 

@@ -5,13 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import DecodeError, EncodeError
-from minibroker_protocol.records.varint import (
-    decode_varint,
-    decode_varlong,
-    encode_varint,
-    encode_varlong,
-    wrap_int64,
-)
+from minibroker_protocol.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong, wrap_int64
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
