@@ -67,7 +67,7 @@ _INTERRUPTED_STATUS: Final = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a tool and return its exit status.
 
-    The tool is named by the program's own name if that is a tool's, or else by the first argument.
+    If the program is called by a tool's name, that tool runs. Otherwise the first argument names the tool.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     own_name = _plain_name(sys.argv[0]) if arguments is None else PROGRAM

@@ -85,14 +85,14 @@ class Values:
             if self.has(name) and self.has(other):
                 raise UsageError(f'Option "[{name}]" can\'t be used with option "[{other}]"')
 
-    def only_with(self, *names: str, of: Sequence[str]) -> None:
-        """Check that each of `names` is combined with at least one option in `of`, like jopt-simple's `availableIf`.
+    def only_with(self, *names: str, any_of: Sequence[str]) -> None:
+        """Check that each of `names` comes with at least one option in `any_of`, like jopt-simple's `availableIf`.
 
         Raises:
-            ToolError: One of `names` is on the command line, and no option in `of` is.
+            ToolError: One of `names` is on the command line, and no option in `any_of` is.
         """
         for name in names:
-            if self.has(name) and not any(map(self.has, of)):
+            if self.has(name) and not any(map(self.has, any_of)):
                 raise ToolError(f"Option(s) [{name}] are unavailable given other options on the command line")
 
 

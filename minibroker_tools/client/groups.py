@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
@@ -18,7 +18,7 @@ from minibroker_protocol.messages.offsets import (
 )
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic
-from minibroker_tools.failures import ApiError, ToolError, check_all, error_code, find_error, raise_if_failed
+from minibroker_tools.failures import ApiError, ToolError, check_all, find_error, raise_if_failed
 
 T = TypeVar("T")
 
@@ -97,14 +97,8 @@ def describe_group(cluster: Cluster, group: str) -> Description:
 def _describe_consumer_group(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description | None:
     """Return the description of a group that uses the consumer protocol (KIP-848), or None for any other group."""
     request = consumer_group.ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-
-    def ask() -> consumer_group.DescribedGroup:
-        response: consumer_group.ConsumerGroupDescribeResponse = cluster.node(coordinator.node_id).ask(request)
-        (description,) = response.groups
-        return raise_if_failed(description)
-
     try:
-        description = cluster.retry(ask)
+        description: consumer_group.DescribedGroup = _ask_for_group(cluster, coordinator, request)
     except ApiError as error:
         if error.code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND}:
             return None
@@ -124,19 +118,12 @@ def _describe_consumer_group(cluster: Cluster, group: str, coordinator: Metadata
 
 def _describe_classic_group(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description:
     request = api.DescribeGroupsRequest(groups=[group])
-
-    def ask() -> api.DescribedGroup:
-        response: api.DescribeGroupsResponse = cluster.node(coordinator.node_id).ask(request)
-        (description,) = response.groups
-        return (
-            description
-            if error_code(description.error_code) is ErrorCode.GROUP_ID_NOT_FOUND
-            else raise_if_failed(description)
-        )
-
-    description = cluster.retry(ask)
-    if description.error_code:
-        return Description(group, DEAD, "", coordinator, [])
+    try:
+        description: api.DescribedGroup = _ask_for_group(cluster, coordinator, request)
+    except ApiError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return Description(group, DEAD, "", coordinator, [])
+        raise
     if description.protocol_type not in {CONSUMER_TYPE, ""}:
         raise ToolError(
             f"java.lang.IllegalArgumentException: GroupId {group} is not a consumer group "
@@ -153,6 +140,16 @@ def _describe_classic_group(cluster: Cluster, group: str, coordinator: MetadataR
         for member in description.members
     ]
     return Description(group, description.group_state, description.protocol_data, coordinator, members)
+
+
+def _ask_for_group(cluster: Cluster, coordinator: MetadataResponseBroker, request: object) -> Any:
+    """Return the only group in the coordinator's response. Retry transient errors."""
+
+    def ask() -> Any:
+        (description,) = cluster.node(coordinator.node_id).ask(request).groups
+        return raise_if_failed(description)
+
+    return cluster.retry(ask)
 
 
 def decode_assignment(assignment: bytes) -> list[TopicPartition]:

@@ -76,20 +76,21 @@ def group_by_leader(
 
 
 def list_offsets(
-    cluster: Cluster, places: Mapping[TopicPartition, int], *, isolation: int = 0
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, isolation: int = 0
 ) -> dict[TopicPartition, OffsetResult]:
     """Look up the offset of each partition for its timestamp.
 
     Timestamps are in milliseconds. Negative timestamps are the protocol's special values, such as LATEST.
     """
-    groups, errors = group_by_leader(cluster, places)
+    groups, errors = group_by_leader(cluster, timestamps)
     results = {partition: OffsetResult(-1, -1, error) for partition, error in errors.items()}
     for leader, partitions in groups.items():
         topics = [
             api.ListOffsetsTopic(
                 name=name,
                 partitions=[
-                    api.ListOffsetsPartition(partition_index=index, timestamp=places[name, index]) for index in indexes
+                    api.ListOffsetsPartition(partition_index=index, timestamp=timestamps[name, index])
+                    for index in indexes
                 ],
             )
             for name, indexes in group_by_topic(partitions).items()
@@ -102,14 +103,14 @@ def list_offsets(
 
 
 def list_offsets_at(
-    cluster: Cluster, partitions: Iterable[TopicPartition], at: int, *, isolation: int = 0
+    cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int, *, isolation: int = 0
 ) -> dict[TopicPartition, int]:
     """Like `list_offsets`, but look up one timestamp in all partitions and raise errors.
 
     Raises:
         ApiError: A partition has an error. Only the first error is raised.
     """
-    results = list_offsets(cluster, dict.fromkeys(partitions, at), isolation=isolation)
+    results = list_offsets(cluster, dict.fromkeys(partitions, timestamp), isolation=isolation)
     error = next((result.error for result in results.values() if result.error is not None), None)
     if error is not None:
         raise error
@@ -124,19 +125,14 @@ def fetch_committed_offsets(
     Raises:
         ApiError: The coordinator returned an error.
     """
-    group_topics, older_topics = None, None
-    if partitions is not None:
-        topics = group_by_topic(partitions).items()
-        group_topics = [
-            commits.OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics
-        ]
-        older_topics = [
-            commits.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics
-        ]
+    topics = group_by_topic(partitions or ()).items()
+    group_topics = [commits.OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics]
+    older_topics = [commits.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics]
+    is_all = partitions is None
     request = commits.OffsetFetchRequest(
         group_id=group,
-        topics=older_topics,
-        groups=[commits.OffsetFetchRequestGroup(group_id=group, topics=group_topics)],
+        topics=None if is_all else older_topics,
+        groups=[commits.OffsetFetchRequestGroup(group_id=group, topics=None if is_all else group_topics)],
     )
 
     def fetch() -> dict[TopicPartition, int]:

@@ -85,13 +85,13 @@ class Producer:
         if not self._leaders:
             self._leaders = self._cluster.retry(self._find_leaders)
         partitions = sorted(self._leaders)
-        unkeyed = random.choice(partitions)  # noqa: S311 - it spreads load, and guards nothing
+        keyless_partition = random.choice(partitions)  # noqa: S311 - it spreads load, and guards nothing
         by_partition: dict[int, list[list[Outgoing]]] = {}
         sizes: dict[int, int] = {}
         for record in records:
             partition = record.partition
             if partition is None:
-                partition = unkeyed if record.key is None else partition_for_key(record.key, len(partitions))
+                partition = keyless_partition if record.key is None else partition_for_key(record.key, len(partitions))
             batches = by_partition.setdefault(partition, [[]])
             size = sizes.get(partition, 0) + record.size
             if batches[-1] and size > _MAX_BATCH_BYTES:

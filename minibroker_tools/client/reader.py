@@ -65,11 +65,11 @@ class Reader:
         self._leaders: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
 
-    def assign(self, places: Mapping[TopicPartition, int]) -> None:
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace the partitions to read. Reading starts at the given offsets, where -1 is the end and -2 the start."""
-        self.positions = {partition: offset for partition, offset in places.items() if offset >= 0}
-        for special_offset in sorted({offset for offset in places.values() if offset < 0}):
-            partitions = [partition for partition, offset in places.items() if offset == special_offset]
+        self.positions = {partition: offset for partition, offset in offsets.items() if offset >= 0}
+        for special_offset in sorted({offset for offset in offsets.values() if offset < 0}):
+            partitions = [partition for partition, offset in offsets.items() if offset == special_offset]
             self.positions |= list_offsets_at(self._cluster, partitions, special_offset, isolation=self._isolation)
         self._leaders = find_leaders(self._cluster, self.positions) if self.positions else {}
 

@@ -105,14 +105,14 @@ def _authenticate_scram(send: Send, name: str, options: dict[str, str]) -> None:
     """Authenticate with SCRAM (RFC 5802), without channel binding."""
     user = options["username"].replace("=", "=3D").replace(",", "=2C")
     extensions = ",tokenauth=true" if options.get("tokenauth", "").lower() == "true" else ""
-    first = f"n={user},r={secrets.token_urlsafe(_NONCE_BYTES)}{extensions}"
-    server_first = send(f"n,,{first}".encode()).decode()
+    client_first = f"n={user},r={secrets.token_urlsafe(_NONCE_BYTES)}{extensions}"
+    server_first = send(f"n,,{client_first}".encode()).decode()
     fields = dict(field.split("=", 1) for field in server_first.split(",") if "=" in field)
     if not {"r", "s", "i"} <= fields.keys() or not fields["i"].isdecimal():
         raise LoginError("the broker's SCRAM message makes no sense")
     salted = hashlib.pbkdf2_hmac(name, options["password"].encode(), base64.b64decode(fields["s"]), int(fields["i"]))
     without_proof = f"c=biws,r={fields['r']}"
-    auth_message = f"{first},{server_first},{without_proof}".encode()
+    auth_message = f"{client_first},{server_first},{without_proof}".encode()
     client_key = hmac.digest(salted, b"Client Key", name)
     signature = hmac.digest(hashlib.new(name, client_key).digest(), auth_message, name)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))

@@ -170,25 +170,25 @@ def java_text(value: str | None) -> str:
 class StoppedError(Exception):
     """The error raised when SIGTERM or SIGINT arrives."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
 
 
 @contextlib.contextmanager
-def raise_on_signals(*numbers: signal.Signals, error: Callable[[int], BaseException] = StoppedError) -> Generator[None]:
+def raise_on_signals(*signals: signal.Signals, error: Callable[[int], BaseException] = StoppedError) -> Generator[None]:
     """Raise an error in the block when one of these signals arrives. Outside the main thread, do nothing."""
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise error(number)
+    def stop(signum: int, _frame: FrameType | None) -> None:
+        raise error(signum)
 
     is_main = threading.current_thread() is threading.main_thread()
-    previous_handlers = {number: signal.signal(number, stop) for number in numbers} if is_main else {}
+    previous_handlers = {signum: signal.signal(signum, stop) for signum in signals} if is_main else {}
     try:
         yield
     finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+        for signum, handler in previous_handlers.items():
+            signal.signal(signum, handler)
 
 
 def raise_interrupt_on_sigterm() -> contextlib.AbstractContextManager[None]:

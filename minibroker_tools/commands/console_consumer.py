@@ -94,7 +94,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             raise
         _log_time_out()
     except StoppedError as stopped:
-        status = _SIGNAL_STATUS_BASE + stopped.number
+        status = _SIGNAL_STATUS_BASE + stopped.signal_number
     finally:
         sys.stdout.flush()
         write_error_line(f"Processed a total of {printer.count} messages")

@@ -127,9 +127,9 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def _check_options(values: Values) -> None:
-    values.only_with("members", "verbose", "offsets", of=("describe",))
-    values.only_with("state", of=("describe", "list"))
-    values.only_with("type", of=("list",))
+    values.only_with("members", "verbose", "offsets", any_of=("describe",))
+    values.only_with("state", any_of=("describe", "list"))
+    values.only_with("type", any_of=("list",))
     if not values.has("validate-regex"):
         values.require("bootstrap-server")
     if values.has("describe"):
@@ -276,11 +276,11 @@ def _delete_offsets(cluster: Cluster, values: Values) -> None:
         _print_refusal(group, answer)
     else:
         results.update(answer)
-        first = next((error for error in answer.values() if error is not None), None)
-        if first is None:
+        first_error = next((error for error in answer.values() if error is not None), None)
+        if first_error is None:
             write_line(f"Request succeed for deleting offsets with topic {', '.join(topics)} group {group}")
         else:
-            _print_refusal(group, first)
+            _print_refusal(group, first_error)
     write_line()
     widths = (30, 15, 15)
     write_line(format_row(("TOPIC", "PARTITION", "STATUS"), widths))
@@ -341,15 +341,15 @@ def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> 
     for description in _describe_groups(cluster, groups):
         members = description.members
         _print_state(description, len(members))
-        static = any(member.instance_id for member in members)
-        header = ["GROUP", "CONSUMER-ID", *["GROUP-INSTANCE-ID"] * static, "HOST", "CLIENT-ID", "#PARTITIONS"]
+        shows_instances = any(member.instance_id for member in members)
+        header = ["GROUP", "CONSUMER-ID", *["GROUP-INSTANCE-ID"] * shows_instances, "HOST", "CLIENT-ID", "#PARTITIONS"]
         cells: list[Sequence[object]] = [header]
         for member in members:
-            instance = [member.instance_id or ""] * static
+            instance = [member.instance_id or ""] * shows_instances
             count = len(member.partitions)
             cells.append([description.group, member.member_id, *instance, member.host, member.client_id, count])
         widths = [_column_width(cells, index) for index in range(len(header) - 1)]
-        if static:
+        if shows_instances:
             widths[2] = _column_width(cells, 2, _INSTANCE_WIDTH)
         assignments = [""] * len(cells)
         if verbose:
@@ -373,8 +373,8 @@ def print_states(cluster: Cluster, groups: Sequence[str]) -> None:
             continue
         broker = description.coordinator
         coordinator = f"{broker.host}:{broker.port}  ({broker.node_id})"
-        first = max(_COORDINATOR_WIDTH, len(coordinator))
-        widths = [first, _COORDINATOR_WIDTH, 20, _WIDTH, 0]
+        coordinator_width = max(_COORDINATOR_WIDTH, len(coordinator))
+        widths = [coordinator_width, _COORDINATOR_WIDTH, 20, _WIDTH, 0]
         write_line("\n" + format_row(("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"), widths))
         count = len(description.members)
         cells = (description.group, coordinator, description.strategy, description.state, count)
@@ -399,5 +399,5 @@ def _print_state(description: Description, rows: int) -> bool:
     return state != DEAD and rows > 0
 
 
-def _column_width(cells: Sequence[Sequence[object]], column: int, least: int = _WIDTH) -> int:
-    return max(least, *(len(str(line[column])) for line in cells[1:]), 0)
+def _column_width(cells: Sequence[Sequence[object]], column: int, min_width: int = _WIDTH) -> int:
+    return max(min_width, *(len(str(line[column])) for line in cells[1:]), 0)

@@ -90,8 +90,8 @@ def _parse_filters(values: Values) -> PartitionFilter:
     rules = values.text("topic-partitions")
     if rules is None:
         is_topic = topic_filter(values.text("topic") or ".*")
-        numbers = _parse_partitions(values.text("partitions") or "")
-        return lambda topic, partition: is_topic(topic) and (not numbers or partition in numbers)
+        indexes = _parse_partitions(values.text("partitions") or "")
+        return lambda topic, partition: is_topic(topic) and (not indexes or partition in indexes)
     if values.has("topic") or values.has("partitions"):
         raise ToolError("--topic-partitions cannot be used with --topic or --partitions")
     parsed = [_parse_rule(rule) for rule in rules.split(",")]

@@ -234,16 +234,16 @@ def split_topics(arguments: Sequence[str]) -> tuple[list[TopicPartition], list[s
     partitions: list[TopicPartition] = []
     topics: list[str] = []
     for argument in arguments:
-        topic, colon, numbers = argument.partition(":")
+        topic, colon, indexes = argument.partition(":")
         if not colon:
             topics.append(topic)
             continue
-        if not numbers or ":" in numbers:
+        if not indexes or ":" in indexes:
             raise UsageError(f"Invalid topic arg '{argument}', expected topic name and partitions")
-        for number in numbers.split(","):
-            if not number.isdecimal():
-                raise UsageError(f"Invalid partition '{number}' specified in topic arg '{argument}''")
-            partitions.append((topic, int(number)))
+        for index in indexes.split(","):
+            if not index.isdecimal():
+                raise UsageError(f"Invalid partition '{index}' specified in topic arg '{argument}''")
+            partitions.append((topic, int(index)))
     return partitions, topics
 
 

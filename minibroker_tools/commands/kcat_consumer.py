@@ -131,12 +131,12 @@ def _select_partitions(cluster: Cluster, topic: str, options: KcatOptions) -> li
         (topic_metadata,) = cluster.topics([topic])
     except ApiError as error:
         raise topic_error(topic, error) from None
-    numbers = sorted(partition.partition_index for partition in topic_metadata.partitions)
-    only = options.number("p", -1)
-    if only >= 0 and only not in numbers:
-        span = f"{numbers[0]}..{numbers[-1]}" if numbers else "none"
-        raise ToolError(f"% ERROR: Topic {topic} (with partitions {span}): partition {only} does not exist")
-    return [(topic, number) for number in numbers if only in {-1, number}]
+    indexes = sorted(partition.partition_index for partition in topic_metadata.partitions)
+    requested_index = options.number("p", -1)
+    if requested_index >= 0 and requested_index not in indexes:
+        span = f"{indexes[0]}..{indexes[-1]}" if indexes else "none"
+        raise ToolError(f"% ERROR: Topic {topic} (with partitions {span}): partition {requested_index} does not exist")
+    return [(topic, index) for index in indexes if requested_index in {-1, index}]
 
 
 def _find_offsets(
@@ -175,9 +175,9 @@ def _offsets_by_time(cluster: Cluster, partitions: list[TopicPartition], time_ms
     return {partition: offset if offset >= 0 else ends[partition] for partition, offset in offsets.items()}
 
 
-def _list_offsets(cluster: Cluster, partitions: list[TopicPartition], at: int) -> dict[TopicPartition, int]:
+def _list_offsets(cluster: Cluster, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
     try:
-        return list_offsets_at(cluster, partitions, at)
+        return list_offsets_at(cluster, partitions, timestamp)
     except ApiError as error:
         raise topic_error(partitions[0][0], error) from None
 

@@ -5,6 +5,7 @@ import random
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from minibroker_protocol.uuids import uuid_text
@@ -158,11 +159,9 @@ def _load_payloads(values: Values) -> list[bytes]:
     if path is None:
         return []
     write_line(f"Reading payloads from: {os.path.abspath(path)}")
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError:
-        content = b""
+    content = b""
+    with suppress(OSError), open(path, "rb") as file:
+        content = file.read()
     if not content:
         raise ToolError("File does not exist or empty file provided.")
     delimiter = (values.text("payload-delimiter") or "\\n").replace("\\n", "\n").encode()
@@ -285,7 +284,7 @@ def _send_records(
         ToolError: The broker refused a batch of a transaction. The transaction is aborted.
     """
     remaining, throughput = values.number("num-records", 0), float(values.get("throughput"))
-    generator, sent = random.Random(values.number("random-seed", 0)), 0  # noqa: S311 - it is to be the same each time
+    generator, sent = random.Random(values.number("random-seed", 0)), 0  # noqa: S311 - a seed makes it repeatable
     warmup = values.number("warmup-records", 0)
     if warmup > 0:
         write_line(f"Warmup first {warmup} records. Steady state results will print after the complete test summary.")

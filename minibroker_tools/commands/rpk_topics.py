@@ -148,7 +148,7 @@ def _describe_topics(arguments: argparse.Namespace) -> int:
 
 def _print_partitions(cluster: Cluster, name: str) -> None:
     (topic,) = cluster.topics([name])
-    starts, ends = (list_offsets_at(cluster, by_partition([topic]), at) for at in (EARLIEST, LATEST))
+    starts, ends = (list_offsets_at(cluster, by_partition([topic]), timestamp) for timestamp in (EARLIEST, LATEST))
     print_section("PARTITIONS")
     rows = [
         (

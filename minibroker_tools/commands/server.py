@@ -77,8 +77,8 @@ def list_processes() -> Iterator[tuple[int, list[str]]]:
     if not os.path.isdir(_PROC):
         output = subprocess.run(["ps", "-xo", "pid=,command="], capture_output=True, text=True, check=False)  # noqa: S607 - where it lies depends on the system
         for line in output.stdout.splitlines():
-            number, *words = line.split()
-            yield int(number), words
+            pid, *words = line.split()
+            yield int(pid), words
         return
     for name in filter(str.isdecimal, os.listdir(_PROC)):
         try:

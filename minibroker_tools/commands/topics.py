@@ -330,7 +330,7 @@ def _print_partition(topic: str, partition: Any, move: Reassignment | None) -> N
     write_line(f"{line}\tElr: {elr}\tLastKnownElr: {last_known}")
 
 
-def _fetch_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[Any]:
+def _fetch_topics(cluster: Cluster, names: Sequence[str], page_size: int) -> list[Any]:
     """Fetch topics with DescribeTopicPartitions, or with Metadata if the broker does not support it."""
     if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in cluster.any().versions:
         return list(cluster.topics(names))
@@ -338,7 +338,7 @@ def _fetch_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[Any
     cursor: Cursor | None = None
     while True:
         requested = [TopicRequest(name=name) for name in sorted(names)]
-        request = DescribeTopicPartitionsRequest(topics=requested, response_partition_limit=page, cursor=cursor)
+        request = DescribeTopicPartitionsRequest(topics=requested, response_partition_limit=page_size, cursor=cursor)
         response: DescribeTopicPartitionsResponse = cluster.ask(request)
         for topic in map(raise_if_failed, response.topics):
             if topics.setdefault(topic.name, topic) is not topic:

@@ -82,19 +82,12 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     command = _parse_command(options, values)
     if command == "find-hanging":
         _check_search(values)
+    works = {
+        "list": _list_transactions, "describe": _describe_transaction, "describe-producers": _describe_producers,
+        "abort": _abort_transaction, "find-hanging": _find_hanging, _FORCE: _force_terminate,
+    }  # fmt: skip
     with cluster_of(values) as cluster:
-        if command == "list":
-            _list_transactions(cluster, values)
-        elif command == "describe":
-            _describe_transaction(cluster, values.text("transactional-id") or "")
-        elif command == "describe-producers":
-            _describe_producers(cluster, values)
-        elif command == "abort":
-            _abort_transaction(cluster, values)
-        elif command == _FORCE:
-            _force_terminate(cluster, values.text("transactionalId") or "")
-        else:
-            _find_hanging(cluster, values)
+        works[command](cluster, values)
     return 0
 
 
@@ -104,18 +97,17 @@ def _parse_command(options: Options, values: Values) -> str:
     Raises:
         ToolError: The command line is invalid. As in argparse4j, the usage is printed first.
     """
-    word = values.words[0] if values.words else None
-    if word is not None and word not in _COMMANDS:
+    word = next(iter(values.words), "")
+    missing = [name for name in (*_COMMANDS.get(word, ()), "bootstrap-server") if not values.has(name)]
+    if not values.words:
+        problem = "too few arguments"
+    elif word not in _COMMANDS:
         choices = ", ".join(f"'{command}'" for command in _REQUIRED)
         problem = f"invalid choice: '{word}' (choose from {choices})"
+    elif missing:
+        problem = f"argument --{missing[0]} is required"
     else:
-        required = (*_COMMANDS.get(word or "", ()), "bootstrap-server")
-        missing = [name for name in required if not values.has(name)]
-        problem = f"argument --{missing[0]} is required" if missing else ""
-        if word is None:
-            problem = "too few arguments"
-        elif not missing:
-            return word
+        return word
     options.print_usage()
     raise ToolError(f"{options.tool}.sh: error: {problem}")
 
@@ -125,8 +117,9 @@ def _prefix_failures(message: str) -> AbstractContextManager[None]:
     return reword_failures(lambda error: f"{message}: {error.message}. Enable debug logging for additional detail.")
 
 
-def _force_terminate(cluster: Cluster, transactional_id: str) -> None:
+def _force_terminate(cluster: Cluster, values: Values) -> None:
     """Abort a producer's transaction and fence the producer."""
+    transactional_id = values.text("transactionalId") or ""
     with _prefix_failures(f"Failed to force terminate transactionalId `{transactional_id}`"):
         Transactions(cluster, transactional_id, int(cluster.settings.milliseconds("request.timeout.ms") * 1000))
 
@@ -139,7 +132,8 @@ def _list_transactions(cluster: Cluster, values: Values) -> None:
     print_table(_LIST_COLUMNS, sorted(listings))
 
 
-def _describe_transaction(cluster: Cluster, transactional_id: str) -> None:
+def _describe_transaction(cluster: Cluster, values: Values) -> None:
+    transactional_id = values.text("transactional-id") or ""
     with _prefix_failures(f"Failed to describe transaction state of transactional-id `{transactional_id}`"):
         description = describe_transaction(cluster, transactional_id)
     is_open = description.started >= 0

@@ -95,7 +95,7 @@ def describe_scram(cluster: Cluster, user: str | None) -> None:
     response: DescribeUserScramCredentialsResponse = raise_if_failed(
         cluster.ask_controller(DescribeUserScramCredentialsRequest(users=users))
     )
-    names = {number: name for name, number in SCRAM_MECHANISMS.items()}
+    names = {mechanism: name for name, mechanism in SCRAM_MECHANISMS.items()}
     for result in response.results:
         if error_code(result.error_code) is ErrorCode.RESOURCE_NOT_FOUND:
             continue

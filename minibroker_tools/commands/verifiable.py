@@ -8,7 +8,7 @@ from typing import Any, Final
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import TopicPartition, group_values
-from minibroker_tools.client.producer import Outgoing, Producer
+from minibroker_tools.client.producer import ACKS, Outgoing, Producer
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.common import raise_interrupt_on_sigterm
@@ -17,7 +17,6 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import compact_json, flush, write_error_line, write_line
 
 _PRODUCER: Final = "kafka-verifiable-producer"
-_ACKS: Final = ("-1", "0", "1", "all")
 _POLL_S: Final = 0.5
 _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
@@ -82,8 +81,8 @@ def _run_producer(values: Values) -> int:
         raise ToolError("--message-create-time is not supported: records have the time at which they are sent")
     properties = load_properties(path)
     acks = values.text("acks") or "-1"
-    if acks not in _ACKS:
-        raise ToolError(f"--acks {acks}: it is none of {', '.join(_ACKS)}")
+    if acks not in ACKS:
+        raise ToolError(f"--acks {acks}: it is none of {', '.join(sorted(ACKS))}")
     start_time = time.monotonic()
     run = _ProducerRun(values)
     with Cluster(Settings(servers, properties)) as cluster, raise_interrupt_on_sigterm():

@@ -170,8 +170,8 @@ def _list_children(cluster: Cluster, parts: Sequence[str]) -> list[str] | None:
 
 def _node_content(cluster: Cluster, parts: Sequence[str]) -> str | None:
     match list(parts):
-        case ["brokers", "ids", number]:
-            return _broker_json(cluster, number)
+        case ["brokers", "ids", node_id]:
+            return _broker_json(cluster, node_id)
         case ["brokers", "topics", name]:
             return _topic_json(cluster, name)
         case ["cluster", "id"]:
@@ -184,8 +184,8 @@ def _node_content(cluster: Cluster, parts: Sequence[str]) -> str | None:
             return None
 
 
-def _broker_json(cluster: Cluster, number: str) -> str | None:
-    broker = next((candidate for candidate in cluster.brokers() if str(candidate.node_id) == number), None)
+def _broker_json(cluster: Cluster, node_id: str) -> str | None:
+    broker = next((candidate for candidate in cluster.brokers() if str(candidate.node_id) == node_id), None)
     if broker is None:
         return None
     protocol = cluster.settings.protocol
