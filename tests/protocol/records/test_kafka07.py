@@ -2,7 +2,6 @@
 
 import random
 import struct
-import tracemalloc
 from binascii import crc32
 
 import pytest
@@ -20,6 +19,7 @@ from minibroker_protocol.records import kafka07
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
+from tests.protocol.hostile import at_most_allocated, count_refused, damaged
 
 NONE, GZIP, SNAPPY = list(CompressionCodec)[:3]
 MEGABYTE = 1024 * 1024
@@ -135,14 +135,11 @@ def test_a_compressed_message_without_sound_messages_is_refused(
 def test_a_decompression_bomb_is_refused_within_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka07, "MAX_DECOMPRESSED_SIZE", 2 * MEGABYTE)
     bomb = message1(compress(GZIP, message1(bytes(32 * MEGABYTE))), GZIP)
-    tracemalloc.start()
-    try:
-        with pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"):
-            list(iter_messages(bomb))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 8 * MEGABYTE
+    with (
+        at_most_allocated(8 * MEGABYTE),
+        pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"),
+    ):
+        list(iter_messages(bomb))
 
 
 @given(data=st.binary(max_size=100), codec=st.integers(0, 255))
@@ -156,14 +153,4 @@ def test_random_bytes_raise_nothing_but_decode_errors(data: bytes, codec: int) -
 
 def test_damaged_files_raise_nothing_but_decode_errors() -> None:
     whole = message0(b"one") + message1(compress(GZIP, message1(b"two") * 5), GZIP) + message1(b"three")
-    rng = random.Random(7)
-    refused = 0
-    for _ in range(1000):
-        damaged = bytearray(whole)
-        for _ in range(rng.choice((1, 2, 8))):
-            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
-        try:
-            list(iter_messages(damaged))
-        except DecodeError:
-            refused += 1
-    assert refused > 300
+    assert count_refused(lambda data: list(iter_messages(data)), damaged(whole, random.Random(7), 1000)) > 300

@@ -5,7 +5,6 @@ Writing message sets of formats v0 and v1 byte for byte, and values that cannot 
 
 import random
 import struct
-import tracemalloc
 from binascii import crc32
 from itertools import accumulate
 
@@ -27,6 +26,7 @@ from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec, TimestampType
 from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set, check_inner_crcs, encode_message
 from minibroker_protocol.records.record import NewRecord, Record
+from tests.protocol.hostile import at_most_allocated, count_refused, damaged
 from tests.sweeps import one_in
 
 MEGABYTE = 1024 * 1024
@@ -260,31 +260,22 @@ def test_a_plain_message_is_its_own_record_set_and_can_be_read_twice() -> None:
 def test_a_decompression_bomb_is_refused_within_bounded_memory(magic: int, codec: CompressionCodec) -> None:
     bomb = build_message_set([NewRecord(None, bytes(32 * MEGABYTE), 1)], magic=magic, codec=codec)
     (batch,) = iter_batches(bomb, max_decompressed_size=2 * MEGABYTE)
-    tracemalloc.start()
-    try:
-        with pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"):
-            iter(batch)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 8 * MEGABYTE
+    with (
+        at_most_allocated(8 * MEGABYTE),
+        pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"),
+    ):
+        iter(batch)
 
 
 @pytest.mark.parametrize("magic", one_in(2, [0, 1]))
 def test_many_tiny_messages_are_read_within_bounded_memory(magic: int) -> None:
     inner = encode_message(0, None, None, magic=magic) * (2 * MEGABYTE // 34)
     batch = wrapper(inner, magic=magic)
-    tracemalloc.start()
-    try:
-        count = sum(1 for _ in batch)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert count == 2 * MEGABYTE // 34
-    assert peak < 8 * MEGABYTE
+    with at_most_allocated(8 * MEGABYTE):
+        assert sum(1 for _ in batch) == 2 * MEGABYTE // 34
 
 
-def read_everything(data: bytes | bytearray, limit: int) -> None:
+def read_everything(data: bytes | bytearray, limit: int = MEGABYTE) -> None:
     for batch in iter_batches(data, max_decompressed_size=limit):
         for record in batch:
             assert -(2**63) <= record.offset < 2**63
@@ -294,35 +285,21 @@ def read_everything(data: bytes | bytearray, limit: int) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_damaged_message_sets_raise_nothing_but_decode_errors(magic: int, codec: CompressionCodec) -> None:
     whole = build_message_set(THREE * 3, magic=magic, codec=codec, base_offset=2**63 - 20)
-    rng = random.Random(magic * 10 + codec)
-    refused = 0
-    for _ in range(1000):
-        damaged = bytearray(whole)
-        for _ in range(rng.choice((1, 2, 8))):
-            damaged[rng.randrange(len(damaged))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-        try:
-            read_everything(damaged, MEGABYTE)
-        except DecodeError:
-            refused += 1
-    assert refused > 100
+    dice = random.Random(magic * 10 + codec)
+    assert count_refused(read_everything, damaged(whole, dice, 1000)) > 100
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_damaged_messages_in_a_sound_wrapper_raise_nothing_but_decode_errors(magic: int) -> None:
     whole = build_message_set(THREE * 3, magic=magic)
-    rng = random.Random(magic)
-    refused = 0
-    for _ in range(1000):
-        damaged = bytearray(whole)
-        for _ in range(rng.choice((1, 2, 8))):
-            damaged[rng.randrange(len(damaged))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-        batch = wrapper(damaged, magic=magic, offset=rng.choice((0, 8, 2**63 - 1)))
-        try:
-            read_everything(bytes(batch.buffer), MEGABYTE)
-            check_inner_crcs(batch.records_data(), magic)
-        except DecodeError:
-            refused += 1
-    assert refused > 500
+    dice = random.Random(magic)
+
+    def read(inner: bytearray) -> None:
+        batch = wrapper(inner, magic=magic, offset=dice.choice((0, 8, 2**63 - 1)))
+        read_everything(bytes(batch.buffer))
+        check_inner_crcs(batch.records_data(), magic)
+
+    assert count_refused(read, damaged(whole, dice, 1000)) > 500
 
 
 @given(data=st.binary(max_size=200), magic=st.sampled_from([0, 1]), codec_id=st.integers(0, 7))
