@@ -343,6 +343,10 @@ class Harness:
         return only_partition(self.fetch((topic, partition, offset), **fields))
 
 
+Configured = Callable[[dict[str, str]], Harness]
+"""The fixture `configured`: creates a broker from a configuration."""
+
+
 def create_request(*names: str, partitions: int = 1) -> CreateTopicsRequest:
     """Return a request to create topics."""
     topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]

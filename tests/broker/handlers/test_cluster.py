@@ -5,7 +5,8 @@ UnregisterBroker, and 4.4.0 for UpdateFeatures.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,13 +34,6 @@ def describe(harness: Harness, version: int = 2, **fields: Any) -> Any:
     return harness.ask(request, version)
 
 
-@pytest.fixture
-def three(tmp_path: Any) -> Any:
-    harness = Harness(str(tmp_path / "data"), brokers=3)
-    yield harness
-    harness.close()
-
-
 @pytest.mark.parametrize("version", range(3))
 def test_the_broker_is_told_with_its_address_and_its_cluster(harness: Harness, version: int) -> None:
     response = describe(harness, version)
@@ -58,17 +52,17 @@ def test_who_looks_for_controllers_has_come_to_the_wrong_place(harness: Harness)
     assert describe(harness, 1, endpoint_type=9).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
 
 
-def test_a_broker_that_is_down_is_told_as_fenced_to_those_who_ask(three: Harness) -> None:
-    three.core.cluster.stop_node(2)
-    assert [broker.broker_id for broker in describe(three).brokers] == [1, 3]
-    brokers = describe(three, include_fenced_brokers=True).brokers
+def test_a_broker_that_is_down_is_told_as_fenced_to_those_who_ask(several: Harness) -> None:
+    several.core.cluster.stop_node(2)
+    assert [broker.broker_id for broker in describe(several).brokers] == [1, 3]
+    brokers = describe(several, include_fenced_brokers=True).brokers
     assert [(broker.broker_id, broker.is_fenced) for broker in brokers] == [(1, False), (2, True), (3, False)]
 
 
-def test_the_controller_is_another_one_once_it_is_down(three: Harness) -> None:
-    three.core.cluster.stop_node(1)
-    three.asks = 3
-    assert describe(three).controller_id == 2
+def test_the_controller_is_another_one_once_it_is_down(several: Harness) -> None:
+    several.core.cluster.stop_node(1)
+    several.asks = 3
+    assert describe(several).controller_id == 2
 
 
 METADATA = ("__cluster_metadata", [0])
@@ -101,61 +95,33 @@ def test_offsets_grow_as_those_of_an_idle_kafka(harness: Harness) -> None:
     assert high_watermark() == before + 20
 
 
-def test_other_brokers_observe_while_they_are_up(tmp_path: Path) -> None:
-    cluster = Harness(str(tmp_path / "data"), brokers=3)
-    cluster.core.cluster.stop_node(2)
-    quorum = ask(cluster, METADATA).topics[0].partitions[0]
+def test_other_brokers_observe_while_they_are_up(several: Harness) -> None:
+    several.core.cluster.stop_node(2)
+    quorum = ask(several, METADATA).topics[0].partitions[0]
     assert [observer.replica_id for observer in quorum.observers] == [3]
-    cluster.close()
 
 
-def test_another_controller_leads_in_another_epoch(tmp_path: Path) -> None:
-    cluster = Harness(str(tmp_path / "data"), brokers=2)
-    cluster.core.cluster.stop_node(1)
-    cluster.asks = 2
-    quorum = ask(cluster, METADATA).topics[0].partitions[0]
+def test_another_controller_leads_in_another_epoch(several: Harness) -> None:
+    several.core.cluster.stop_node(1)
+    several.asks = 2
+    quorum = ask(several, METADATA).topics[0].partitions[0]
     assert (quorum.leader_id, quorum.leader_epoch, [voter.replica_id for voter in quorum.current_voters]) == (2, 2, [2])
-    cluster.close()
 
 
-DIRECTORY = b"\1" * 16
-
-
-def add_voter(harness: Harness, version: int = 0, **fields: Any) -> tuple[int, str | None]:
-    given: dict[str, Any] = {
-        "cluster_id": None,
-        "voter_id": 7,
-        "voter_directory_id": DIRECTORY,
-        "timeout_ms": 1000,
-        "listeners": [],
-        **fields,
-    }
-    response = harness.ask(AddRaftVoterRequest(**given), version)
-    return response.error_code, response.error_message
-
-
-@pytest.mark.parametrize("version", range(2))
-def test_the_cluster_cannot(harness: Harness, version: int) -> None:
+@pytest.mark.parametrize(
+    ("make", "version"),
+    [
+        (partial(AddRaftVoterRequest, timeout_ms=1000, listeners=[]), 0),
+        (partial(AddRaftVoterRequest, timeout_ms=1000, listeners=[]), 1),
+        (RemoveRaftVoterRequest, 0),
+    ],
+)
+def test_no_voter_can_be_added_or_removed(harness: Harness, make: Callable[..., Any], version: int) -> None:
     for cluster_id in (None, harness.core.cluster.cluster_id):
-        code, message = add_voter(harness, version, cluster_id=cluster_id)
-        assert code == ErrorCode.UNSUPPORTED_VERSION
-        assert message is not None
-        assert "kraft.version feature is 0" in message
-
-
-def remove_voter(harness: Harness, version: int = 0, **fields: Any) -> tuple[int, str | None]:
-    given: dict[str, Any] = {"cluster_id": None, "voter_id": 7, "voter_directory_id": DIRECTORY, **fields}
-    response = harness.ask(RemoveRaftVoterRequest(**given), version)
-    return response.error_code, response.error_message
-
-
-@pytest.mark.parametrize("version", [0])
-def test_no_voter_can_be_removed(harness: Harness, version: int) -> None:
-    for cluster_id in (None, harness.core.cluster.cluster_id):
-        code, message = remove_voter(harness, version, cluster_id=cluster_id)
-        assert code == ErrorCode.UNSUPPORTED_VERSION
-        assert message is not None
-        assert "kraft.version feature is 0" in message
+        request = make(cluster_id=cluster_id, voter_id=7, voter_directory_id=b"\1" * 16)
+        response = harness.ask(request, version)
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert "kraft.version feature is 0" in response.error_message
 
 
 @pytest.fixture

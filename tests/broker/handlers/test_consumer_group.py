@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,10 +8,7 @@ from minibroker_protocol.messages.consumer_group import ConsumerGroupDescribeReq
 from minibroker_protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from tests.broker.coordinators.groups.consumers import REBALANCE_MS, Consumers
 from tests.broker.coordinators.groups.driver import Members
-from tests.broker.harness import Harness
-
-Configured = Callable[[dict[str, str]], Harness]
-
+from tests.broker.harness import Configured, Harness
 
 changed_in_4_4 = pytest.mark.parametrize(("release", "is_new"), [("4.3", False), ("4.4", True)])
 

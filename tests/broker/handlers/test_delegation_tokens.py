@@ -1,5 +1,4 @@
 import hmac
-from collections.abc import Callable
 
 import pytest
 
@@ -23,10 +22,8 @@ from minibroker_protocol.messages.delegation_tokens import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from tests.broker.harness import Harness
+from tests.broker.harness import Configured, Harness
 from tests.broker.security.tokens import DAY_MS, SECRET, call_of, create
-
-Configured = Callable[[dict[str, str]], Harness]
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Fetch without a session: records, limits and delays."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,12 @@ import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchResponse
-from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import (
+    Configured,
     Harness,
     Pending,
     batch,
@@ -175,7 +174,7 @@ def test_old_fetches_get_a_cut_message_up_to_version_2(harness: Harness, version
     assert [len(bytes_in(data)) for data in response.responses[0].partitions][1:] == expected
 
 
-def test_the_broker_has_a_limit_of_its_own(configured: Callable[[dict[str, str]], Harness]) -> None:
+def test_the_broker_has_a_limit_of_its_own(configured: Configured) -> None:
     harness = configured({"fetch.max.bytes": "1024"})
     for _ in range(5):
         harness.produce(batch(bytes(500)))
@@ -349,7 +348,7 @@ def only_partition_error(response: FetchResponse) -> list[int]:
 
 def test_a_topic_that_is_deleted_meanwhile_is_unknown_at_once(harness: Harness) -> None:
     pending = waiting(harness, ("t", 0, 0))
-    harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3)
+    harness.delete()
     harness.run_soon()  # The deletion ends the delay without any time passing.
     assert only_partition_error(pending.response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 

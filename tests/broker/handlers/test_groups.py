@@ -26,7 +26,7 @@ from tests.broker.coordinators.groups.member_requests import (
     SESSION_MS,
     join_request,
 )
-from tests.broker.harness import ADVERTISED, Harness, bytes_of, frame_of, response_of
+from tests.broker.harness import ADVERTISED, Configured, Harness, bytes_of, frame_of, response_of
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -71,7 +71,7 @@ def test_the_topic_of_the_coordinator_is_internal_and_compacted(harness: Harness
 
 
 def test_a_topic_that_cannot_be_made_is_told_with_its_reason_and_logged_once(
-    configured: Callable[[dict[str, str]], Harness], errors: Callable[[], list[str]]
+    configured: Configured, errors: Callable[[], list[str]]
 ) -> None:
     harness = configured({"offsets.topic.segment.bytes": "10"})
     for _ in range(2):
@@ -109,7 +109,7 @@ def _answer(harness: Harness, frame: bytes, request: Any, version: int) -> Any:
     return response_of(request, version, bytes_of(outcome))
 
 
-def test_the_limits_of_session_timeouts_are_configured(configured: Callable[[dict[str, str]], Harness]) -> None:
+def test_the_limits_of_session_timeouts_are_configured(configured: Configured) -> None:
     harness = configured({"group.min.session.timeout.ms": "10", "group.max.session.timeout.ms": "20"})
     members = Members(harness)
     assert [members.join(session_ms=timeout_ms).error_code for timeout_ms in (9, 10, 20, 21)] == [26, 79, 79, 26]
@@ -252,7 +252,7 @@ def test_groups_of_earlier_runs_are_listed_though_nobody_has_asked_for_them(grou
     ],
 )
 def test_groups_are_listed_in_the_order_of_kafkas_hash_tables(
-    config: dict[str, str], listed: list[int], configured: Callable[[dict[str, str]], Harness]
+    config: dict[str, str], listed: list[int], configured: Configured
 ) -> None:
     harness = configured(config)
     for number in range(1, 6):

@@ -109,9 +109,7 @@ def test_every_controller_is_one_of_the_past(harness: Harness, version: int) -> 
 
 def test_nothing_is_changed_by_it(harness: Harness) -> None:
     ask(harness, 1, ungrouped_partition_states=[state(topic_name="t")])
-    topic = harness.core.topics.get("t")
-    assert topic is not None
-    assert topic.partitions[0].leader is harness.core.cluster.first
+    assert harness.topic().partitions[0].leader is harness.core.cluster.first
 
 
 @pytest.mark.parametrize("version", range(5))

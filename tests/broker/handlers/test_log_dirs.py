@@ -82,9 +82,7 @@ def test_a_log_that_nobody_has_used_is_measured_and_stays_closed(harness: Harnes
     harness.produce(records)
     harness.restart()
     assert sizes(ask(harness)) == {("t", 0): len(records)}
-    topic = harness.core.topics.get("t")
-    assert topic is not None
-    assert topic.partitions[0].opened_log is None
+    assert harness.topic().partitions[0].opened_log is None
 
 
 def test_the_bytes_of_the_volume_are_told_from_version_4_on(harness: Harness) -> None:

@@ -4,7 +4,6 @@ Expected values are those of Kafka 3.9.1, and for OffsetForLeaderEpoch those of 
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,11 @@ from minibroker_protocol.messages.log_offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
-from tests.broker.harness import Harness, batch, values_in
+from tests.broker.harness import Configured, Harness, batch, values_in
+from tests.broker.logs.world import log_of
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
@@ -86,9 +85,7 @@ def test_an_empty_log_begins_and_ends_at_0(harness: Harness) -> None:
 
 
 def test_the_log_start_offset_is_the_earliest(filled: Harness) -> None:
-    topic = filled.core.topics.get("t")
-    assert topic is not None
-    topic.partitions[0].log.advance_log_start_offset(3)
+    log_of(filled).advance_log_start_offset(3)
     assert found(filled, EARLIEST) == (0, 3, -1, 0)
     assert found(filled, 0) == (0, 3, 3000, 0)
 
@@ -140,13 +137,7 @@ def test_other_negative_timestamps_are_not_supported(filled: Harness, timestamp:
     ("timestamp", "since"), [(EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)]
 )
 def test_without_tiered_storage_all_is_local(filled: Harness, timestamp: int, since: int, version: int) -> None:
-    filled.ask(
-        DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])],
-            timeout_ms=1000,
-        ),
-        2,
-    )
+    delete(filled, ("t", 0, 2))
     expected = (0, 2, -1, 0) if timestamp == EARLIEST_LOCAL else (0, -1, -1, -1)
     if version < since:
         expected = (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
@@ -180,9 +171,7 @@ def test_a_partition_that_is_asked_for_twice_is_refused_both_times(filled: Harne
 
 @pytest.mark.parametrize(("version", "timestamp"), [(0, EARLIEST), (1, 1001), (7, 1001), (7, MAX_TIMESTAMP)])
 def test_a_log_that_cannot_be_read_is_a_storage_error(filled: Harness, version: int, timestamp: int) -> None:
-    topic = filled.core.topics.get("t")
-    assert topic is not None
-    (segment,) = topic.partitions[0].log.segments
+    (segment,) = log_of(filled).segments
     os.truncate(segment.log.path, 0)
     if version == 0:
         os.unlink(segment.log.path)
@@ -201,9 +190,7 @@ class TestVersion0:
         harness.create("s", 1, segment_bytes="200")
         for _ in range(5):
             harness.produce(batch(b"x" * 20), "s")
-        topic = harness.core.topics.get("s")
-        assert topic is not None
-        segments = topic.partitions[0].log.segments
+        segments = log_of(harness, "s").segments
         assert [segment.base_offset for segment in segments] == [0, 2, 4]
         for age, segment in zip((3, 2, 1), segments, strict=True):
             moment = harness.clock.now_ms() // 1000 - age
@@ -404,7 +391,7 @@ def test_kafkas_own_topics_are_refused(harness: Harness) -> None:
     assert delete(harness, ("__consumer_offsets", 0, HIGH_WATERMARK)) == [("__consumer_offsets", 0, -1, code)]
 
 
-def test_whole_segments_go_at_once(configured: Callable[[dict[str, str]], Harness]) -> None:
+def test_whole_segments_go_at_once(configured: Configured) -> None:
     harness = configured({"log.segment.bytes": "200"})
     fill(harness)
     directory = Path(harness.data_dir) / "t-0"
@@ -416,7 +403,7 @@ def test_whole_segments_go_at_once(configured: Callable[[dict[str, str]], Harnes
 
 
 def test_what_is_too_old_waits_for_the_next_round_of_retention(
-    configured: Callable[[dict[str, str]], Harness],
+    configured: Configured,
 ) -> None:
     harness = configured({"log.segment.bytes": "200", "log.retention.ms": "1000"})
     fill(harness)
@@ -442,7 +429,7 @@ def test_deleted_records_do_not_come_back(harness: Harness, end: str) -> None:
 def test_a_new_topic_does_not_begin_where_an_older_one_of_its_name_did(harness: Harness) -> None:
     fill(harness)
     delete(harness, ("t", 0, 4))
-    harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    harness.delete()
     harness.create("t")
     harness.crash()
     assert harness.fetch_one(0).error_code == 0

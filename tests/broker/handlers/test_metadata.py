@@ -1,6 +1,5 @@
 """Metadata and DescribeTopicPartitions, the latter compared with Kafka 3.9.1."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,10 +16,9 @@ from minibroker_protocol.messages.metadata import (
     MetadataResponseTopic,
     TopicRequest,
 )
-from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import new_uuid
-from tests.broker.harness import Harness
+from tests.broker.harness import Configured, Harness
 
 VERSIONS = range(14)
 
@@ -60,18 +58,12 @@ def one(response: MetadataResponse) -> MetadataResponseTopic:
     return topic
 
 
-def id_of(harness: Harness, name: str) -> bytes:
-    topic = harness.core.topics.get(name)
-    assert topic is not None
-    return topic.id
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic_is_told_with_its_partitions_which_this_broker_leads(harness: Harness, version: int) -> None:
     harness.create("two", 2)
     topic = one(metadata(harness, "two", version=version))
     assert (topic.name, topic.error_code, topic.is_internal) == ("two", 0, False)
-    assert topic.topic_id == (id_of(harness, "two") if version >= 10 else ZERO_UUID)
+    assert topic.topic_id == (harness.topic("two").id if version >= 10 else ZERO_UUID)
     assert topic.partitions == [
         MetadataResponsePartition(
             error_code=0,
@@ -96,7 +88,7 @@ def test_the_broker_is_told_at_the_address_it_is_advertised_at(harness: Harness,
 
 
 @pytest.mark.parametrize("given", [{"node.id": "7"}, {"broker.id": "7"}])
-def test_the_node_id_is_configured(configured: Callable[[dict[str, str]], Harness], given: dict[str, str]) -> None:
+def test_the_node_id_is_configured(configured: Configured, given: dict[str, str]) -> None:
     response = metadata(configured(given), "t")
     assert response.brokers[0].node_id == response.controller_id == 7
     assert one(response).partitions[0].leader_id == 7
@@ -139,11 +131,11 @@ def test_a_topic_is_created_on_demand_and_told_at_once(harness: Harness, version
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_who_looks_whether_a_deleted_topic_is_gone_does_not_find_it_at_first(harness: Harness, version: int) -> None:
-    assert harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3).responses[0].error_code == 0
+    harness.delete()
     topic = one(metadata(harness, "t", version=version, create=True))
     assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
     assert one(metadata(harness, "t", version=version, create=True)).error_code == 0
-    assert harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3).responses[0].error_code == 0
+    harness.delete()
     harness.create("t")
     for response_topic in tuple(harness.core.topics):
         harness.core.topics.delete(response_topic)
@@ -159,9 +151,7 @@ def test_a_client_that_deletes_topics_without_end_costs_no_memory_without_end(ha
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_no_topic_is_created_on_demand_when_the_broker_is_told_not_to(
-    configured: Callable[[dict[str, str]], Harness], version: int
-) -> None:
+def test_no_topic_is_created_on_demand_when_the_broker_is_told_not_to(configured: Configured, version: int) -> None:
     harness = configured({"auto.create.topics.enable": "false"})
     topic = one(metadata(harness, "new", version=version, create=True))
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -169,7 +159,7 @@ def test_no_topic_is_created_on_demand_when_the_broker_is_told_not_to(
 
 
 def test_topics_on_demand_have_the_configured_number_of_partitions(
-    configured: Callable[[dict[str, str]], Harness],
+    configured: Configured,
 ) -> None:
     harness = configured({"num.partitions": "3"})
     assert len(one(metadata(harness, "new", create=True)).partitions) == 3
@@ -192,13 +182,13 @@ def test_a_topic_that_is_asked_for_twice_is_told_once(harness: Harness) -> None:
 
 
 def test_a_topic_is_found_by_its_id(harness: Harness) -> None:
-    topic = one(metadata(harness, (None, id_of(harness, "t"))))
-    assert (topic.name, topic.error_code, topic.topic_id) == ("t", 0, id_of(harness, "t"))
+    topic = one(metadata(harness, (None, harness.topic("t").id)))
+    assert (topic.name, topic.error_code, topic.topic_id) == ("t", 0, harness.topic("t").id)
 
 
 def test_an_id_counts_more_than_a_name(harness: Harness) -> None:
     harness.create("other")
-    assert one(metadata(harness, ("other", id_of(harness, "t")))).name == "t"
+    assert one(metadata(harness, ("other", harness.topic("t").id))).name == "t"
 
 
 @pytest.mark.parametrize("topic_id", [new_uuid(), ZERO_UUID], ids=["of nothing", "zero"])
@@ -209,7 +199,7 @@ def test_an_unknown_id_is_told_with_the_id_and_without_a_name(harness: Harness, 
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_are_refused_with_the_whole_request_before_version_12(harness: Harness, version: int) -> None:
-    existing_id = id_of(harness, "t")
+    existing_id = harness.topic("t").id
     for requested in (("t", existing_id), (None, existing_id), (None, new_uuid()), (None, ZERO_UUID)):
         response = metadata(harness, requested, "t", version=version)
         name, topic_id = requested
@@ -241,9 +231,7 @@ def test_kafkas_own_topics_are_internal(harness: Harness, name: str) -> None:
 
 def test_new_partitions_are_told(harness: Harness) -> None:
     assert len(one(metadata(harness, "t")).partitions) == 1
-    topic = harness.core.topics.get("t")
-    assert topic is not None
-    harness.core.topics.grow([(topic, 3, None)])
+    harness.core.topics.grow([(harness.topic(), 3, None)])
     assert [p.partition_index for p in one(metadata(harness, "t")).partitions] == [0, 1, 2]
 
 
@@ -283,9 +271,8 @@ def page(response: Any) -> tuple[dict[str, list[int]], tuple[str, int] | None]:
 
 def test_a_partition_is_told_with_its_leader_and_its_replicas(filled: Harness) -> None:
     topic = ask(filled, "a").topics[0]
-    existing = filled.core.topics.get("a")
-    assert existing is not None
-    assert (topic.topic_id, topic.is_internal, topic.topic_authorized_operations) == (existing.id, False, 3576)
+    assert topic.topic_id == filled.topic("a").id
+    assert (topic.is_internal, topic.topic_authorized_operations) == (False, 3576)
     first = topic.partitions[0]
     assert (first.error_code, first.leader_id, first.leader_epoch) == (0, 1, 0)
     assert (first.replica_nodes, first.isr_nodes, first.offline_replicas) == ([1], [1], [])

@@ -1,6 +1,5 @@
 """OffsetCommit, OffsetFetch and OffsetDelete, with error codes compared with Kafka 3.9.1."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from tests.broker.coordinators.groups.offset_requests import (
     offsets_of,
     with_members,
 )
-from tests.broker.harness import Harness
+from tests.broker.harness import Configured, Harness
 from tests.broker.logs.world import log_of
 
 VERSIONS = range(11)
@@ -59,7 +58,7 @@ def test_a_group_may_have_an_empty_name(harness: Harness) -> None:
 
 
 def test_metadata_may_be_as_long_as_the_configuration_says_in_javas_characters(
-    configured: Callable[[dict[str, str]], Harness],
+    configured: Configured,
 ) -> None:
     harness = configured({"offset.metadata.max.bytes": "4"})
     too_large = {T0: int(ErrorCode.OFFSET_METADATA_TOO_LARGE)}

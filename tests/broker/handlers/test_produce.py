@@ -9,7 +9,6 @@ import errno
 import os
 import struct
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,17 +23,13 @@ from minibroker_protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec, compute_crc
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
-from tests.broker.harness import Harness, Pending, batch, frame_of, produce_request, values_in
+from tests.broker.harness import Configured, Harness, Pending, batch, frame_of, produce_request, values_in
 from tests.broker.logs.world import log_of
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp
-
-Configured = Callable[[dict[str, str]], Harness]
-
 
 VERSIONS = range(14)
 
@@ -68,11 +63,6 @@ def test_every_version_appends_a_batch_of_format_v2(harness: Harness, version: i
     assert (outcome.error_code, outcome.base_offset, outcome.log_append_time_ms) == (0, 0, -1)
     assert outcome.log_start_offset == (0 if version >= 5 else -1)
     assert stored(harness) == [(0, b"a")]
-
-
-@pytest.mark.parametrize("acks", [1, -1])
-def test_acks_of_1_and_all_are_answered(harness: Harness, acks: int) -> None:
-    assert harness.produce(batch(b"a"), acks=acks).base_offset == 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -236,12 +226,11 @@ def test_records_are_opened_up_to_the_configured_count(configured: Configured, l
 class Producer:
     """An idempotent producer whose batches have `count` records each."""
 
-    def __init__(self, harness: Harness, producer_id: int = 7) -> None:
+    def __init__(self, harness: Harness) -> None:
         self._harness = harness
-        self._id = producer_id
 
     def send(self, sequence: int, count: int = 1, epoch: int = 0) -> PartitionProduceResponse:
-        records = batch(*[b"v"] * count, producer_id=self._id, producer_epoch=epoch, base_sequence=sequence)
+        records = batch(*[b"v"] * count, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
         return self._harness.produce(records)
 
 
@@ -254,8 +243,32 @@ def outcome(answer: PartitionProduceResponse) -> tuple[ErrorCode, int]:
     return ErrorCode(answer.error_code), answer.base_offset
 
 
-def test_the_batches_of_an_idempotent_producer_follow_one_another(producer: Producer) -> None:
-    assert [outcome(producer.send(sequence, 2)) for sequence in (0, 2, 4)] == [(0, 0), (0, 2), (0, 4)]
+OUT_OF_ORDER = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        pytest.param([(0, 2, 0), (2, 2, 0), (4, 2, 0)], [(0, 0), (0, 2), (0, 4)], id="consecutive"),
+        pytest.param([(0, 2, 0), (0, 3, 0)], [(0, 0), OUT_OF_ORDER], id="repeated with another count"),
+        pytest.param([(0, 1, 1), (1, 1, 2), (0, 1, 2)], [(0, 0), OUT_OF_ORDER, (0, 1)], id="new epoch"),
+        pytest.param([(0, 1, 2), (1, 1, 1), (0, 1, 1)], [(0, 0), FENCED, FENCED], id="old epoch"),
+        pytest.param([(-1, 1, 0)], [(ErrorCode.INVALID_RECORD, -1)], id="no sequence"),
+        pytest.param([(2**31 - 2, 2, 0), (0, 1, 0)], [(0, 0), (0, 2)], id="0 after the largest"),
+        pytest.param([(77, 1, 0), (78, 1, 0)], [(0, 0), (0, 1)], id="unknown producer"),
+        pytest.param(
+            [*((sequence, 1, 0) for sequence in range(6)), (0, 1, 0)],
+            [*((0, sequence) for sequence in range(6)), OUT_OF_ORDER],
+            id="repeated after five others",
+        ),
+    ],
+)
+def test_sequences_of_an_idempotent_producer_are_consecutive(
+    producer: Producer, batches: list[tuple[int, int, int]], expected: list[tuple[int, int]]
+) -> None:
+    """Each batch is (sequence, count, epoch)."""
+    assert [outcome(producer.send(*sent)) for sent in batches] == expected
 
 
 def test_the_last_five_batches_are_answered_again_with_their_offset_and_timestamp(
@@ -270,48 +283,11 @@ def test_the_last_five_batches_are_answered_again_with_their_offset_and_timestam
     assert len(stored(harness)) == 7
 
 
-def test_a_repeated_batch_that_is_older_than_five_is_out_of_order(producer: Producer) -> None:
-    for sequence in range(6):
-        producer.send(sequence)
-    assert outcome(producer.send(0)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-
-
-def test_a_repeated_sequence_with_another_count_is_out_of_order(producer: Producer) -> None:
-    producer.send(0, 2)
-    assert outcome(producer.send(0, 3)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-
-
 def test_a_gap_in_the_sequence_is_out_of_order_and_does_no_harm(harness: Harness, producer: Producer) -> None:
     producer.send(0)
-    assert outcome(producer.send(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert outcome(producer.send(2)) == OUT_OF_ORDER
     assert outcome(producer.send(1)) == (0, 1)
     assert len(stored(harness)) == 2
-
-
-def test_a_producer_that_the_log_does_not_know_may_begin_anywhere(harness: Harness) -> None:
-    assert outcome(Producer(harness, 8).send(77)) == (0, 0)
-    assert outcome(Producer(harness, 8).send(78)) == (0, 1)
-
-
-def test_a_new_epoch_begins_at_sequence_0(producer: Producer) -> None:
-    producer.send(0, epoch=1)
-    assert outcome(producer.send(1, epoch=2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-    assert outcome(producer.send(0, epoch=2)) == (0, 1)
-
-
-def test_an_old_epoch_is_refused(producer: Producer) -> None:
-    producer.send(0, epoch=2)
-    assert outcome(producer.send(1, epoch=1)) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
-    assert outcome(producer.send(0, epoch=1)) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
-
-
-def test_a_producer_id_without_a_sequence_is_refused(producer: Producer) -> None:
-    assert outcome(producer.send(-1)) == (ErrorCode.INVALID_RECORD, -1)
-
-
-def test_sequences_go_on_at_0_after_the_largest(producer: Producer) -> None:
-    assert outcome(producer.send(2**31 - 2, 2)) == (0, 0)
-    assert outcome(producer.send(0, 1)) == (0, 2)
 
 
 def test_producers_are_known_after_a_restart(harness: Harness, producer: Producer) -> None:
@@ -319,7 +295,7 @@ def test_producers_are_known_after_a_restart(harness: Harness, producer: Produce
     producer.send(1)
     harness.restart()
     assert outcome(producer.send(1)) == (0, 1)
-    assert outcome(producer.send(3)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert outcome(producer.send(3)) == OUT_OF_ORDER
     assert outcome(producer.send(2)) == (0, 2)
 
 
@@ -383,18 +359,14 @@ def test_a_topic_that_vanishes_while_its_records_go_to_disk_leaves_nobody_waitin
     harness: Harness, forced: list[int]
 ) -> None:
     harness.create("f", 1, flush_messages="1")
-    outcome = harness.accept(produce_request(batch(b"a"), "f"), 9)
-    assert isinstance(outcome, Waiting)
-    waiting = Pending(produce_request(None, "f"), 9, outcome)
-    harness.ask(DeleteTopicsRequest(topic_names=["f"], timeout_ms=20_000), 3)
+    waiting = begun(harness, produce_request(batch(b"a"), "f"))
+    harness.delete("f")
     assert waiting.is_answered
 
 
 def test_a_client_that_has_gone_is_not_answered_when_the_disk_is_done(harness: Harness, forced: list[int]) -> None:
     harness.create("f", 1, flush_messages="1")
-    outcome = harness.accept(produce_request(batch(b"a"), "f"), 9)
-    assert isinstance(outcome, Waiting)
-    waiting = Pending(produce_request(None, "f"), 9, outcome)
+    waiting = begun(harness, produce_request(batch(b"a"), "f"))
     waiting.cancel()
     harness.run_soon()
     assert not waiting.is_answered
@@ -479,7 +451,7 @@ def test_a_batch_that_comes_while_a_long_one_is_looked_at_is_before_it(compacted
     assert not long.is_answered
     compacted.run_soon()
     assert outcomes(long) == [(0, 2)]
-    assert compacted.core.topics.get("c").partitions[0].log.log_end_offset == MANY + 2  # type: ignore[union-attr]  # it is there
+    assert log_of(compacted, "c").log_end_offset == MANY + 2
 
 
 def test_a_bad_record_far_behind_refuses_the_batch(compacted: Harness) -> None:
@@ -493,7 +465,7 @@ def test_a_bad_record_far_behind_refuses_the_batch(compacted: Harness) -> None:
 
 def test_a_topic_that_is_deleted_meanwhile_takes_nothing(compacted: Harness) -> None:
     long = begun(compacted, produce_request(keyed(MANY), "c"))
-    compacted.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="c")], timeout_ms=1000), 6)
+    compacted.delete("c")
     compacted.run_soon()
     assert outcomes(long) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
 
@@ -526,8 +498,7 @@ def test_long_message_sets_of_old_clients_are_looked_at_in_slices(compacted: Har
     assert compacted.produce(sets[1], version=2).base_offset == 0
     compacted.run_soon()
     assert outcomes(long) == [(0, 3)]
-    fetched = compacted.fetch_one(3)
-    assert fetched.records
+    assert compacted.fetch_one(3).records
 
 
 def test_one_record_that_unpacks_to_many_bytes_is_compressed_again_in_slices(harness: Harness) -> None:

@@ -1,6 +1,5 @@
 """ShareFetch and ShareAcknowledge: records, sessions, delays, limits and errors."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minibroker_protocol.messages.share_records import ShareFetchResponse
-from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.share_partitions.members import (
     ACCEPT,
     RELEASE,
@@ -23,11 +21,8 @@ from tests.broker.coordinators.share_partitions.members import (
     values,
 )
 from tests.broker.coordinators.transactions.producer import Producer
-from tests.broker.harness import Harness, Pending, batch
+from tests.broker.harness import Configured, Harness, Pending, batch
 from tests.broker.logs.world import pass_time, topic_of
-
-Make = Callable[[dict[str, str]], Harness]
-
 
 T0 = ("t", 0)
 
@@ -198,7 +193,7 @@ def test_a_lost_connection_gives_back_what_the_member_has(harness: Harness, memb
     assert harness.services.share_partitions.all == {}, "nobody is left"
 
 
-def test_there_are_only_so_many_sessions(configured: Make) -> None:
+def test_there_are_only_so_many_sessions(configured: Configured) -> None:
     harness = configured({"group.share.max.share.sessions": "1"})
     begin(harness)
     ShareMember(harness).fetch(T0)
@@ -313,7 +308,7 @@ def test_records_that_are_deleted_hold_nobody_up(harness: Harness, member: Share
 
 def test_a_topic_that_is_deleted_ends_the_wait(harness: Harness, member: ShareMember) -> None:
     pending = member.send(member.request(T0, max_wait_ms=60_000))
-    harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+    harness.delete()
     harness.run_soon()
     assert pending.response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert harness.services.share_partitions.all == {}

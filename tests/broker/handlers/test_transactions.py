@@ -5,9 +5,6 @@ tests version 5 of EndTxn.
 """
 
 import os
-from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -30,11 +27,8 @@ from minibroker_protocol.messages.transactions import (
 from tests.broker.coordinators.groups.consumers import Consumers
 from tests.broker.coordinators.groups.offset_requests import fetch, offsets_of
 from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
-from tests.broker.harness import Harness
+from tests.broker.harness import Configured, Harness
 from tests.broker.logs.world import log_of
-
-VERSIONS = range(6)
-
 
 _TWO_PHASE: Final = "transaction.two.phase.commit.enable"
 
@@ -58,7 +52,7 @@ def given(
     return response
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", range(6))
 def test_every_version_hands_out_an_id_in_epoch_0(harness: Harness, version: int) -> None:
     response = given(harness, version=version)
     assert (response.error_code, response.producer_epoch, response.throttle_time_ms) == (0, 0, 0)
@@ -96,16 +90,8 @@ def test_a_producer_that_names_its_epoch_gets_the_next_one_and_may_ask_twice(har
     ] * 2
 
 
-def test_when_ids_cannot_be_noted_none_is_handed_out(harness: Harness) -> None:
-    os.mkdir(f"{harness.data_dir}/minibroker-topics.json.tmp")
-    response = given(harness)
-    assert (response.error_code, response.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-    os.rmdir(f"{harness.data_dir}/minibroker-topics.json.tmp")
-    assert given(harness).error_code == 0
-
-
 @pytest.mark.parametrize("transactional_id", [None, "mine"])
-def test_a_transactional_id_needs_an_id_that_could_be_noted(harness: Harness, transactional_id: str | None) -> None:
+def test_when_ids_cannot_be_saved_none_is_handed_out(harness: Harness, transactional_id: str | None) -> None:
     os.mkdir(f"{harness.data_dir}/minibroker-topics.json.tmp")
     response = given(harness, transactional_id=transactional_id)
     assert (response.error_code, response.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
@@ -124,37 +110,36 @@ def test_a_transactional_id_needs_an_id_that_could_be_noted(harness: Harness, tr
     ],
 )
 def test_a_transaction_of_version_6_may_be_part_of_another_one(
-    config: dict[str, str], fields: dict[str, Any], code: ErrorCode, tmp_path: Path
+    config: dict[str, str], fields: dict[str, Any], code: ErrorCode, configured: Configured
 ) -> None:
-    with closing(Harness(str(tmp_path), {**config, "unstable.api.versions.enable": "true"})) as harness:
-        fields = {"transactional_id": "t", "transaction_timeout_ms": 1000, **fields}
-        response = harness.ask(InitProducerIdRequest(**fields), 6)
-        assert (response.error_code, response.producer_epoch) == (code, -1 if code else 0)
-        assert (response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch) == (-1, -1)
+    harness = configured({**config, "unstable.api.versions.enable": "true"})
+    fields = {"transactional_id": "t", "transaction_timeout_ms": 1000, **fields}
+    response = harness.ask(InitProducerIdRequest(**fields), 6)
+    assert (response.error_code, response.producer_epoch) == (code, -1 if code else 0)
+    assert (response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch) == (-1, -1)
 
 
-def test_a_transaction_that_is_part_of_another_one_never_ends_by_itself(tmp_path: Path) -> None:
-    config = {_TWO_PHASE: "true", "unstable.api.versions.enable": "true"}
-    with closing(Harness(str(tmp_path), config)) as harness:
-        request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000, enable2_pc=True)
-        producer = harness.ask(request, 6)
-        ids = producer.producer_id, producer.producer_epoch
-        assert harness.services.transactions.add_partitions("t", *ids, [("a", 0)]) == 0
-        harness.clock.advance(10**7)
-        harness.run_soon()
-        transaction = harness.services.transactions.store.get("t")
-        assert transaction is not None
-        assert transaction.state is TransactionState.ONGOING
+def test_a_transaction_that_is_part_of_another_one_never_ends_by_itself(configured: Configured) -> None:
+    harness = configured({_TWO_PHASE: "true", "unstable.api.versions.enable": "true"})
+    request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000, enable2_pc=True)
+    producer = harness.ask(request, 6)
+    ids = producer.producer_id, producer.producer_epoch
+    assert harness.services.transactions.add_partitions("t", *ids, [("a", 0)]) == 0
+    harness.clock.advance(10**7)
+    harness.run_soon()
+    transaction = harness.services.transactions.store.get("t")
+    assert transaction is not None
+    assert transaction.state is TransactionState.ONGOING
 
 
-PLACE = ("t", 0)
+T0 = ("t", 0)
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_every_version_of_clients_opens_a_transaction(harness: Harness, version: int) -> None:
     producer = Producer(harness)
-    assert producer.add(PLACE, version=version) == [0]
-    assert producer.add(PLACE, version=version) == [0]
+    assert producer.add(T0, version=version) == [0]
+    assert producer.add(T0, version=version) == [0]
     assert producer.send(b"x").error_code == 0
 
 
@@ -202,10 +187,7 @@ def test_a_broker_adds_for_several_transactions_and_asks_for_others(harness: Har
     assert again.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code == 0
 
 
-ADD_OFFSETS_VERSIONS = range(5)
-
-
-@pytest.mark.parametrize("version", ADD_OFFSETS_VERSIONS)
+@pytest.mark.parametrize("version", range(5))
 def test_every_version_adds_the_groups_partition(harness: Harness, version: int) -> None:
     producer = Producer(harness)
     assert producer.add_offsets("g", version=version) == 0
@@ -214,15 +196,6 @@ def test_every_version_adds_the_groups_partition(harness: Harness, version: int)
     assert transaction.partitions == {("__consumer_offsets", harness.services.groups.store.partition_of("g"))}
     assert producer.commit_offset("g", 1) == 0
     assert producer.commit() == 0
-
-
-Make = Callable[[dict[str, str]], Harness]
-
-
-COMMIT_VERSIONS = range(5)
-
-
-T0 = ("t", 0)
 
 
 @pytest.fixture
@@ -249,7 +222,7 @@ def send(producer: Producer, version: int = 4, /, **fields: object) -> int:
     return int(producer.broker.ask(request, version).topics[0].partitions[0].error_code)
 
 
-@pytest.mark.parametrize("version", COMMIT_VERSIONS)
+@pytest.mark.parametrize("version", range(5))
 def test_a_group_that_was_not_added_to_the_transaction_is_refused(harness: Harness, version: int) -> None:
     producer = Producer(harness)
     refused = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
@@ -257,7 +230,7 @@ def test_a_group_that_was_not_added_to_the_transaction_is_refused(harness: Harne
     assert offsets_of(harness) == {}
 
 
-def test_a_producer_that_is_none_commits_at_once_where_nothing_is_verified(configured: Make) -> None:
+def test_a_producer_that_is_none_commits_at_once_where_nothing_is_verified(configured: Configured) -> None:
     harness = configured({"transaction.partition.verification.enable": "false"})
     assert send(Producer(harness, init=False)) == 0
     assert offsets_of(harness) == {T0: 7}
@@ -277,10 +250,8 @@ def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(harness: Harness
 
 def test_groups_of_either_protocol_are_known_to_requests_with_topic_ids(harness: Harness) -> None:
     producer = Producer(harness)
-    topic = harness.core.topics.get("t")
-    assert topic is not None
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
-    topics = [TxnOffsetCommitRequestTopic(topic_id=topic.id, partitions=[partition])]
+    topics = [TxnOffsetCommitRequestTopic(topic_id=harness.topic().id, partitions=[partition])]
     member = {"member_id": "a", "generation_id_or_member_epoch": 2, "topics": topics}
     assert send(producer, 6, **member) == ErrorCode.GROUP_ID_NOT_FOUND
     Consumers(harness).beat("a")
@@ -291,14 +262,8 @@ def test_groups_of_either_protocol_are_known_to_requests_with_topic_ids(harness:
     assert offsets_of(harness) == {T0: 7}
 
 
-END_VERSIONS = range(5)
-
-
-EITHER_END = pytest.mark.parametrize("commit", [True, False])
-
-
-@pytest.mark.parametrize("version", END_VERSIONS)
-@EITHER_END
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("commit", [True, False])
 def test_every_version_ends_a_transaction(harness: Harness, version: int, commit: bool) -> None:  # noqa: FBT001 - a parameter
     producer = Producer(harness)
     producer.write(b"x")
@@ -320,9 +285,6 @@ def test_only_the_producer_itself_ends_its_transaction(harness: Harness) -> None
         other.id, other.epoch = producer_id, 0
         assert other.commit() == code
     assert producer.commit() == 0
-
-
-MARKER_VERSIONS = [0, 1, 2]
 
 
 def written(
@@ -347,7 +309,7 @@ def written(
     return [partition.error_code for topic in result.topics for partition in topic.partitions]
 
 
-@pytest.mark.parametrize("version", MARKER_VERSIONS)
+@pytest.mark.parametrize("version", range(3))
 def test_a_hanging_transaction_is_aborted(harness: Harness, version: int) -> None:
     producer = Producer(harness)
     producer.write(b"x")
