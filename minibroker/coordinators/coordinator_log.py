@@ -1,4 +1,4 @@
-"""The coordinators' internal topics: created on first use, and replayed after a start or a leader move.
+"""The coordinators' internal topics: created on first use, and replayed on startup and after a leader change.
 
 All records of a group or a transactional id are in one partition, chosen by Java's `String.hashCode` of the name
 (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).
@@ -36,7 +36,7 @@ _REPLAY_STEP_BYTES: Final = 1 << 15
 _INT32_MASK: Final = 0x7FFF_FFFF
 _UINT32_RANGE: Final = 1 << 32
 _MAX_TOMBSTONES: Final = 1000
-"""The maximum number of tombstones in a batch. With the limit in bytes, writing one takes no longer than a request."""
+"""The maximum number of tombstones in a batch. With the limit in bytes, it keeps a write as short as a request."""
 _MAX_TOMBSTONE_BYTES: Final = 1 << 19
 _TOMBSTONE_OVERHEAD: Final = 32
 """An upper bound for the size of a tombstone without its key, in bytes."""
@@ -77,7 +77,7 @@ class CoordinatorLogError(Exception):
 def java_hash(text: str) -> int:
     """Return Java's `String.hashCode` as an unsigned 32-bit number.
 
-    An id can have 32,767 characters, so each block of characters is hashed with one multiplication of vectors.
+    An id can have 32,767 characters, so characters are hashed in blocks, with one multiplication of vectors per block.
     """
     value = 0
     units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
@@ -184,7 +184,7 @@ class CoordinatorLog:
         return 0 if partition is None else partition.leader_epoch
 
     def ensure(self) -> Topic:
-        """Return the topic, and create it if it does not exist.
+        """Return the topic, creating it if it does not exist.
 
         Raises:
             TopicError: The disk failed, or the configuration is invalid.

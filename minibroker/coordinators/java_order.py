@@ -1,8 +1,8 @@
-"""Iteration order of Java's HashMap and HashSet, and of the hash tables of Kafka's coordinators.
+"""The iteration order of Java's HashMap and HashSet, and of the hash tables in Kafka's coordinators.
 
 Kafka's uniform assignor iterates over Java sets, so their order decides which of two equal members gets an extra
-partition. Groups and their members are also listed in this order. The order is the same if Java has converted buckets
-to trees.
+partition. Groups and their members are also listed in this order. The order stays the same if Java converts
+buckets to trees.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,9 +27,9 @@ string_hash: Final = lru_cache(maxsize=10_000)(java_hash)
 
 
 def table_size(entries: int, at_least: int = _MIN_TABLE_SIZE) -> int:
-    """Return the number of buckets of a table that has grown to hold `entries`.
+    """Return the number of buckets in a table that has grown to hold `entries`.
 
-    A ConcurrentHashMap already grows one entry earlier than a HashMap.
+    A ConcurrentHashMap grows one entry earlier than a HashMap.
     """
     size = at_least
     while entries > size * 3 // 4:
@@ -38,12 +38,12 @@ def table_size(entries: int, at_least: int = _MIN_TABLE_SIZE) -> int:
 
 
 def copied_table_size(entries: int) -> int:
-    """Return the number of buckets of a HashSet created from a collection of `entries`."""
+    """Return the number of buckets in a HashSet created from a collection with `entries` elements."""
     return 1 << (max(int(entries / 0.75) + 1, _MIN_TABLE_SIZE) - 1).bit_length()
 
 
 def bucket(hash_code: int, table: int) -> int:
-    """Return the bucket of a hash code in a table of size `table`."""
+    """Return the bucket for a hash code in a table with `table` buckets."""
     unsigned = hash_code & _MASK
     return (unsigned ^ unsigned >> _HALF) & table - 1
 
@@ -88,10 +88,10 @@ def in_order(indexes: Iterable[int]) -> list[int]:
     return hash_order(sorted(indexes), int)
 
 
-def timeline_order(named: Mapping[str, T]) -> list[T]:
-    """Return the values in the iteration order of Kafka's `TimelineHashMap`, given by the hash codes of their names."""
+def timeline_order(values_by_name: Mapping[str, T]) -> list[T]:
+    """Return the values in the order in which Kafka's `TimelineHashMap` iterates over their names."""
     slots = 2
-    while slots < len(named) * 0.75:
+    while slots < len(values_by_name) * 0.75:
         slots *= 2
     shift = 65 - slots.bit_length()
 
@@ -99,7 +99,7 @@ def timeline_order(named: Mapping[str, T]) -> list[T]:
         value = java_hash(name)
         return (value - 2 * (value & _INT_SIGN)) * _FIBONACCI & _LONG
 
-    # The newest entry of a slot must come first. `reverse=True` keeps the order of equal keys, which is reversed only
-    # below.
-    ordered = sorted(named, key=lambda name: scramble_hash(name) >> shift, reverse=True)
-    return [named[name] for name in reversed(ordered)]
+    # The newest entry in a slot must come first. `reverse=True` keeps entries in the same slot in order, and the second
+    # reversal then puts the newest entry first.
+    ordered = sorted(values_by_name, key=lambda name: scramble_hash(name) >> shift, reverse=True)
+    return [values_by_name[name] for name in reversed(ordered)]

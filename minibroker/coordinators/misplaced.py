@@ -1,12 +1,12 @@
 """Migration of state that minibroker 1.0 stored in the wrong partitions of the coordinators' topics.
 
-Version 1.0 masked the sign bit of a key's hash where Kafka uses the absolute value. If both partitions have state of
-the same key, the newer state wins, by the commit timestamp of an offset or the timestamps of other records. Kafka's
-partition wins a tie. An offset, a transactional id and a share-partition are one state each. All other records of a
-group together are one state, too.
+Version 1.0 masked the sign bit of a key's hash where Kafka uses the absolute value. If both partitions have state for
+the same key, the newer state wins. Offsets are compared by their commit timestamps, and other states by the timestamps
+of their records. Kafka's partition wins a tie. Each offset, transactional id and share-partition is one state. All
+other records of a group together form one state.
 
 The state is first written to disk in Kafka's partition. Only then do tombstones without a timestamp replace it in the
-other partition. The next start therefore repeats an interrupted move, and finds nothing to do after a complete one.
+other partition. The next start therefore repeats an interrupted move. After a complete move, it finds nothing to do.
 
 Remove this module in version 2.
 """
@@ -45,9 +45,9 @@ from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 
 _NOUNS: Final = {TRANSACTION_STATE: "transactional ids", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "share groups"}
-"""The topics in the order of their moves. Pending offsets need the transactions."""
+"""The topics and the nouns for their keys, in the order of the moves. Pending offsets need the transactions."""
 _CHECKPOINT_NAME: Final = "minibroker-misplaced-offset-checkpoint"
-"""The checkpoint file of searched offsets. Later starts do not search the records below them again."""
+"""The checkpoint file with the end of each searched partition. Later starts search only the records after it."""
 _KEY_HEADER: Final = Struct(">hh")
 """The version of a key, and the length of the name after it."""
 _SHARE_PARTITION: Final = Struct(">16si")
@@ -61,7 +61,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _StateOwner(NamedTuple):
-    """The owner of a state: a name, and the remaining bytes of the key of an offset or a share-partition."""
+    """The owner of a state: a name and, for an offset or a share-partition, the remaining bytes of its key."""
 
     name: str
     rest: bytes
@@ -111,7 +111,7 @@ class _Partition:
     def __init__(self, log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> None:
         self._topic = log.name
         self._is_wanted = is_wanted
-        self._subjects: dict[bytes, _StateOwner | None] = {}
+        self._owners: dict[bytes, _StateOwner | None] = {}
         self._states: dict[_StateOwner, _State] = {}
         self.pending: dict[int, _PendingOffsets] = {}
         for batches in log.replay(index, start):
@@ -122,22 +122,22 @@ class _Partition:
                     continue  # The replay of the partition logs this error.
         for pending in self.pending.values():
             pending.records = [
-                (subject, logged)
-                for subject, logged in pending.records
-                if (committed := self._states.get(subject, {}).get(logged.record.key)) is None
+                (owner, logged)
+                for owner, logged in pending.records
+                if (committed := self._states.get(owner, {}).get(logged.record.key)) is None
                 or committed.offset < logged.offset
             ]
         self.states = {
-            subject: live
-            for subject, state in self._states.items()
+            owner: live
+            for owner, state in self._states.items()
             if (live := {key: logged for key, logged in state.items() if not logged.is_moved})
         }
 
     @property
     def names(self) -> set[str]:
         """The groups or transactional ids with a state or pending offsets in this partition."""
-        pending = {subject.name for transaction in self.pending.values() for subject, _ in transaction.records}
-        return pending | {subject.name for subject in self.states}
+        pending = {owner.name for transaction in self.pending.values() for owner, _ in transaction.records}
+        return pending | {owner.name for owner in self.states}
 
     def _read(self, batch: Batch) -> None:
         pending: _PendingOffsets | None = None
@@ -146,26 +146,26 @@ class _Partition:
             if header.is_control:
                 ended_transaction = self.pending.pop(header.producer_id, None)
                 if ended_transaction is not None and any(control_type(record.key)[0] == "COMMIT" for record in batch):
-                    for owner, logged in ended_transaction.records:
-                        self._put(owner, logged)
+                    for pending_owner, logged in ended_transaction.records:
+                        self._put(pending_owner, logged)
                 return
             if header.is_transactional:
                 pending = self.pending.setdefault(header.producer_id, _PendingOffsets())
                 pending.epoch = header.producer_epoch
         for record in batch:
-            if (subject := self._find_owner(record.key)) is not None:
+            if (owner := self._find_owner(record.key)) is not None:
                 logged = _LoggedRecord(
-                    NewRecord(record.key, record.value, record.timestamp), record.offset, self._time(record)
+                    NewRecord(record.key, record.value, record.timestamp), record.offset, self._time_of(record)
                 )
                 if pending is None:
-                    self._put(subject, logged)
+                    self._put(owner, logged)
                 else:
-                    pending.records.append((subject, logged))
+                    pending.records.append((owner, logged))
             elif pending is not None:
                 pending.is_mixed = True
 
-    def _put(self, subject: _StateOwner, written: _LoggedRecord) -> None:
-        state = self._states.setdefault(subject, {})
+    def _put(self, owner: _StateOwner, written: _LoggedRecord) -> None:
+        state = self._states.setdefault(owner, {})
         key: object = written.record.key
         if self._topic == SHARE_GROUP_STATE:
             if (written.record.key or b"").startswith(_SNAPSHOT_KEY):
@@ -179,13 +179,13 @@ class _Partition:
         """Return the owner of a record, or None if the owner's state is not wanted."""
         if key is None:
             return None
-        if key not in self._subjects:
-            subject = _parse_key(self._topic, key)
-            is_chosen = subject is not None and self._is_wanted(_text_to_hash(self._topic, subject))
-            self._subjects[key] = subject if is_chosen else None
-        return self._subjects[key]
+        if key not in self._owners:
+            owner = _parse_key(self._topic, key)
+            is_chosen = owner is not None and self._is_wanted(_text_to_hash(self._topic, owner))
+            self._owners[key] = owner if is_chosen else None
+        return self._owners[key]
 
-    def _time(self, record: Record) -> int:
+    def _time_of(self, record: Record) -> int:
         """Return the commit timestamp of an offset, or the record timestamp of anything else."""
         key, value = record.key or b"", record.value
         if self._topic == CONSUMER_OFFSETS and key.startswith(_OFFSET_KEYS) and value is not None:
@@ -210,7 +210,7 @@ class _Move:
         self._aborts: list[tuple[int, Marker]] = []
         for index in range(log.partition_count):
             is_misplaced = partial(self._is_misplaced, index)
-            end, start = self._end(index), searched.get((log.name, index), 0)
+            end, start = self._find_end(index), searched.get((log.name, index), 0)
             partition = _read(log, index, is_misplaced, start if start <= end else 0)
             if partition is not None and end:
                 searched[log.name, index] = end
@@ -218,7 +218,7 @@ class _Move:
                     self._moving[index] = whole
         self.count = len(set[str]().union(*(partition.names for partition in self._moving.values())))
 
-    def _end(self, index: int) -> int:
+    def _find_end(self, index: int) -> int:
         partition = self._log.partition(index)
         try:
             return 0 if partition is None else partition.log.log_end_offset
@@ -236,10 +236,10 @@ class _Move:
         """
         self._choose_states()
         for index, records in self._written.items():
-            for batch in _batches(records):
+            for batch in _split_into_batches(records):
                 self._log.append(index, batch)
         if self._log.name == CONSUMER_OFFSETS:
-            # Pending offsets come after committed ones, because within a partition the offset of the later record wins.
+            # Write pending offsets after committed offsets, because the later record in a partition wins.
             self._move_pending_offsets()
         if not self._core.logs.flush():
             raise CoordinatorLogError(ErrorCode.KAFKA_STORAGE_ERROR, "a log cannot be forced to disk")
@@ -249,35 +249,35 @@ class _Move:
             for deleted in self._log.tombstone_batches(sorted(keys)):
                 self._log.append(index, [NewRecord(key, None, NO_TIMESTAMP) for key in deleted])
 
-    def _target(self, subject: _StateOwner) -> int:
-        return self._log.partition_of(_text_to_hash(self._log.name, subject))
+    def _target_partition(self, owner: _StateOwner) -> int:
+        return self._log.partition_of(_text_to_hash(self._log.name, owner))
 
     def _choose_states(self) -> None:
         """Compare the states of both partitions, and collect the records to write to each partition."""
         texts: dict[int, set[str]] = {}
         for partition in self._moving.values():
-            for subject in partition.states:
-                text = _text_to_hash(self._log.name, subject)
+            for owner in partition.states:
+                text = _text_to_hash(self._log.name, owner)
                 texts.setdefault(self._log.partition_of(text), set()).add(text)
         targets = {index: _read(self._log, index, chosen.__contains__) for index, chosen in texts.items()}
         for index, partition in self._moving.items():
-            for subject, state in partition.states.items():
-                if (target := targets[self._target(subject)]) is not None:
-                    self._choose(index, subject, state, target.states.get(subject, {}))
+            for owner, state in partition.states.items():
+                if (target := targets[self._target_partition(owner)]) is not None:
+                    self._choose(index, owner, state, target.states.get(owner, {}))
 
-    def _choose(self, index: int, subject: _StateOwner, state: _State, kafka_state: _State) -> None:
+    def _choose(self, index: int, owner: _StateOwner, state: _State, kafka_state: _State) -> None:
         newest, newest_of_kafka = _find_newest_time(state), _find_newest_time(kafka_state)
         winner, loser = (state, kafka_state) if newest > newest_of_kafka else (kafka_state, state)
         if self._log.name == TRANSACTION_STATE:
-            self._end_superseded(_transaction(subject, loser), _transaction(subject, winner))
+            self._end_superseded(_decode_transaction(owner, loser), _decode_transaction(owner, winner))
         if winner is state:
-            records = self._written.setdefault(self._target(subject), [])
+            records = self._written.setdefault(self._target_partition(owner), [])
             records += [logged.record for logged in sorted(state.values(), key=attrgetter("offset"))]
-            deleted_keys = self._keys(kafka_state) - self._keys(state)
+            deleted_keys = self._keys_to_delete(kafka_state) - self._keys_to_delete(state)
             records += [NewRecord(key, None, newest) for key in sorted(deleted_keys)]
-        self._tombstones.setdefault(index, set()).update(self._keys(state))
+        self._tombstones.setdefault(index, set()).update(self._keys_to_delete(state))
 
-    def _keys(self, state: _State) -> set[bytes]:
+    def _keys_to_delete(self, state: _State) -> set[bytes]:
         """Return the keys whose tombstones delete a state."""
         keys = {logged.record.key or b"" for logged in state.values()}
         return {key for key in keys if self._log.name != SHARE_GROUP_STATE or key.startswith(_SNAPSHOT_KEY)}
@@ -311,15 +311,15 @@ class _Move:
                 if transaction is None or (self._log.name, index) not in transaction.partitions or not pending.records:
                     continue
                 by_target: dict[int, list[NewRecord]] = {}
-                for subject, logged in pending.records:
-                    by_target.setdefault(self._target(subject), []).append(logged.record)
+                for owner, logged in pending.records:
+                    by_target.setdefault(self._target_partition(owner), []).append(logged.record)
                 added: frozenset[TopicPartition] = frozenset((self._log.name, target) for target in by_target)
                 if not added <= transaction.partitions:
                     transaction = transaction._replace(partitions=transaction.partitions | added)
                     transactions[producer_id] = transaction
                     self._save(log, transaction)
                 for target, records in by_target.items():
-                    for batch in _batches(records):
+                    for batch in _split_into_batches(records):
                         encoded = self._log.build(
                             batch, producer_id=producer_id, producer_epoch=pending.epoch, base_sequence=0
                         )
@@ -332,8 +332,8 @@ class _Move:
     def _open_transactions(self, log: CoordinatorLog) -> Iterator[Transaction]:
         for index in range(log.partition_count):
             partition = _read(log, index, lambda _: True)
-            for subject, state in () if partition is None else partition.states.items():
-                transaction = _transaction(subject, state)
+            for owner, state in () if partition is None else partition.states.items():
+                transaction = _decode_transaction(owner, state)
                 if transaction is not None and transaction.state in _OPEN:
                     yield transaction
 
@@ -381,38 +381,38 @@ def _parse_key(topic: str, key: bytes) -> _StateOwner | None:
     try:
         _, size = _KEY_HEADER.unpack_from(key)
         end = _KEY_HEADER.size + size
-        subject = _StateOwner(key[_KEY_HEADER.size : end].decode(), key[end:])
+        owner = _StateOwner(key[_KEY_HEADER.size : end].decode(), key[end:])
         if topic == SHARE_GROUP_STATE:
-            _SHARE_PARTITION.unpack(subject.rest)
+            _SHARE_PARTITION.unpack(owner.rest)
     except (StructError, UnicodeDecodeError):
         return None
     is_offset = topic == CONSUMER_OFFSETS and key.startswith(_OFFSET_KEYS)
-    return subject if is_offset or topic == SHARE_GROUP_STATE else subject._replace(rest=b"")
+    return owner if is_offset or topic == SHARE_GROUP_STATE else owner._replace(rest=b"")
 
 
-def _text_to_hash(topic: str, subject: _StateOwner) -> str:
+def _text_to_hash(topic: str, owner: _StateOwner) -> str:
     """Return the text whose hash chooses the partition."""
     if topic != SHARE_GROUP_STATE:
-        return subject.name
-    return SharePartitionKey(subject.name, *_SHARE_PARTITION.unpack(subject.rest)).text
+        return owner.name
+    return SharePartitionKey(owner.name, *_SHARE_PARTITION.unpack(owner.rest)).text
 
 
 def _find_newest_time(state: _State) -> int:
     return max((logged.time_ms for logged in state.values()), default=NO_TIMESTAMP)
 
 
-def _transaction(subject: _StateOwner, state: _State) -> Transaction | None:
+def _decode_transaction(owner: _StateOwner, state: _State) -> Transaction | None:
     """Return the transaction described by a state, or None for a tombstone or an unreadable record."""
     for logged in state.values():
         if logged.record.value is not None:
             try:
-                return transaction_of(subject.name, decode_versioned(TransactionLogValue, logged.record.value))
+                return transaction_of(owner.name, decode_versioned(TransactionLogValue, logged.record.value))
             except (DecodeError, ValueError):
                 return None
     return None
 
 
-def _batches(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
+def _split_into_batches(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
     """Split records into batches small enough for any `max.message.bytes` that allows each single record."""
     batch: list[NewRecord] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Loading of the partitions of a coordinator's topic, for the store of the coordinator.
+"""The base class of the coordinators' stores, which loads the partitions of a coordinator's topic.
 
 A partition is replayed before its coordinator serves requests. A small partition is replayed immediately, and a larger
 one in steps. Requests wait for these steps, or fail with COORDINATOR_LOAD_IN_PROGRESS if the replay would take long.
@@ -23,10 +23,7 @@ from minibroker_protocol.records.record import NewRecord
 _MAX_AWAITED_BYTES: Final = 4 << 20
 """The size in bytes from which requests are refused during a replay. Smaller replays take about a second."""
 _MAX_SINGLE_STEP_BYTES: Final = 1 << 16
-"""The size in bytes below which a partition is replayed in one step of about 10 ms.
-
-This holds even if requests could wait for several steps.
-"""
+"""The size in bytes below which a partition is replayed in one step of about 10 ms, even if requests could wait."""
 _RETRY_MS: Final = 5_000
 """The pause before an unreadable partition is read again."""
 _MAX_WARNINGS: Final = 1000
@@ -160,7 +157,7 @@ class PartitionLoader(Generic[R]):
         if self._topic is None or partition in self._loaded:
             return ErrorCode.NONE
         limit = _MAX_SINGLE_STEP_BYTES if self._is_loaded_in_steps else _MAX_AWAITED_BYTES
-        if (loading := self._get_or_begin(partition, limit)) is None:
+        if (loading := self._get_or_begin_replay(partition, limit)) is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if loading.size < limit:
             # Run the remaining steps. `load_all` may already have run some of them.
@@ -183,19 +180,19 @@ class PartitionLoader(Generic[R]):
         partition = self.log.partition_of(key)
         if self._topic is None or partition in self._loaded:
             return
-        loading = self._get_or_begin(partition, _MAX_AWAITED_BYTES)
+        loading = self._get_or_begin_replay(partition, _MAX_AWAITED_BYTES)
         if loading is not None and loading.size < _MAX_AWAITED_BYTES:
             yield from loading.steps
             self._on_replayed(partition, loading)
 
-    def _get_or_begin(self, partition: int, limit: int) -> _LoadingPartition[R] | None:
+    def _get_or_begin_replay(self, partition: int, limit: int) -> _LoadingPartition[R] | None:
         """Return the replay of a partition, started if necessary, or None if reading it has just failed.
 
         The replay of a partition of at least `limit` bytes runs in the background.
         """
         loading = self._loading.get(partition)
         if loading is None and not self._has_failed(partition):
-            loading = self._begin(partition)
+            loading = self._begin_replay(partition)
             if loading.size >= limit:
                 self._core.chores.run(loading.steps, partial(self._on_replayed, partition, loading))
         return loading
@@ -210,10 +207,10 @@ class PartitionLoader(Generic[R]):
     def leader_moved(self, partition: int) -> None:
         """Drop the state of a partition, because another node coordinates it now, and load it again.
 
-        The log is replayed although both nodes are in this process. Waiting requests get an error, as in Kafka.
+        The log is replayed even though both nodes are in this process. Waiting requests get an error, as in Kafka.
 
         Loading begins in the next turn of the event loop, together with all other partitions moved by then. When a node
-        goes down, many partitions move, and each would otherwise begin with its own time slice.
+        goes down, many partitions move, and each would otherwise take a time slice of its own.
         """
         # Drop the state before the reload, so that no request sees the old coordinator's state while the log is read.
         self._drop_partition(partition)
@@ -266,7 +263,7 @@ class PartitionLoader(Generic[R]):
             partition = unread.pop(0)
             is_known = partition in self._loaded or partition in self._loading
             if not is_known and not self._has_failed(partition):
-                loading = self._begin(partition)
+                loading = self._begin_replay(partition)
                 yield from loading.steps
                 self._on_replayed(partition, loading)
             yield
@@ -276,7 +273,7 @@ class PartitionLoader(Generic[R]):
         now_ms = self._core.clock.monotonic_ms()
         return self._failed.get(partition, now_ms) > now_ms
 
-    def _begin(self, partition: int) -> _LoadingPartition[R]:
+    def _begin_replay(self, partition: int) -> _LoadingPartition[R]:
         loading = self._loading[partition] = _LoadingPartition(self._make_replay(f"{self.log.name}-{partition}"))
         try:
             loading.size = self.log.size(partition)

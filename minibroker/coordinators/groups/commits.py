@@ -64,7 +64,7 @@ def commit(
         core: The cluster core, whose topics are looked up.
         topics: The topics of the request.
         admit: Returns the group if it accepts offsets of these partitions, or raises GroupRefusedError.
-        write: Writes the offsets, given the group and their number.
+        write: Writes the offsets. It is called with the group, the number of offsets, and the offsets.
         merges: Whether to merge the outcomes with `merge_outcomes`.
         retention_ms: The retention time requested by the client.
     """
@@ -96,7 +96,7 @@ def commit(
         try:
             group = admit(committed.keys())
             if committed:
-                offsets = ((key, _offset(item, now_ms, expire_timestamp)) for key, item in committed.items())
+                offsets = ((key, _make_offset(item, now_ms, expire_timestamp)) for key, item in committed.items())
                 write_error = write(group, len(committed), offsets)
         except GroupRefusedError as error:
             refusal = error.code
@@ -126,8 +126,8 @@ def check_member(
     code = group.validate_commit(
         member_id, request.group_instance_id, epoch, is_transactional=is_transactional, version=version
     )
-    # A member that moves to the next epoch keeps partitions, and commits their offsets before it gets the new epoch
-    # (KIP-1071; KIP-1251, since Kafka 4.3).
+    # A member keeps its partitions until it has committed their offsets, and only then gets the new epoch (KIP-1071;
+    # KIP-1251, since Kafka 4.3). Until then it commits in the old epoch.
     if code in _STALE and isinstance(group, StreamsGroup) and group.may_commit_late(member_id, epoch, partitions):
         return
     if code in _STALE and isinstance(group, ConsumerGroup) and not is_before(core.config.release, "4.3"):
@@ -187,7 +187,7 @@ def commit_response(
     ]
 
 
-def _offset(partition: OffsetCommitPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
+def _make_offset(partition: OffsetCommitPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
     """Return the offset to store for a partition of a request.
 
     The commit time is the current time, unless the request contains one (version 1 of OffsetCommit).

@@ -82,7 +82,7 @@ class GroupCoordinator:
 
     @cached_property
     def share_offsets(self) -> "ShareOffsets":
-        """The start offsets of share groups, for requests of administrators."""
+        """The start offsets of share groups, for administrators' requests."""
         return offsets.ShareOffsets(self.shares)
 
     def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
@@ -107,7 +107,7 @@ class GroupCoordinator:
         if "streams" in self.__dict__:
             self.streams.close()
 
-    def _groups_like(self, group: AnyModernGroup) -> ModernGroups[Any]:
+    def _coordinator_of(self, group: AnyModernGroup) -> ModernGroups[Any]:
         """Return the coordinator of a group."""
         if isinstance(group, ShareGroup):
             return self.shares
@@ -117,10 +117,10 @@ class GroupCoordinator:
         if isinstance(group, Group):
             self.rebalances.resume(group)
         else:
-            self._groups_like(group).resume(group)
+            self._coordinator_of(group).resume(group)
 
     def _on_forgotten(self, group: AnyGroup) -> None:
         if isinstance(group, Group):
             self.rebalances.forget(group)
         else:
-            self._groups_like(group).forget(group)
+            self._coordinator_of(group).forget(group)

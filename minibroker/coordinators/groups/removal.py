@@ -1,4 +1,4 @@
-"""Expired offsets, and the keys of the tombstones that remove a group."""
+"""Finds expired offsets, and the keys of the tombstones that remove a group."""
 
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -24,20 +24,20 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
     transaction may replace is kept until the transaction ends.
     """
     base_ms: int | None = None
-    read: set[str] = set()
+    subscribed: set[str] = set()
     if isinstance(group, ConsumerGroup):
         # Regular expressions are resolved later, so topics that were looked up before count, too.
-        read = group.subscribed_topics() | group.topics.keys()
+        subscribed = group.subscribed_topics() | group.topics.keys()
     elif isinstance(group, StreamsGroup):
-        read = group.subscribed_topics()
+        subscribed = group.subscribed_topics()
     elif not isinstance(group, Group):  # Share groups have no committed offsets.
         return []
     elif group.protocol_type is not None and group.state is GroupState.EMPTY:
         base_ms = group.state_timestamp_ms
     elif group.protocol_type == CONSUMER and group.state is GroupState.STABLE:
-        if (subscribed := group.subscribed_topics()) is None:
+        if (topics := group.subscribed_topics()) is None:
             return []
-        read = subscribed
+        subscribed = topics
     elif group.protocol_type is not None:
         return []
 
@@ -49,7 +49,7 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
     return [
         (topic, partition)
         for topic, partitions in group.offsets.committed.items()
-        if topic not in read
+        if topic not in subscribed
         for partition, offset in partitions.items()
         if is_expired(offset) and not group.offsets.is_unstable(topic, partition)
     ]

@@ -181,9 +181,9 @@ class GroupReplay(Replay):
     def finish(self) -> ForEach[None]:
         """Decode the loaded records, and create the groups in `created`."""
         work = super().finish()
-        return ForEach((work,), lambda decode: decode, lambda _: ForEach(self.groups.items(), self._make))
+        return ForEach((work,), lambda decode: decode, lambda _: ForEach(self.groups.items(), self._make_group))
 
-    def _make(self, group: tuple[str, tuple[GroupMetadataValue | None, GroupOffsets]]) -> None:
+    def _make_group(self, group: tuple[str, tuple[GroupMetadataValue | None, GroupOffsets]]) -> None:
         group_id, (value, offsets) = group
         if (changes := self.modern_groups.get(group_id)) is not None:
             self.created.append(self._restore_group(group_id, changes, offsets))

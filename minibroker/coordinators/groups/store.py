@@ -177,7 +177,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
     def save_changes(
         self, group: AnyModernGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
     ) -> ErrorCode:
-        """Write the changes of a modern group, preceded by the records in `before`, and apply the changes.
+        """Write the records in `before` and then the changes to a modern group, and apply the changes.
 
         A new group is added to the store. It replaces a classic group with the same id.
         """
@@ -313,7 +313,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
     def _forget_topics(self, names: set[str], groups: Iterable[AnyGroup]) -> ForEach[None]:
         # Before Kafka 4.0, a classic group was removed together with its last offset. Since then, the next expiration
         # check removes the group.
-        dies = is_before(self._core.config.release, "4.0")
+        removes_empty = is_before(self._core.config.release, "4.0")
 
         def forget(group: AnyGroup) -> Any:
             if isinstance(group, ShareGroup):
@@ -321,7 +321,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
             if self._groups.get(group.group_id) is not group or not group.offsets.of_topics(names):
                 return None
             of_topics = partial(group.offsets.of_topics, names)
-            return self.forget(group, of_topics, removes_empty=isinstance(group, Group) and dies)
+            return self.forget(group, of_topics, removes_empty=isinstance(group, Group) and removes_empty)
 
         return ForEach(groups, forget)
 
@@ -363,14 +363,14 @@ class GroupStore(PartitionLoader[GroupReplay]):
         group_id = group.group_id
         limit = max(1, min(_TOMBSTONES_PER_STEP, _TOMBSTONE_BYTES_PER_STEP // (len(group_id) + _KEY_OVERHEAD)))
         while True:
-            chosen = choose()
-            if isinstance(chosen, ErrorCode):
-                return chosen
-            removed = chosen[:limit]
-            is_last = len(removed) == len(chosen)
-            goes = removes_group or (removes_empty and group.is_empty and not group.offsets.has_more_than(removed))
+            partitions = choose()
+            if isinstance(partitions, ErrorCode):
+                return partitions
+            removed = partitions[:limit]
+            is_last = len(removed) == len(partitions)
+            dies = removes_group or (removes_empty and group.is_empty and not group.offsets.has_more_than(removed))
             keys = list(map(OffsetKeys(group_id).of, removed))
-            if is_last and goes:
+            if is_last and dies:
                 keys += group_keys(group)
             now_ms = self.now_ms()
             try:
@@ -381,7 +381,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
                 return _commit_error(error)
             group.offsets.remove(removed)
             if is_last:
-                if goes:
+                if dies:
                     group.die()
                     self._registry.discard(group)
                     self._on_forgotten(group)

@@ -1,4 +1,4 @@
-"""Acquisition: selects the records that a member gets from those just read (`SharePartition.acquire`)."""
+"""Selects the records that a member gets from the records just read (`SharePartition.acquire`)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -49,8 +49,8 @@ class AcquisitionRequest(NamedTuple):
     """A member's request for records.
 
     Attributes:
-        max_records: The maximum number of records. Exceeded to complete a batch, unless `is_strict`.
-        batch_size: The preferred size of acquired batches, which are acknowledged as a whole.
+        max_records: The maximum number of records. Unless `is_strict` is true, it is exceeded to complete a batch.
+        batch_size: The preferred size of acquired batches. Members acknowledge a batch as a whole.
         is_strict: Whether `max_records` is never exceeded (KIP-1206).
     """
 
@@ -61,7 +61,7 @@ class AcquisitionRequest(NamedTuple):
 
 
 def throttling_threshold(delivery_limit: int) -> int:
-    """Return the number of deliveries from which a record comes with only a few others, because it may be bad."""
+    """Return the number of deliveries from which a record may be bad, so that few others are acquired with it."""
     return max(_MIN_THROTTLED_DELIVERIES, -(-delivery_limit // 2))
 
 

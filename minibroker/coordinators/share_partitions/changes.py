@@ -57,7 +57,7 @@ class Write(NamedTuple):
 
 
 class RefusedError(Exception):
-    """A rejected acknowledgement, which changes nothing.
+    """A rejected acknowledgement. None of the request's acknowledgements take effect.
 
     Attributes:
         code: The error for the member.

@@ -32,7 +32,7 @@ ACCEPTS: Final = "errors.deadletterqueue.group.enable"
 AUTO_CREATES: Final = "errors.deadletterqueue.auto.create.topics.enable"
 PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
 RESERVED: Final = "__"
-"""The prefix of internal topics, which is not allowed for a queue."""
+"""The prefix of internal topics. A queue's name must not begin with it."""
 _CONFIGS: Final = {ACCEPTS: "true", "message.timestamp.type": "CreateTime"}
 """The configuration of a queue created by the broker."""
 _HEADER: Final = "__dlq.errors."
@@ -43,11 +43,11 @@ _logger = logging.getLogger(__name__)
 
 
 class _RefusedError(Exception):
-    """An error for a queue that cannot be written. The message gives the reason."""
+    """Raised if a queue cannot be written to. The message gives the reason."""
 
 
 class _RetriableError(Exception):
-    """A queue that cannot be written now, but perhaps soon."""
+    """Raised if a queue cannot be written to now, but possibly soon."""
 
 
 _REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, _RetriableError, TopicError, EncodeError, *MAPPED)
@@ -76,7 +76,7 @@ class DeadLetterWrite:
     Args:
         dead: The records in offset order.
         metrics: Counts the records.
-        is_needed: Returns whether the share-partition is still in use. If not, the next leader begins again.
+        is_needed: Returns whether the share-partition is still in use. If it is not, the next leader starts over.
         done: Called after the records are written or have failed.
     """
 
@@ -104,7 +104,7 @@ class DeadLetterWrite:
             return
         try:
             topic = self._find_or_create_queue()
-            records = self._records(topic)
+            records = self._build_records(topic)
             self._append(topic, records)
         except Exception as error:  # noqa: BLE001 - no error may keep the records in flight
             self._handle_failure(error)
@@ -160,13 +160,13 @@ class DeadLetterWrite:
             raise _RetriableError(f"{name} has no leader")
         self._metrics.batches += 1
         try:
-            self._put(partition, name, records)
+            self._append_batch(partition, name, records)
         except Exception:
             self._metrics.failures += 1
             raise
         self._metrics.records += len(records)
 
-    def _put(self, partition: Partition, name: str, records: Sequence[NewRecord]) -> None:
+    def _append_batch(self, partition: Partition, name: str, records: Sequence[NewRecord]) -> None:
         topic = partition.topic
         if partition.is_under_min_isr:
             raise _RefusedError(f"too few replicas of {name} are in sync")
@@ -178,7 +178,7 @@ class DeadLetterWrite:
         log.append(memoryview(prepared.data), prepared.header, partition.leader_epoch, now_ms)
         log.commit()
 
-    def _records(self, topic: Topic) -> list[NewRecord]:
+    def _build_records(self, topic: Topic) -> list[NewRecord]:
         """Return the next records to write, at most one batch.
 
         Each offset gets a record, even if it is no longer in the log.
@@ -224,7 +224,7 @@ class _Copies:
     """Copies of records from the log. Together they fit into one batch of the queue.
 
     Attributes:
-        records: The records by offset, without those that are too large for the queue.
+        records: The records by offset, except records that are too large for the queue.
         end: The first offset that did not fit, or None if all were read.
     """
 

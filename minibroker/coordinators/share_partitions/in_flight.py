@@ -36,7 +36,7 @@ class RecordState(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class RecordRange:
-    """A range of offsets of one batch in the same state, the last offset included.
+    """A range of offsets in one batch whose records are in the same state. The last offset is included.
 
     Attributes:
         deliveries: The number of acquisitions.
@@ -75,7 +75,7 @@ class RecordRange:
 
 
 class InFlightBatch:
-    """A batch of offsets that were acquired together, or loaded from one batch of a saved state.
+    """Offsets that were acquired together, or loaded from one batch of a saved state.
 
     Attributes:
         first, last: The first and the last offset.
@@ -169,7 +169,7 @@ class Batches(list[InFlightBatch]):
 
     @property
     def last_finished_range(self) -> RecordRange | None:
-        """The last of the finished ranges before the first unfinished one, or None."""
+        """The last finished range before the first unfinished range, or None."""
         last_finished: RecordRange | None = None
         for records in self.ranges:
             if not records.state.is_final:
@@ -192,7 +192,10 @@ class Batches(list[InFlightBatch]):
         return None if index < 0 else self[index]
 
     def between(self, first: int, last: int) -> list[InFlightBatch]:
-        """Return the batches from the one at or before `first` to the last one that begins at or before `last`."""
+        """Return the batches that may have offsets from `first` to `last`, both included.
+
+        The first batch may end before `first`.
+        """
         return self[max(self.index_of(first), 0) : self.index_of(last) + 1]
 
     def find_between(self, first: int, last: int) -> list[InFlightBatch]:

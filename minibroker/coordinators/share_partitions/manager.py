@@ -38,7 +38,7 @@ _UNLOADING_ERRORS: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, *_PASSED
 
 
 def _error_of(code: ErrorCode) -> ErrorCode:
-    """Translate a share coordinator's error into the one that a member gets (`SharePartition.fetchPersisterError`)."""
+    """Translate a share coordinator's error into the member's error (`SharePartition.fetchPersisterError`)."""
     if code in _RETRIABLE_ERRORS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if code in _FENCING_ERRORS:
@@ -197,7 +197,7 @@ class SharePartitions:
                     start = log.high_watermark if first is None else first.offset
             except MAPPED as error:
                 return error_code_of(error)
-            if (in_use := self.find(key)) is not None:  # Another request loaded the share-partition between two steps.
+            if (in_use := self.find(key)) is not None:  # Another request loaded it between two steps.
                 return in_use
         share_partition = SharePartition(
             self._core.clock,
@@ -232,8 +232,8 @@ class SharePartitions:
     def release(self, node: Node, members: Sequence[MemberKey], *, are_lost: bool = False) -> Steps[None]:
         """Close members' sessions, and release the records that they have acquired.
 
-        `are_lost` means that the members' connection was lost. Then the share-partitions of groups without any
-        session are forgotten.
+        If `are_lost` is true, the members' connection was lost. The share-partitions of groups without any session are
+        then forgotten.
         """
         sessions = self.sessions(node)
         for member in members:
@@ -244,7 +244,7 @@ class SharePartitions:
                 if (share_partition := self.get(key, node)) is not None:
                     share_partition.release(member_id)
                 yield
-                # The member has opened a new session, whose records must not be released.
+                # Do not release the records of a session that the member has opened in the meantime.
                 if sessions.get(member) is not None:
                     break
         for group_id in dict.fromkeys(group_id for group_id, _ in members) if are_lost else ():

@@ -1,8 +1,8 @@
 """Share sessions: the partitions that a member fetches from a broker, and the epoch of its next request (KIP-932).
 
-A request with epoch 0 opens a member's session and replaces an earlier one. Each later request has the next epoch and
-names only changes. Epoch -1 closes the session (Kafka's `ShareSessionCache`). A session also closes when the connection
-that opened it closes.
+A request with epoch 0 opens a member's session and replaces an earlier session. Each later request has the next epoch
+and names only changes. Epoch -1 closes the session (Kafka's `ShareSessionCache`). A session also closes when the
+connection that opened it closes.
 """
 
 from collections.abc import Iterable
@@ -49,16 +49,16 @@ class ShareSession:
         """Return the partitions in the order in which the request with this epoch fetches them.
 
         The order rotates with each request (`PartitionRotateStrategy`). Partitions with records in the last response
-        come last: Kafka must look up the offset where they continue, and fetches the others first.
+        come last, because Kafka fetches them only after it has looked up the offsets at which they continue.
         """
         partitions = list(self.partitions)
         offset = epoch % len(partitions) if partitions and epoch > 0 else 0
         rotated = partitions[offset:] + partitions[:offset]
         return sorted(rotated, key=self.served.__contains__) if self.served else rotated
 
-    def update(self, named: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
-        """Add the partitions that a request names, and remove those that it forgets."""
-        for partition in named:
+    def update(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
+        """Add the partitions that a request names, and remove the partitions that it forgets."""
+        for partition in added:
             self.partitions.setdefault(partition, True)
         for partition in forgotten:
             self.partitions.pop(partition, None)
@@ -108,9 +108,9 @@ class ShareSessions:
         return session
 
     def next(self, member: MemberKey, epoch: int) -> ShareSession:
-        """Return the session whose next request has this epoch.
+        """Return a member's session for a request with this epoch, and advance the session's epoch.
 
-        The session's epoch is advanced, unless this epoch is FINAL_EPOCH.
+        A request with FINAL_EPOCH does not advance it.
 
         Raises:
             ShareSessionError: SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.

@@ -1,8 +1,8 @@
 """A share-partition: the records of one partition in one share group, from the first unfinished record (KIP-932).
 
 This is a state machine without files and sockets. Its callers read the log and write the state. It implements Kafka's
-`SharePartition`. All changes are synchronous, so other code never sees a partial change. A change takes effect only
-after the state is written. It is one file of more than 500 lines because all operations share the list of ranges.
+`SharePartition`. All changes are synchronous, so other code never runs during a partial change. A change takes effect
+only after the state is written. It is one file of more than 500 lines because all operations share the list of ranges.
 """
 
 import logging
@@ -185,7 +185,7 @@ class SharePartition:
             acquired = [Acquired(first, min(last, first + request.max_records - 1), 1)]
         else:
             acquired = split_into_ranges(first, last, spans, request.batch_size)
-        deadline_ms = self._deadline()
+        deadline_ms = self._new_deadline_ms()
         for new in acquired:
             self._batches.add(RecordRange(new.first, new.last, RecordState.ACQUIRED, 1, request.member, deadline_ms))
         if acquired[-1].last < last:  # The rest of the log batch stays available.
@@ -227,7 +227,7 @@ class SharePartition:
                 continue
             (records,) = batch.ranges
             if records.state is RecordState.AVAILABLE:
-                self._take(records, request.member)
+                self._acquire_range(records, request.member)
                 acquired.append(Acquired(records.first, records.last, records.deliveries))
                 count += batch.size
         if count < room and held[-1].last < span.last:
@@ -240,7 +240,7 @@ class SharePartition:
         """Acquire the available records of one batch (`acquireSubsetBatchRecords`).
 
         A record whose next delivery is the last one is acquired alone. A record with many deliveries is acquired
-        with only a few others. If this record makes members fail, few other records are affected.
+        with only a few others, so that few of them are affected if it makes members fail.
         """
         limit = self._limits().deliveries
         throttled = throttling_threshold(limit)
@@ -265,7 +265,7 @@ class SharePartition:
             size = min([records.size, *size_limits])
             if size < records.size:  # The remainder stays available.
                 batch.ranges.insert(batch.ranges.index(records) + 1, records.split_at(records.first + size))
-            self._take(records, request.member)
+            self._acquire_range(records, request.member)
             acquired.append(Acquired(records.first, records.last, records.deliveries))
             count += size
             if size_limits and size == min(size_limits):
@@ -273,8 +273,8 @@ class SharePartition:
         batch.join()
         return merge_neighbors(acquired)
 
-    def _take(self, records: RecordRange, member: str) -> None:
-        records.put(RecordState.ACQUIRED, member, self._deadline())
+    def _acquire_range(self, records: RecordRange, member: str) -> None:
+        records.put(RecordState.ACQUIRED, member, self._new_deadline_ms())
         records.deliveries += 1
 
     def _archive_missing(self, first: int, end: int) -> None:
@@ -284,9 +284,10 @@ class SharePartition:
             batch.join()
 
     def archive(self, acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
-        """Archive acquired records of aborted transactions, which no member may get.
+        """Archive acquired records of aborted transactions, because no member may get them.
 
-        Return the ranges that remain acquired.
+        Returns:
+            The ranges that remain acquired.
         """
         changed: dict[InFlightBatch, None] = {}
         for span in merge_neighbors(spans):
@@ -312,7 +313,7 @@ class SharePartition:
             - NONE: The acknowledgements are applied.
             - INVALID_REQUEST: A type does not exist, an offset is past the end, or the state cannot hold that many
               ranges.
-            - INVALID_RECORD_STATE: The member has not acquired one of the records.
+            - INVALID_RECORD_STATE: The member has not acquired all of the records.
             - An error of the share coordinator.
         """
         if self.in_flight > MAX_BATCHES:
@@ -349,16 +350,16 @@ class SharePartition:
             begin = max(first, self.start_offset)
             for batch in self._batches.between(begin, last):
                 for records in batch.iterate_ranges(begin, last):
-                    self._change(member, records, kind, changes)
+                    self._change_state(member, records, kind, changes)
 
-    def _change(self, member: str, records: RecordRange, kind: int, changes: Changes) -> None:
+    def _change_state(self, member: str, records: RecordRange, kind: int, changes: Changes) -> None:
         if records.state is not RecordState.ACQUIRED or records.member != member:
             raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
         # The lock is renewed (KIP-1222). The state stays the same, so nothing is written.
         if kind == RENEW:
             if not self._limits().renews:
                 raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
-            records.deadline_ms = self._deadline()
+            records.deadline_ms = self._new_deadline_ms()
         elif kind == REJECT and self._limits().has_dead_letter_queue:
             self._end_lock(records, RecordState.ARCHIVING, changes, REJECTED)
         else:
@@ -375,7 +376,7 @@ class SharePartition:
         released = (
             (batch, records)
             for batch in self._batches
-            for records in batch.ranges  # A range that is split off below comes next.
+            for records in batch.ranges  # If a range is split below, its second part comes next.
             if records.state is RecordState.ACQUIRED and should_release(records)
         )
         for batch, records in released:
@@ -445,7 +446,7 @@ class SharePartition:
             _logger.warning("records are archived, and the state is not written: %s", code.name)
         self._apply_changes()
 
-    def _deadline(self) -> float:
+    def _new_deadline_ms(self) -> float:
         return self._clock.monotonic_ms() + self._limits().lock_ms
 
     def _watch_locks(self) -> None:
@@ -491,7 +492,7 @@ class SharePartition:
     def _advance(self) -> None:
         """Move the start offset past the finished records (`maybeUpdateCachedStateAndOffsets`)."""
         floor = self._batches.find_floor(self.start_offset)
-        # Finished records above an unfinished one do not move the start offset.
+        # Finished records above an unfinished record do not move the start offset.
         if floor is None or not floor.range_at(self.start_offset).state.is_final:
             return
         if (last_finished := self._batches.last_finished_range) is None:

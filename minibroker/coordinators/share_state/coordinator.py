@@ -64,14 +64,14 @@ class Summary(NamedTuple):
 class ShareCoordinator:
     """The share coordinator.
 
-    Methods with a `node` check that it coordinates the share-partition. Without a node, any coordinator will do.
+    Methods check that `node` coordinates the share-partition. If it is None, any coordinator is accepted.
 
     All methods can return NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST
     for a negative partition, and UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist.
 
     Attributes:
-        on_initialized: Called after a state was initialized again or deleted, so that the old state is no longer
-            used.
+        on_initialized: Called with the key of a state that was initialized or deleted, so that the old state is no
+            longer used.
     """
 
     def __init__(self, core: Core) -> None:
@@ -88,20 +88,20 @@ class ShareCoordinator:
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, node: Node | None = None
     ) -> Outcome:
-        """Initialize a state, replacing an existing one.
+        """Initialize a state, replacing any existing state.
 
-        With a `start_offset` of UNKNOWN, the leader of the partition chooses the offset.
+        If `start_offset` is UNKNOWN, the leader of the partition chooses the offset.
 
         Returns:
             NONE, FENCED_STATE_EPOCH if the existing state has a higher epoch, or an error common to all methods.
         """
-        if code := self._readiness(key, node):
-            return _outcome(code)
+        if code := self._check_readiness(key, node):
+            return _to_outcome(code)
         stored = self.store.get(key)
         if stored is not None and _ANY_EPOCH != state_epoch < stored.state_fence:
-            return _outcome(ErrorCode.FENCED_STATE_EPOCH)
-        if code := self._existence(key):
-            return _outcome(code)
+            return _to_outcome(ErrorCode.FENCED_STATE_EPOCH)
+        if code := self._check_existence(key):
+            return _to_outcome(code)
         now_ms = self._core.clock.now_ms()
         state = ShareState(
             snapshot_epoch=_FIRST_EPOCH if stored is None else stored.state.snapshot_epoch + 1,
@@ -115,7 +115,7 @@ class ShareCoordinator:
         )
         code = self.store.write_snapshot(key, state)
         self.on_initialized(key)
-        return _outcome(code)
+        return _to_outcome(code)
 
     def read(self, key: SharePartitionKey, leader_epoch: int, node: Node | None = None) -> ReadOutcome:
         """Return a state, and record the epoch of the leader that reads it.
@@ -124,19 +124,19 @@ class ShareCoordinator:
             The state, FENCED_LEADER_EPOCH if a later leader has read it, INVALID_REQUEST if no state was
             initialized, or an error common to all methods.
         """
-        if code := self._readiness(key, node):
-            return ReadOutcome(*_outcome(code))
+        if code := self._check_readiness(key, node):
+            return ReadOutcome(*_to_outcome(code))
         if (stored := self.store.get(key)) is None:
             return ReadOutcome(ErrorCode.INVALID_REQUEST, _READ_UNINITIALIZED)
         if _ANY_EPOCH != leader_epoch < stored.leader_fence:
-            return ReadOutcome(*_outcome(ErrorCode.FENCED_LEADER_EPOCH))
-        if code := self._existence(key):
-            return ReadOutcome(*_outcome(code))
+            return ReadOutcome(*_to_outcome(ErrorCode.FENCED_LEADER_EPOCH))
+        if code := self._check_existence(key):
+            return ReadOutcome(*_to_outcome(code))
         state = stored.state
         if leader_epoch not in {_ANY_EPOCH, stored.leader_fence}:
             change = Change(leader_epoch, state.start_offset, state.delivery_complete_count, ())
             if code := self.store.change(key, stored, change):
-                return ReadOutcome(*_outcome(code))
+                return ReadOutcome(*_to_outcome(code))
         return ReadOutcome(state_epoch=state.state_epoch, start_offset=state.start_offset, batches=state.batches)
 
     def write(self, key: SharePartitionKey, state_epoch: int, change: Change, node: Node | None = None) -> Outcome:
@@ -146,33 +146,33 @@ class ShareCoordinator:
             NONE, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for an epoch older than the state's, INVALID_REQUEST if
             no state was initialized, or an error common to all methods.
         """
-        if code := self._readiness(key, node):
-            return _outcome(code)
+        if code := self._check_readiness(key, node):
+            return _to_outcome(code)
         if (stored := self.store.get(key)) is None:
             return Outcome(ErrorCode.INVALID_REQUEST, _WRITE_UNINITIALIZED)
         if _ANY_EPOCH != change.leader_epoch < stored.leader_fence:
-            return _outcome(ErrorCode.FENCED_LEADER_EPOCH)
+            return _to_outcome(ErrorCode.FENCED_LEADER_EPOCH)
         if _ANY_EPOCH != state_epoch < stored.state_fence:
-            return _outcome(ErrorCode.FENCED_STATE_EPOCH)
-        if code := self._existence(key):
-            return _outcome(code)
+            return _to_outcome(ErrorCode.FENCED_STATE_EPOCH)
+        if code := self._check_existence(key):
+            return _to_outcome(code)
         code = self.store.change(key, stored, change._replace(leader_epoch=stored.state.leader_epoch))
-        return Outcome(code, _TOO_MANY) if code is ErrorCode.INVALID_REQUEST else _outcome(code)
+        return Outcome(code, _TOO_MANY) if code is ErrorCode.INVALID_REQUEST else _to_outcome(code)
 
     def delete(self, key: SharePartitionKey, node: Node | None = None) -> Outcome:
         """Delete a state, if there is one."""
-        if code := self._readiness(key, node) or self._existence(key):
-            return _outcome(code)
+        if code := self._check_readiness(key, node) or self._check_existence(key):
+            return _to_outcome(code)
         if self.store.get(key) is None:
             return Outcome()
         code = self.store.remove(key)
         self.on_initialized(key)
-        return _outcome(code)
+        return _to_outcome(code)
 
     def summary(self, key: SharePartitionKey, node: Node | None = None) -> Summary:
         """Return the offsets of a state."""
-        if code := self._readiness(key, node) or self._existence(key):
-            return Summary(*_outcome(code))
+        if code := self._check_readiness(key, node) or self._check_existence(key):
+            return Summary(*_to_outcome(code))
         if (stored := self.store.get(key)) is None:
             return Summary()
         state = stored.state
@@ -191,7 +191,7 @@ class ShareCoordinator:
         """Stop loading states."""
         self.store.close()
 
-    def _readiness(self, key: SharePartitionKey, node: Node | None) -> ErrorCode:
+    def _check_readiness(self, key: SharePartitionKey, node: Node | None) -> ErrorCode:
         # A call from this process creates the topic; a request from another broker does not.
         if node is None:
             try:
@@ -200,7 +200,7 @@ class ShareCoordinator:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self.store.state_readiness(key, node)
 
-    def _existence(self, key: SharePartitionKey) -> ErrorCode:
+    def _check_existence(self, key: SharePartitionKey) -> ErrorCode:
         if key.partition < 0:
             return ErrorCode.INVALID_REQUEST
         topic = self._core.topics.with_id(key.topic_id)
@@ -208,7 +208,7 @@ class ShareCoordinator:
         return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _outcome(code: ErrorCode) -> Outcome:
+def _to_outcome(code: ErrorCode) -> Outcome:
     if not code:
         return Outcome()
     return Outcome(code, _NEGATIVE if code is ErrorCode.INVALID_REQUEST else code.meaning)

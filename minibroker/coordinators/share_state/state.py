@@ -1,8 +1,8 @@
 """The state of one share-partition, and its records (`ShareGroupOffset`, `ShareCoordinatorRecordHelpers`).
 
-Newer batches of a state are combined with older ones (`PersisterStateBatchCombiner`). Of two states of an offset, the
-one with more deliveries wins. At equal delivery counts, archived wins over acknowledged, and acknowledged over
-available.
+Newer batches of a state are combined with older ones (`PersisterStateBatchCombiner`). If an offset has two states, the
+state with more deliveries wins. If the delivery counts are equal, archived wins over acknowledged, and acknowledged
+over available.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,7 +31,7 @@ UNKNOWN: Final = -1
 MAX_BATCHES: Final = 10_000
 """The maximum number of batches in a state: Kafka's limit of offsets in flight per group and partition."""
 KEEP_START: Final = -1
-"""In a change, the start offset that leaves the current one as it is."""
+"""The start offset of a change that leaves the current start offset unchanged."""
 _FIRST: Final = attrgetter("first")
 _LAST: Final = attrgetter("last")
 
@@ -57,8 +57,8 @@ def combine(so_far: Sequence[StateBatch], newer: Iterable[StateBatch], start_off
         newer: Batches in any order, possibly overlapping.
         start_offset: The start offset, or KEEP_START to drop nothing.
     """
-    batches = _from(so_far, start_offset) if start_offset != KEEP_START else list(so_far)
-    changes = sorted(_from(newer, start_offset) if start_offset != KEEP_START else newer)
+    batches = _cut_below(so_far, start_offset) if start_offset != KEEP_START else list(so_far)
+    changes = sorted(_cut_below(newer, start_offset) if start_offset != KEEP_START else newer)
     if not changes:
         return batches
     # Only the batches that touch a change are combined, because a change is small and the state can be large.
@@ -67,7 +67,7 @@ def combine(so_far: Sequence[StateBatch], newer: Iterable[StateBatch], start_off
     return [*batches[:begin], *_resolve_overlaps([*batches[begin:end], *changes]), *batches[end:]]
 
 
-def _from(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
+def _cut_below(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
     return [
         batch if batch.first >= start_offset else batch._replace(first=start_offset)
         for batch in batches
@@ -101,7 +101,7 @@ def _resolve_overlaps(batches: list[StateBatch]) -> list[StateBatch]:
 
 
 def merge_neighbors(ranges: Iterable[R]) -> list[R]:
-    """Merge neighbors among sorted ranges, which are tuples of a first and a last offset and equal other fields."""
+    """Merge adjacent ranges of a sorted list if only their first and last offsets, the first two fields, differ."""
     merged: list[R] = []
     for current in ranges:
         if merged and merged[-1].last + 1 == current.first and merged[-1][2:] == current[2:]:
@@ -120,7 +120,7 @@ class SharePartitionKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The key in a FindCoordinator request, which determines the coordinator (`asCoordinatorKey`)."""
+        """The key for finding the coordinator, as in a FindCoordinator request (`asCoordinatorKey`)."""
         return f"{self.group_id}:{uuid_text(self.topic_id)}:{self.partition}"
 
 
@@ -201,15 +201,17 @@ def decode_state(value: ShareSnapshotValue) -> ShareState:
         value.leader_epoch,
         value.start_offset,
         value.delivery_complete_count,
-        _read(value.state_batches),
+        _decode_batches(value.state_batches),
         value.create_timestamp,
         value.write_timestamp,
     )
 
 
-def change_in(value: ShareUpdateValue) -> Change:
+def decode_change(value: ShareUpdateValue) -> Change:
     """Return the change stored in an update."""
-    return Change(value.leader_epoch, value.start_offset, value.delivery_complete_count, _read(value.state_batches))
+    return Change(
+        value.leader_epoch, value.start_offset, value.delivery_complete_count, _decode_batches(value.state_batches)
+    )
 
 
 def _encode_batches(batches: Iterable[StateBatch]) -> list[WrittenBatch]:
@@ -224,7 +226,7 @@ def _encode_batches(batches: Iterable[StateBatch]) -> list[WrittenBatch]:
     ]
 
 
-def _read(batches: Iterable[WrittenBatch]) -> list[StateBatch]:
+def _decode_batches(batches: Iterable[WrittenBatch]) -> list[StateBatch]:
     return [
         StateBatch(item.first_offset, item.last_offset, item.delivery_count, item.delivery_state) for item in batches
     ]

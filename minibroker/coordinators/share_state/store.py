@@ -1,8 +1,8 @@
 """The store of all share-partitions' states, backed by `__share_group_state` (`ShareCoordinatorShard`).
 
-A snapshot is a complete state, and an update is a change to it. The number of updates after which the next snapshot is
-written is `share.coordinator.snapshot.update.records.per.snapshot`. The topic is not compacted: records below the
-oldest snapshot still in use are deleted periodically, as in Kafka.
+A snapshot contains a complete state, and an update contains a change to the state. After
+`share.coordinator.snapshot.update.records.per.snapshot` updates, the next record is a snapshot. The topic is not
+compacted: records below the oldest snapshot still in use are deleted periodically, as in Kafka.
 """
 
 import logging
@@ -22,7 +22,7 @@ from minibroker.coordinators.share_state.state import (
     SharePartitionKey,
     ShareState,
     apply_change,
-    change_in,
+    decode_change,
     decode_state,
     snapshot_key,
     snapshot_value,
@@ -123,7 +123,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
 
         Returns:
             NONE, an error of the log, or INVALID_REQUEST for more than `MAX_BATCHES` batches. Without this limit,
-            the cost of later changes would grow forever.
+            the cost of later changes would grow without bound.
         """
         if len(change.batches) > MAX_BATCHES:
             return ErrorCode.INVALID_REQUEST
@@ -159,7 +159,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         return ErrorCode.NONE
 
     def write_snapshot(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
-        """Write the snapshot of a state, which replaces any earlier one."""
+        """Write a snapshot of a state, and replace any earlier state."""
         partition = self._partition_of(key)
         try:
             record = NewRecord(snapshot_key(key), snapshot_value(state), self.now_ms())
@@ -199,11 +199,10 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         return ForEach(takewhile(lambda _: not errors, self.log.tombstone_batches(by_key)), remove)
 
     def write_snapshots(self, least_age_ms: int) -> Iterator[None]:
-        """Write new snapshots of states whose last one is old, so that the log can be pruned.
+        """Write new snapshots of states whose last snapshot is old, so that the log can be pruned.
 
-        Kafka's `snapshotColdPartitions`.
-
-        A partition of the log is skipped if all of its states are that old.
+        This is Kafka's `snapshotColdPartitions`. A partition of the log is skipped if this method wrote the last
+        snapshots of all its states.
         """
         states = (
             (partition, key, stored)
@@ -301,7 +300,7 @@ class _Replay(PartitionReplay):
 
         def apply(update: bytes) -> bool:
             try:
-                stored.put(apply_change(stored.state, change_in(decode_versioned(ShareUpdateValue, update))))
+                stored.put(apply_change(stored.state, decode_change(decode_versioned(ShareUpdateValue, update))))
             except DecodeError as error:
                 self._warn(f"a record cannot be read: {error}")
                 return False

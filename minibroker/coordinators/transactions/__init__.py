@@ -5,5 +5,5 @@ end a transaction in its partitions.
 
 After a start (`load_all`), or when the leader of a partition of `__transaction_state` moves (`leader_moved`), the store
 reads that partition. Then the coordinator completes each transaction whose end was decided. An open transaction stays
-open until its producer ends it, a new producer with its transactional id fences it, or it times out and is aborted.
+open until its producer ends it, a new producer with the same transactional id fences it, or it times out.
 """

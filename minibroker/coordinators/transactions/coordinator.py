@@ -1,9 +1,9 @@
-"""The transaction coordinator, which serves transactional producers (Kafka's `TransactionCoordinator`).
+"""The transaction coordinator: serves transactional producers (Kafka's `TransactionCoordinator`).
 
 A state takes effect only after it is in `__transaction_state`. A call returns after everything is written, including
 the markers of an ended transaction unless there are many of them. A producer gets CONCURRENT_TRANSACTIONS in only three
-cases: Kafka requires a retry on purpose (InitProducerId during an open transaction), many markers are being written, or
-the disk has refused a marker.
+cases: Kafka deliberately requires a retry (InitProducerId during an open transaction), many markers are being written,
+or the disk has refused a marker.
 """
 
 import logging
@@ -33,7 +33,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 _RETRY_MS: Final = 500
 """The pause before a marker is retried after a disk failure, or while its partition has no leader."""
 _MARKERS_PER_STEP: Final = 50
-"""The maximum number of partitions with which a transaction is complete before EndTxn is answered."""
+"""Markers written per step. A transaction with at most this many partitions is complete before EndTxn is answered."""
 _FINISHED_ERRORS: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -115,7 +115,7 @@ class TransactionCoordinator:
             transactional_id: The producer's transactional id.
             timeout_ms: The timeout of its transactions.
             expected: The producer id and epoch that the producer has used so far.
-            never_ends: Whether its transactions never time out. `timeout_ms` is ignored then.
+            never_ends: Whether its transactions never time out. If true, `timeout_ms` is ignored.
             node: The node that got the request, or None for any coordinator.
 
         Returns:
@@ -128,8 +128,8 @@ class TransactionCoordinator:
             timeout_ms = NO_TIMEOUT_MS
         elif not 0 < timeout_ms <= self._max_timeout_ms:
             return ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        # Another node may own the transactional id, or its partition may still be loading, so that the state is
-        # incomplete.
+        # Another node may coordinate the transactional id, or its partition may still be loading. In both cases the
+        # state in memory is incomplete.
         if error := self.store.check_readiness(transactional_id, node):
             return ProducerResult(error)
         try:
@@ -167,7 +167,7 @@ class TransactionCoordinator:
             current.producer_epoch,
         }:
             new_id = self._core.producer_ids.next()
-            # The 16 bits of the epoch are exhausted, or its next values may have been used before a restore. A new
+            # The epoch's 16 bits are exhausted, or its next values may have been used before a restore. A new
             # producer id begins at epoch 0 (KIP-360).
             transaction = current.with_producer_id(new_id, timeout_ms, now_ms, keeps_epoch=expected is not None)
         else:
@@ -175,8 +175,8 @@ class TransactionCoordinator:
         if transaction is None:
             return ErrorCode.PRODUCER_FENCED
         if self._raises_epochs:
-            # Releases without raised epochs keep the old start time in memory until a restart, because this record does
-            # not contain it.
+            # The record of an empty transaction has no start time. Releases without raised epochs keep the old start
+            # time in memory until a restart.
             transaction = transaction._replace(start_ms=NO_TIMESTAMP)
         return self.store.save(transaction) or transaction
 
@@ -200,7 +200,7 @@ class TransactionCoordinator:
         transaction = self.find(transactional_id, producer_id, producer_epoch, node)
         if isinstance(transaction, ErrorCode):
             return transaction
-        # A repeated request, or one from a client that adds a partition with each batch, writes no record, as in Kafka.
+        # As in Kafka, repeated requests write no record. Some clients add a partition again with each batch.
         if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
             return ErrorCode.NONE
         now_ms = self._core.clock.now_ms()
@@ -267,20 +267,20 @@ class TransactionCoordinator:
         Returns:
             The id and epoch for the producer's next transaction, or an error.
         """
-        transaction = self._transaction(transactional_id, node)
+        transaction = self._find_transaction(transactional_id, node)
         if isinstance(transaction, ErrorCode):
             return ProducerResult(transaction)
         error = end_error(transaction, producer_id, producer_epoch, commit=commit, raises_epoch=raises_epoch)
         if error:
             return ProducerResult(error)
         if not transaction.is_end_retry(producer_id, producer_epoch, raises_epoch=raises_epoch):
-            completed = self._end(transaction, commit=commit, raises_epoch=raises_epoch)
+            completed = self._end_transaction(transaction, commit=commit, raises_epoch=raises_epoch)
             if isinstance(completed, ErrorCode):
                 return ProducerResult(completed)
             transaction = completed
         return ProducerResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
 
-    def _transaction(self, transactional_id: str, node: Node | None) -> Transaction | ErrorCode:
+    def _find_transaction(self, transactional_id: str, node: Node | None) -> Transaction | ErrorCode:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         error = self.store.check_readiness(transactional_id, node)
@@ -297,7 +297,7 @@ class TransactionCoordinator:
         self, transactional_id: str, producer_id: int, producer_epoch: int, node: Node | None = None
     ) -> Transaction | ErrorCode:
         """Return a producer's transaction if partitions can be added to it, or else an error of `add_partitions`."""
-        transaction = self._transaction(transactional_id, node)
+        transaction = self._find_transaction(transactional_id, node)
         if isinstance(transaction, ErrorCode):
             return transaction
         if transaction.next_producer_id == producer_id >= 0:
@@ -311,10 +311,12 @@ class TransactionCoordinator:
         return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state.is_prepared else transaction
 
     def _is_restored(self, transaction: Transaction) -> bool:
-        """Return whether this state comes from a restore, with no InitProducerId for its transactional id since."""
+        """Return whether this state comes from a restore, and its transactional id had no InitProducerId since."""
         return transaction.producer_id < self._core.topics.first_valid_producer_id
 
-    def _end(self, transaction: Transaction, *, commit: bool, raises_epoch: bool) -> Transaction | ErrorCode:
+    def _end_transaction(
+        self, transaction: Transaction, *, commit: bool, raises_epoch: bool
+    ) -> Transaction | ErrorCode:
         """Prepare a commit or an abort, and write the markers.
 
         Returns:
@@ -344,14 +346,14 @@ class TransactionCoordinator:
         raises_epoch = self._raises_epochs
         # With the raised epoch in the marker, the log itself rejects late batches of the fenced producer.
         fenced = transaction if raises_epoch else transaction.fenced()
-        completed = self._end(fenced, commit=False, raises_epoch=raises_epoch)
+        completed = self._end_transaction(fenced, commit=False, raises_epoch=raises_epoch)
         return completed if isinstance(completed, ErrorCode) else ErrorCode.NONE
 
     def _complete(self, transaction: Transaction) -> None:
         """Write the markers of a transaction whose end is decided. Markers that the disk refuses are retried later.
 
-        Many markers are written in steps. Until then the transaction stays prepared, as in Kafka, whose coordinator
-        sends the markers after its response.
+        Many markers are written in steps. Until then the transaction stays prepared. It does so in Kafka, too, because
+        the coordinator sends the markers after its response.
         """
         transactional_id = transaction.transactional_id
         if self._completing.get(transactional_id) is transaction:
@@ -392,7 +394,7 @@ class TransactionCoordinator:
             self.store.keep(transaction._replace(partitions=unwritten))
             self._delayed.add(transaction.transactional_id)
             if self._timer is None and not self._closed:
-                self._timer = self._core.clock.call_later(_RETRY_MS, self._retry)
+                self._timer = self._core.clock.call_later(_RETRY_MS, self._retry_completion)
         else:
             self._delayed.discard(transaction.transactional_id)
 
@@ -413,7 +415,7 @@ class TransactionCoordinator:
             _logger.error("%s-%d: no marker for %s yet: %s", *partition, transaction.transactional_id, error.meaning)
         return False
 
-    def _retry(self) -> None:
+    def _retry_completion(self) -> None:
         self._timer = None
         self._complete_prepared(self.store.all())
 
@@ -449,7 +451,7 @@ def _may_continue(transaction: Transaction, expected: ProducerIdAndEpoch | None)
     """Return whether a producer may continue with the producer id in its request. Its epoch is checked later.
 
     A new transactional id accepts any producer id. A producer that has exhausted its epochs may name the previous id,
-    because it may not have received the response with the new one.
+    because it may have missed the response with the new id.
     """
     return (
         expected is None

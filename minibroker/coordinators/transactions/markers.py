@@ -28,7 +28,7 @@ class Marker(NamedTuple):
     Attributes:
         commit: True to commit, false to abort.
         coordinator_epoch: The epoch of the coordinator that decided the end.
-        transaction_version: `RAISES_EPOCHS` if the epoch was raised for the end.
+        transaction_version: `RAISES_EPOCHS` if the end of the transaction raised the epoch.
     """
 
     producer_id: int
@@ -39,10 +39,10 @@ class Marker(NamedTuple):
 
 
 def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, node: Node | None = None) -> ErrorCode:
-    """Write a marker to the log of a partition. It is in the file if the result is NONE.
+    """Write a marker to the log of a partition. If the result is NONE, the marker is in the file.
 
-    `node` is the node that got the request. Without a node, the marker comes from the coordinator of this process,
-    which is the newest one.
+    `node` is the node that got the request. If it is None, the marker comes from this process's coordinator, which is
+    the newest coordinator.
 
     Returns:
         - NONE: The marker is written.
@@ -64,7 +64,7 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
     if topic.append_policy.magic < MAGIC_V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        # Kafka fails with this error, too, if the producer id or epoch is invalid.
+        # Kafka also fails with this error if the producer id or epoch is invalid.
         return ErrorCode.UNKNOWN_SERVER_ERROR
     # Write staged batches first, because some may belong to the transaction. Their errors go to their own responses.
     core.writes.commit()
@@ -106,19 +106,19 @@ def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -
         )
     )
     header = read_header(batch)
-    # WriteTxnMarkers of another coordinator also uses this path, so epochs are checked as a Kafka leader does.
+    # Markers from other coordinators (WriteTxnMarkers) come here, too, so check epochs as a Kafka leader does.
     log.producers.check(header, from_client=False)
     log.producers.check_coordinator_epoch(marker.producer_id, epoch)
     log.append(batch, header, partition.leader_epoch, now_ms)
-    # Commit here instead of with the write group, because the coordinator saves the transaction as complete immediately
-    # afterwards.
+    # Commit now rather than with the write group, because the coordinator marks the transaction complete right after
+    # this.
     log.commit()
 
 
 def _check_epoch(producer: ProducerStateEntry, marker: Marker) -> None:
     """Check that a marker does not end the producer's next transaction.
 
-    If ends raise epochs, a transaction that is open in the marker's own epoch began after the one to end.
+    If the end of a transaction raises the epoch, a transaction that is open in the marker's own epoch is a later one.
 
     Raises:
         InvalidProducerEpochError: The marker's epoch was not raised.

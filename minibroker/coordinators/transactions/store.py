@@ -1,7 +1,7 @@
 """The store of all transactional ids, backed by `__transaction_state` (Kafka's `TransactionStateManager`).
 
-A partition is loaded before its transactional ids are used. A small partition is loaded immediately. A larger one is
-loaded in steps, and clients get COORDINATOR_LOAD_IN_PROGRESS until it is complete.
+A partition is loaded before its transactional ids are used. A small partition is loaded immediately. A larger
+partition is loaded in steps, and clients get COORDINATOR_LOAD_IN_PROGRESS until it is loaded.
 """
 
 import logging
@@ -63,7 +63,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
         return [transaction for transactions in self._transactions.values() for transaction in transactions.values()]
 
     def save(self, transaction: Transaction) -> ErrorCode:
-        """Write a state to the log. It takes effect after that. Callers check `readiness` first."""
+        """Write a state to the log, and then apply it. Callers check `check_readiness` first."""
         partition = self.log.partition_of(transaction.transactional_id)
         try:
             record = NewRecord(
@@ -138,7 +138,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
 class _Replay(PartitionReplay):
     """The replay of a partition.
 
-    Later records overwrite most earlier ones, so keys and values stay bytes until all are read.
+    Later records overwrite most earlier ones, so keys and values are decoded only after all records are read.
     """
 
     def __init__(self, name: str) -> None:

@@ -18,7 +18,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 _LAST_EPOCH: Final = 32_766
 """The highest epoch that a producer can get. The epoch above is reserved for fencing."""
 _EPOCH_OF_FENCING: Final = _LAST_EPOCH + 1
-"""The highest possible epoch. No producer is given this epoch, so a producer that writes in it is fenced, too."""
+"""The highest possible epoch. No producer gets it, so that a producer in its last epoch can be fenced, too."""
 _KEY_VERSION: Final = 0
 _LAST_VALUE_VERSION: Final = 1
 NO_TIMEOUT_MS: Final = (1 << 31) - 1
@@ -72,10 +72,10 @@ class Transaction(NamedTuple):
     """A transactional id with its latest transaction.
 
     Attributes:
-        last_producer_id: The producer id before the last transition, which may have changed it.
+        last_producer_id: The producer id before the last transition.
         last_producer_epoch: The epoch before the last InitProducerId, or -1 if another producer sent that request.
         partitions: The partitions that still need a marker.
-        start_ms: When the latest transaction began, or -1 if unknown. The log has no start time in the state EMPTY.
+        start_ms: The time at which the latest transaction began, or -1 if unknown. EMPTY records have no start time.
         updated_ms: The time of the last transition.
         next_producer_id: The producer id to use after the end, if the current id has no epoch left.
         client_version: `RAISES_EPOCHS` if the producer supports raised epochs; Kafka's `clientTransactionVersion`.
@@ -117,7 +117,7 @@ class Transaction(NamedTuple):
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> "Transaction | None":
         """Return an empty transaction in the producer's next epoch, or None if the producer is fenced (KIP-360).
 
-        A producer that sends its epoch must send the current one or the previous one. If it sends the previous
+        A producer that sends its epoch must send the current or the previous epoch. If it sends the previous
         epoch, it repeats a request after losing the response.
         """
         current = self.producer_epoch
@@ -137,7 +137,8 @@ class Transaction(NamedTuple):
     def with_producer_id(self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_epoch: bool) -> "Transaction":
         """Return an empty transaction with another producer id, in epoch 0.
 
-        With `keeps_epoch`, the old epoch is recorded as the last one, so that the producer can repeat its request.
+        If `keeps_epoch` is true, the old epoch is recorded as the last epoch, so that the producer can repeat its
+        request.
         """
         last_epoch = self.producer_epoch if keeps_epoch else NO_PRODUCER_EPOCH
         return self._reset(producer_id, 0, last_epoch, timeout_ms, now_ms)
@@ -158,7 +159,7 @@ class Transaction(NamedTuple):
     def with_partitions(
         self, added: Iterable[TopicPartition], now_ms: int, *, client_version: int = 0
     ) -> "Transaction":
-        """Return the transaction, open and with more partitions."""
+        """Return an open copy of the transaction, with more partitions."""
         return self._replace(
             last_producer_id=self.producer_id,
             state=TransactionState.ONGOING,
@@ -170,7 +171,7 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self) -> "Transaction":
-        """Return the open transaction, moved to an epoch of the coordinator so that no producer can continue it."""
+        """Return a copy of the open transaction in an epoch that no producer has, so that none can continue it."""
         return self._replace(
             last_producer_id=self.producer_id,
             # The highest epoch is reserved, so that even a producer in its last epoch can be fenced.
@@ -179,7 +180,7 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, now_ms: int, *, commit: bool) -> "Transaction":
-        """Return the transaction with its end decided. Only the markers remain to be written."""
+        """Return a copy that is prepared to commit or abort. Only the markers remain to be written."""
         return self._replace(
             last_producer_id=self.producer_id,
             state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
@@ -190,10 +191,10 @@ class Transaction(NamedTuple):
     def prepared_with_next_epoch(
         self, now_ms: int, *, commit: bool, next_producer_id: int = NO_PRODUCER_ID
     ) -> "Transaction":
-        """Return the transaction with its end decided and the producer's epoch raised.
+        """Return a copy that is prepared to commit or abort, with the producer's epoch raised.
 
         If the current producer id has no epoch left, `next_producer_id` replaces it after the end. A transaction
-        without partitions can be aborted, too. It then begins and ends now.
+        without partitions can be aborted, too. Its start and end times are then both now.
         """
         return self.prepared(now_ms, commit=commit)._replace(
             producer_epoch=min(self.producer_epoch + 1, _EPOCH_OF_FENCING),
@@ -204,7 +205,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> "Transaction":
-        """Return the completed transaction, after all markers are written."""
+        """Return a completed copy. All markers must have been written."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         # The producer id changes only now, because the markers belong to records with the old id.
         rotates = self.client_version >= RAISES_EPOCHS and self.next_producer_id != NO_PRODUCER_ID
@@ -267,8 +268,8 @@ def encode_key(transactional_id: str) -> bytes:
 def encode_value(transaction: Transaction, *, level: int = 0) -> bytes:
     """Return the value of a transaction's record (Kafka's `TransactionLog.valueToBytes`).
 
-    Kafka omits the previous and the next producer id, and so loses the next id in a crash between the end and its
-    completion. Here they are written where they carry information.
+    Kafka omits the previous and the next producer id. It therefore loses the next id if it crashes after a transaction
+    is prepared and before it is completed. Here both ids are written if they carry information.
 
     `level` is the level of `transaction.version`. From level 1, the record has tagged fields.
     """

@@ -1,4 +1,4 @@
-"""Verification that the coordinator knows the transaction of a batch (Kafka's `AddPartitionsToTxnManager`).
+"""Verification that a batch belongs to the producer's open transaction (Kafka's `AddPartitionsToTxnManager`).
 
 Without this check, a late batch would open a transaction that never ends (KIP-890).
 """
@@ -43,7 +43,7 @@ class WriteVerifier:
     ) -> ErrorCode:
         """Return the error for a transactional batch for the partition `key`, or NONE.
 
-        With `adds`, the batch adds its partition to the transaction.
+        If `adds` is true, the batch adds its partition to the transaction.
 
         Returns:
             NONE, an error of `TransactionCoordinator.verify` or `add_written`, or OUT_OF_ORDER_SEQUENCE_NUMBER.
@@ -51,8 +51,8 @@ class WriteVerifier:
         if header.producer_id < 0:
             return ErrorCode.NONE
         state = log.producers.active.get(header.producer_id)
-        # The epoch must match: an open transaction of an earlier epoch still lacks its marker, which must come before
-        # the next transaction.
+        # The epoch must match: an open transaction of an earlier epoch still lacks its marker, and the marker must come
+        # before the next transaction.
         if state is not None and state.current_txn_first_offset >= 0 and state.producer_epoch == header.producer_epoch:
             return ErrorCode.NONE
         check = self._add if adds else self._verify
@@ -79,7 +79,7 @@ class WriteVerifier:
 def writer_error(error: ErrorCode, *, supports_abortable: bool) -> ErrorCode:
     """Return the error that a producer gets for a failed verification (Kafka's `AddPartitionsToTxnManager`).
 
-    `supports_abortable` says whether the version of the producer's request has TRANSACTION_ABORTABLE.
+    `supports_abortable` is true if the version of the producer's request has TRANSACTION_ABORTABLE.
     """
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH

@@ -95,8 +95,8 @@ def streams_group_heartbeat(
         )
         return _response(answer_to_leaving)
     client = Client(call.client_id or "", call.client_host)
-    knows_missing_tags = call.api_version >= _FIRST_WITH_MISSING_TAGS
-    answer = streams.heartbeat(request, client, knows_missing_tags=knows_missing_tags)
+    supports_missing_tags = call.api_version >= _FIRST_WITH_MISSING_TAGS
+    answer = streams.heartbeat(request, client, supports_missing_tags=supports_missing_tags)
     response = _response(answer)
     response.heartbeat_interval_ms = streams.heartbeat_interval_ms(request.group_id)
     if not call.services.is_before("4.4"):

@@ -65,7 +65,9 @@ def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
     assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in order}
     for topic, member_ids in subscribers.items():
         shares = RangeSplitter(group.counts[topic], len(member_ids))
-        for member_id in member_ids[: group.counts[topic]]:  # Members beyond the number of partitions get none.
+        for member_id in member_ids[
+            : group.counts[topic]
+        ]:  # If there are fewer partitions than members, the last members get none.
             assigned[member_id][topic] = frozenset(shares.next_range())
     if not group.homogeneous:  # List topics in the order of the member's subscription.
         for member_id, partitions in assigned.items():

@@ -1,8 +1,8 @@
 """The simple assignor: several members share a partition, and all get about the same load (Kafka's `SimpleAssignor`).
 
-With P partitions and M members, each partition is assigned to ceil(M / P) members. Members keep their partitions if
-that is possible. The result depends on the order of Java's hash tables, which is reproduced here. If members subscribe
-to different topics, each topic is divided separately among its subscribers.
+If there are P partitions and M members, each partition is assigned to ceil(M / P) members. Members keep their
+partitions if possible. The result depends on the order of Java's hash tables, so that order is reproduced here. If
+members subscribe to different topics, each topic is divided separately among its subscribers.
 """
 
 import math
@@ -46,31 +46,31 @@ def _assign_homogeneous(order: Sequence[str], specs: Sequence[MemberSpec], ready
     partitions = [(topic, index) for topic in topics for index in in_order(ready.get(topic, ()))]
     subscribed = frozenset(topics)
     sharing = _PartitionSharing(range(len(specs)), partitions, _hash)
-    for number, spec in enumerate(specs):
+    for member, spec in enumerate(specs):
         for topic in hash_order(spec.assigned, uuid_hash):
             if topic in subscribed:
-                sharing.has(number, ((topic, index) for index in in_order(spec.assigned[topic])))
+                sharing.add_previous(member, ((topic, index) for index in in_order(spec.assigned[topic])))
     sharing.settle()
-    return {member_id: sharing.partitions_of(number) for number, member_id in enumerate(order)}
+    return {member_id: sharing.partitions_of(member) for member, member_id in enumerate(order)}
 
 
 def _assign_by_topic(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> dict[str, Partitions]:
-    """Assign one topic after another. As in Kafka, topics without subscribers keep their assignment."""
+    """Assign each topic separately. As in Kafka, topics without subscribers keep their assignment."""
     subscribers: dict[bytes, list[int]] = {}
-    for number, spec in enumerate(specs):
+    for member, spec in enumerate(specs):
         for topic in spec.topics:
-            subscribers.setdefault(topic, []).append(number)
+            subscribers.setdefault(topic, []).append(member)
     result: list[dict[bytes, frozenset[int]]] = [dict(spec.assigned) for spec in specs]
     for topic in hash_order(subscribers, uuid_hash):
         partitions = [(topic, index) for index in in_order(ready.get(topic, ()))]
         sharing = _PartitionSharing(subscribers[topic], partitions, itemgetter(1))
-        for number, spec in enumerate(specs):
+        for member, spec in enumerate(specs):
             if indexes := spec.assigned.get(topic):
-                sharing.has(number, ((topic, index) for index in in_order(indexes)))
+                sharing.add_previous(member, ((topic, index) for index in in_order(indexes)))
         sharing.settle()
-        for number, assigned in enumerate(result):
-            assigned[topic] = sharing.partitions_of(number).get(topic, frozenset())
-    return {member_id: freeze_partitions(result[number]) for number, member_id in enumerate(order)}
+        for member, assigned in enumerate(result):
+            assigned[topic] = sharing.partitions_of(member).get(topic, frozenset())
+    return {member_id: freeze_partitions(result[member]) for member, member_id in enumerate(order)}
 
 
 def _hash(partition: TopicPartition) -> int:
@@ -82,7 +82,7 @@ def _hash(partition: TopicPartition) -> int:
 class _PartitionSharing:
     """The division of some partitions among members.
 
-    Members are numbers, in the order of Java's tables.
+    Members are represented by their positions in the order of Java's tables.
     """
 
     def __init__(
@@ -95,39 +95,39 @@ class _PartitionSharing:
         self._hash_of = hash_of
         self._by_partition: dict[TopicPartition, dict[int, None]] = {}  # The inner dicts serve as ordered sets.
         self._by_member: dict[int, dict[TopicPartition, None]] = {}
-        count, members = len(partitions), len(subscribers)
-        self._sharing = -(-members // count) if count else 0
-        precise = self._sharing * count / members
+        partition_count, subscriber_count = len(partitions), len(subscribers)
+        self._sharing = -(-subscriber_count // partition_count) if partition_count else 0
+        precise = self._sharing * partition_count / subscriber_count
         self._room = {
-            number: math.ceil(precise * (position + 1)) - math.ceil(precise * position)
-            for position, number in enumerate(subscribers)
+            member: math.ceil(precise * (position + 1)) - math.ceil(precise * position)
+            for position, member in enumerate(subscribers)
         }
 
-    def has(self, number: int, partitions: Iterable[TopicPartition]) -> None:
+    def add_previous(self, member: int, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions of a member's previous assignment."""
-        assigned = self._by_member.setdefault(number, {})
+        assigned = self._by_member.setdefault(member, {})
         for partition in partitions:
-            self._by_partition.setdefault(partition, {})[number] = None
+            self._by_partition.setdefault(partition, {})[member] = None
             assigned[partition] = None
 
-    def partitions_of(self, number: int) -> Partitions:
+    def partitions_of(self, member: int) -> Partitions:
         """Return the partitions of a member, after `settle`."""
         by_topic: dict[bytes, set[int]] = {}
-        for topic, index in self._by_member.get(number, ()):
+        for topic, index in self._by_member.get(member, ()):
             by_topic.setdefault(topic, set()).add(index)
         return freeze_partitions(by_topic)
 
     def settle(self) -> None:
         """Trim members with too many partitions and partitions with too many members, and assign the rest."""
-        for number in sorted(self._by_member):
-            assigned = self._by_member[number]
-            if (surplus := len(assigned) - self._room.get(number, 0)) > 0:
+        for member in sorted(self._by_member):
+            assigned = self._by_member[member]
+            if (surplus := len(assigned) - self._room.get(member, 0)) > 0:
                 for partition in hash_order(assigned, self._hash_of)[:surplus]:
-                    del assigned[partition], self._by_partition[partition][number]
+                    del assigned[partition], self._by_partition[partition][member]
         for partition in self._sort_as_hash_table():
             readers = self._by_partition[partition]
-            for number in sorted(readers)[: max(0, len(readers) - self._sharing)]:
-                del readers[number], self._by_member[number][partition]
+            for member in sorted(readers)[: max(0, len(readers) - self._sharing)]:
+                del readers[member], self._by_member[member][partition]
         for partition in self._partitions:
             self._by_partition.setdefault(partition, {})
         self._fill()
@@ -143,7 +143,7 @@ class _PartitionSharing:
 
         A member can be assigned the same partition twice. Kafka counts that, too.
         """
-        open_members = [number for number in sorted(self._room) if self._has_room(number)]
+        open_members = [member for member in sorted(self._room) if self._has_room(member)]
         position, has_assigned = 0, False
         for partition in self._sort_as_hash_table():
             readers = self._by_partition[partition]
@@ -153,18 +153,18 @@ class _PartitionSharing:
                     if not has_assigned:
                         break
                     position, has_assigned = 0, False
-                number = open_members[position]
+                member = open_members[position]
                 position += 1
-                if number in readers:
+                if member in readers:
                     continue
-                self._by_member.setdefault(number, {})[partition] = None
+                self._by_member.setdefault(member, {})[partition] = None
                 missing -= 1
                 has_assigned = True
-                if not self._has_room(number):
+                if not self._has_room(member):
                     position -= 1
                     del open_members[position]
             if not open_members:
                 break
 
-    def _has_room(self, number: int) -> bool:
-        return len(self._by_member.get(number, ())) < self._room[number]
+    def _has_room(self, member: int) -> bool:
+        return len(self._by_member.get(member, ())) < self._room[member]

@@ -1,6 +1,6 @@
 """The uniform assignor (Kafka's `UniformAssignor`).
 
-All members get about the same number of partitions, with as few moves as that allows. If all members subscribe
+All members get about the same number of partitions, with as few moves as possible. If all members subscribe
 to the same topics, only counts matter (`UniformHomogeneousAssignmentBuilder`).
 """
 
@@ -32,7 +32,7 @@ def assign_uniform(group: GroupSpec, *, since_4_0: bool = True) -> dict[str, Par
 def _assign_homogeneous(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
     """Assign topics to which all members subscribe.
 
-    If some members must have one more partition than others, these are the first members. Since Kafka 4.0, members that
+    If some members must have one more partition than others, the first members get it. Since Kafka 4.0, members that
     already have one more come first.
     """
     members = hash_order(group.members, string_hash)
@@ -45,14 +45,14 @@ def _assign_homogeneous(group: GroupSpec, *, since_4_0: bool) -> dict[str, Parti
     quota, surplus = divmod(sum(group.counts[topic] for topic in topics), len(members))
     assigned: dict[str, dict[bytes, set[int]]] = {}
     missing_counts: dict[str, int] = {}
-    for number, member_id in enumerate(members):
+    for index, member_id in enumerate(members):
         has_surplus = surplus > 0
         room = quota + has_surplus
         kept, released = _keep(group.members[member_id].assigned, subscribed_topics, room)
         assigned[member_id] = kept
         free += released
         kept_count = sum(map(len, kept.values()))
-        if since_4_0 and has_surplus and room > kept_count and len(members) - number > surplus:
+        if since_4_0 and has_surplus and room > kept_count and len(members) - index > surplus:
             room -= 1
             has_surplus = False
         surplus -= has_surplus

@@ -78,10 +78,10 @@ class AssignmentByTopic:
             self._sizes[owner] += 1
 
     def _balance(self, topics: list[bytes]) -> None:
-        """Balance one topic after another, until every topic has been visited since the last move."""
+        """Balance the topics in turn, until every topic has been visited since the last move."""
         unmoved = 0
-        for number in range(_MAX_ROUNDS * len(topics)):
-            unmoved = 1 if self._balance_topic(topics[number % len(topics)]) or not number else unmoved + 1
+        for visit in range(_MAX_ROUNDS * len(topics)):
+            unmoved = 1 if self._balance_topic(topics[visit % len(topics)]) or not visit else unmoved + 1
             if unmoved == len(topics):
                 return
 
@@ -168,7 +168,7 @@ class _LoadLevels:
         return self._order[self._top_begin + self._givers]
 
     def skip_giver(self) -> None:
-        """Skip the current giver, which has no partition of the topic."""
+        """Skip the current giver, because it has no partition of the topic."""
         index = self._top_begin + self._givers
         self._top_end -= 1
         self._order[index], self._order[self._top_end] = self._order[self._top_end], self._order[index]

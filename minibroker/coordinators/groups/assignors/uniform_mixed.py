@@ -184,7 +184,10 @@ class MixedAssignment:
         return True
 
     def _may_move(self, topic: bytes) -> bool:
-        """Return whether an owner in the topic has at least two partitions more than a subscriber that can take one."""
+        """Return whether moving one of the topic's partitions would help.
+
+        It helps if an owner has at least two partitions more than a subscriber that has room.
+        """
         sizes = self._sizes
         fewest = min((sizes[member] for member in self._subscribers[topic] if member in self._open), default=None)
         return fewest is not None and max(map(sizes.__getitem__, self._owned[topic]), default=0) > fewest + 1

@@ -2,13 +2,13 @@
 
 kafka-python 3 joins a group before it fetches the metadata of its topics. The first member of a group becomes its
 leader without metadata of its topics, assigns nothing, and joins again after it has the metadata. If a `poll` ends
-while this second join waits for its SyncGroup, the client takes the join for complete, and never fetches. `Rebalances`
+while this second join waits for its SyncGroup, the client considers the join complete, and never fetches. `Rebalances`
 therefore holds the first rebalance of a group until its leader has fetched the metadata. Also, the SyncGroup of a
 member that joins again without a rebalance is rejected once, because that error makes the client complete its join.
 
 sarama waits for 2 s if its SyncGroup is rejected because another member has joined. It sends a heartbeat immediately
-after it has its assignment. If the JoinGroup of the other member is served a little later, sarama learns of the
-rebalance from the heartbeat, without the delay.
+after it has its assignment. If the JoinGroup of the other member is served a little later, the heartbeat reports
+the rebalance to sarama, which avoids the delay.
 
 aiokafka opens another connection between its lookup of a group and its JoinGroup. When members start together, the
 first one therefore often joins before the others are pending. After each lookup, the first generation of the group is

@@ -1,7 +1,7 @@
-"""Requests of members of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Serves requests from members of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
 These are Kafka's `classicGroupJoin`, `classicGroupSync`, `classicGroupHeartbeat` and `classicGroupLeave` in
-`GroupMetadataManager`, which also check whether the group uses the consumer protocol.
+`GroupMetadataManager`. As in Kafka, they first check whether the group uses the consumer protocol.
 """
 
 import uuid
@@ -64,7 +64,7 @@ class JoiningClient(NamedTuple):
 
 
 class _JoinReply(Reply):
-    """The response to a JoinGroup, in the form of the request's version."""
+    """The response to a JoinGroup, adapted to the request's version."""
 
     __slots__ = ("_no_protocol",)
 
@@ -171,10 +171,10 @@ class ClassicGroups:
         if isinstance(group, ConsumerGroup):
             return self.members_of(group).leave(leaving)
         if isinstance(group, Group):
-            return [self._leave(group, identity) for identity in leaving]
+            return [self._remove_member(group, identity) for identity in leaving]
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
 
-    def _leave(self, group: Group, leaving: MemberIdentity) -> ErrorCode:
+    def _remove_member(self, group: Group, leaving: MemberIdentity) -> ErrorCode:
         member_id, instance_id = leaving.member_id, leaving.group_instance_id
         if member_id in group.pending:
             self.rebalances.remove_pending(group, member_id)
@@ -197,7 +197,7 @@ def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 
 class _Join:
-    """The processing of one JoinGroup request, until `reply` has been sent or stored in the group."""
+    """The state of one JoinGroup request while it is processed, until `reply` is sent or stored in the group."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class _Join:
     # The following methods join a group of the consumer protocol.
 
     def _join_consumers(self, group: ConsumerGroup) -> None:
-        """Join a consumer group, which assigns immediately (`classicGroupJoinToConsumerGroup`)."""
+        """Join a consumer group, whose coordinator assigns immediately (`classicGroupJoinToConsumerGroup`)."""
         request, client = self._request, self._client
         member_id = request.member_id or new_member_id()
         members = self._groups.members_of(group)
@@ -290,15 +290,15 @@ class _Join:
         instance_id = request.group_instance_id
         member_id = _new_member_id(self._client.client_id if instance_id is None else instance_id)
         if instance_id is not None and instance_id in group.static_members:
-            self._replace(group, instance_id, member_id)
+            self._replace_static_member(group, instance_id, member_id)
         elif instance_id is None and self._client.version >= _FIRST_WITH_KNOWN_MEMBERS:
             self._rebalances.expect(group, member_id, request.session_timeout_ms)
             self.reply.answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
-            self._add(group, member_id)
+            self._add_member(group, member_id)
         self._rebalances.end_expected_join(group.group_id)
 
-    def _add(self, group: Group, member_id: str) -> None:
+    def _add_member(self, group: Group, member_id: str) -> None:
         request = self._request
         if not self._is_late and self._rebalances.is_awaiting_sync(group):
             self._is_late = True
@@ -320,7 +320,7 @@ class _Join:
         group.park_join(member, self.reply)
         self._rebalances.add(group, member)
 
-    def _replace(self, group: Group, instance_id: str, member_id: str) -> None:
+    def _replace_static_member(self, group: Group, instance_id: str, member_id: str) -> None:
         """Replace the member id of a returning static member (`updateStaticMemberThenRebalanceOrCompleteJoin`)."""
         old_id, old_leader = group.static_members[instance_id], group.leader
         member = group.members[old_id]
@@ -350,7 +350,7 @@ class _Join:
         request = self._request
         if request.member_id in group.pending:
             if request.group_instance_id is None:
-                self._add(group, request.member_id)
+                self._add_member(group, request.member_id)
             else:  # As in Kafka, a pending member cannot become a static member.
                 self.reply.answer(join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
             return

@@ -60,8 +60,8 @@ class Protocol(NamedTuple):
 class Reply(DelayedResponse):
     """The response to a request that may have to wait for other members.
 
-    A reply is never delivered while another request is handled. After a delivery, the next requests of the same
-    connection are served, and they must not see a group in the middle of a change.
+    A reply is never delivered while another request is handled. A delivery makes the connection serve its next
+    requests, and the group could be only partly changed at that time.
     """
 
     __slots__ = ("_call_soon", "_gone", "deliver", "response")
@@ -113,7 +113,7 @@ class Member:
         assignment: The assignment from the leader.
         join: The delayed response to a JoinGroup, or None.
         sync: The delayed response to a SyncGroup, or None.
-        is_new: Whether the first JoinGroup is still waiting, so that the member cannot send heartbeats yet.
+        is_new: Whether the first JoinGroup is still waiting. Until it is answered, the member cannot send heartbeats.
         backs_off: Whether the client is sarama (`client_quirks`).
         joins_early: Whether the client is kafka-python 3 (`client_quirks`).
         joins_twice: Whether the next SyncGroup is rejected, so that the member joins again.
@@ -369,8 +369,8 @@ class Group:
     ) -> ErrorCode:
         """Return NONE if a client can commit now, or an error (`validateOffsetCommit` and `doCommitOffsets`).
 
-        Clients without a generation can commit while the group has no members. Transactional commits may come without a
-        member id, because early versions of TxnOffsetCommit have none. They are also allowed during a rebalance.
+        Clients without a generation can commit while the group has no members. Transactional commits may lack a member
+        id, because early versions of TxnOffsetCommit have no such field. They are also allowed during a rebalance.
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

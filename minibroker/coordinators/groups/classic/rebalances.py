@@ -27,7 +27,7 @@ from minibroker_protocol.messages.groups import JoinGroupResponse, JoinGroupResp
 NO_GENERATION: Final = -1
 NO_LEADER: Final = ""
 UNKNOWN_MEMBER: Final = ""
-"""The member id of a client without one."""
+"""The member id in a response to a client that has none."""
 _NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """The session timeout of a member that waits for its first response, and therefore cannot send heartbeats."""
 _MIN_WAIT_MS: Final = 10
@@ -120,7 +120,8 @@ class Rebalances:
 
     def resume(self, group: Group) -> None:
         """Start the sessions of the members of a loaded group."""
-        # If `group.max.size` was lowered meanwhile, a rebalance removes the excess members, as in Kafka (KIP-389).
+        # If `group.max.size` was lowered while the group was not loaded, a rebalance removes the excess members
+        # (KIP-389).
         if len(group.members) > self._max_size:
             self.prepare(group)
         for member in tuple(group.members.values()):
@@ -163,12 +164,12 @@ class Rebalances:
     def prepare(self, group: Group) -> None:
         """Begin a rebalance, in which all members must join again."""
         if group.is_in(GroupState.COMPLETING_REBALANCE):
-            # Some members still wait for an assignment of the previous generation, which will never come.
+            # Members that still wait for an assignment of the previous generation will never get one.
             self.end_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._end_sync_wait(group)
         is_initial = group.is_in(GroupState.EMPTY)
         group.move_to(GroupState.PREPARING_REBALANCE)
-        # All members may have joined already, for example if there is only one. The wait then ends immediately.
+        # If all members have already joined, for example if there is only one, the wait ends immediately.
         if not is_initial and group.members:
             self._wait_for_joins(group)
             self.maybe_complete_join(group)
@@ -270,14 +271,14 @@ class Rebalances:
         for member in tuple(group.members.values()):
             if member.join is None and not member.is_static:
                 group.remove(member.member_id)
-        # All remaining members are static and have not joined, so none of them can compute an assignment. They stay in
+        # If all remaining members are static and have not joined, none of them can compute an assignment. They stay in
         # the group until their sessions end (KIP-345).
         if group.members and not group.elect_leader():
             self._wait_for_joins(group)  # The wait ends when these members join or their sessions end.
             return
         group.begin_generation()
         if group.is_in(GroupState.EMPTY):
-            if code := self._store.save_group(group):  # Without this record, a restart restores the old generation.
+            if code := self._store.save_group(group):  # A restart restores the old generation.
                 _logger.warning("Group %s is empty; its new state could not be stored: %s", group.group_id, code.name)
             return
         for member in tuple(group.members.values()):

@@ -1,7 +1,7 @@
 """Members of the classic protocol in a group of the consumer protocol (KIP-848, "Online Migration").
 
-These members get group epochs as generations. The coordinator has made the assignment when they join, so none of them
-leads or waits. They must join again when they have to revoke partitions, or get new ones.
+These members get group epochs as generations. The assignment is complete when they join, so none of them leads the
+group or waits. They must join again to revoke partitions or to get new ones.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from minibroker_protocol.messages.groups import JoinGroupRequest, MemberIdentity
 
 
 class ClassicMembers:
-    """Requests of members of the classic protocol in one group.
+    """Serves requests from members of the classic protocol in one group.
 
     All methods raise GroupRefusedError for a rejected request.
     """
@@ -90,7 +90,7 @@ class ClassicMembers:
         return moved
 
     def sync(self, request: SyncGroupRequest) -> bytes:
-        """Return a member's assignment, which was made when the member joined."""
+        """Return the assignment that was made when the member joined."""
         member = self._find(request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         first = member.classic.supported_protocols[0]

@@ -68,7 +68,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the configuration allows these groups, and the feature group.version, too, in releases with it."""
+        """Whether the configuration allows these groups, and so does group.version in releases with this feature."""
         features = self.core.features
         is_off = GROUP_VERSION in features.supported and not features.level(GROUP_VERSION)
         return not is_off and "consumer" in self.core.config.items("group.coordinator.rebalance.protocols")
@@ -77,9 +77,9 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         """Return the time until a member's next heartbeat, in milliseconds.
 
         The interval is short while a regular expression is being resolved, so that members get their partitions
-        soon. Members also hand over partitions in several steps, and each step waits for a heartbeat. With
-        `is_short_at_first`, the first intervals after a change of the group are therefore half the time since the
-        change: at least 100 ms, and at most the configured interval.
+        soon. Members also hand over partitions in several steps, and each step waits for a heartbeat. If
+        `is_short_at_first` is true, the interval is therefore half the time since the group last changed. It is at
+        least 100 ms and at most the configured interval.
         """
         interval_ms = self.core.configs.group(group_id).integer("consumer.heartbeat.interval.ms")
         group = self.store.get_consumer(group_id)
@@ -193,8 +193,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
 
     def _check_epoch(self, member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
         """Check the epoch of a heartbeat. The previous epoch is accepted if the member owns no other partitions."""
-        reads_no_more = owned is not None and is_subset(owned, member.assigned)
-        self.check_epoch(member, epoch, may_be_previous=reads_no_more)
+        owns_no_others = owned is not None and is_subset(owned, member.assigned)
+        self.check_epoch(member, epoch, may_be_previous=owns_no_others)
 
     def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> GroupUpdate:
         """Begin an update of a group.
@@ -219,7 +219,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         self.save(group, update.changes, before)
         group.topics, group.has_new_matches = update.topics, False
         timers = self.restart_session(group, member.member_id)
-        # The member has replaced a static member, whose timers must be cancelled.
+        # If the member has replaced a static member, cancel the timers of the replaced member.
         if len(group.timers) > len(group.members):
             for member_id in group.timers.keys() - group.members.keys():
                 self.end_session(group, member_id)
@@ -244,7 +244,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
                 self.forget(group, is_gone=False)
             return downgrade_code
         update = self.begin(group)
-        update.without(removed)
+        update.remove_members(removed)
         if not (code := self.store.save_changes(group, update.changes)):
             group.topics = update.topics
             for member_id in removed:
@@ -256,8 +256,9 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     ) -> bool:
         """Replace a static member by a classic member, and return whether the group was converted to a classic group.
 
-        The group is converted if the replaced member was the last one of the consumer protocol and the policy allows
-        it. Kafka 4 does the same (`validateOnlineDowngradeWithReplacedMember`), but 3.9.1 does not convert the group.
+        The group is converted if the replaced member was the last member of the consumer protocol and the policy allows
+        the conversion. Kafka 4 does the same (`validateOnlineDowngradeWithReplacedMember`), but 3.9.1 does not convert
+        the group.
 
         Raises:
             GroupRefusedError: The change could not be written.

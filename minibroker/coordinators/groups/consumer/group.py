@@ -155,10 +155,10 @@ class ConsumerMember(ModernMember):
         return listed
 
 
-def _epochs_of(named: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
+def _epochs_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
     """Return the assignment epochs in a record, or the member's epoch for records of earlier Kafka releases."""
     epochs_by_topic: dict[bytes, dict[int, int]] = {}
-    for topic in named:
+    for topic in topics:
         epochs = topic.assignment_epochs
         if not epochs or len(epochs) != len(topic.partitions):
             epochs = [max(member_epoch, 0)] * len(topic.partitions)
@@ -203,7 +203,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     def target_of(self, member: ConsumerMember) -> Partitions:
         """Return the target assignment of a member.
 
-        A static member that replaces another one has the target of the replaced member.
+        A static member that replaces another member has the target of the replaced member.
         """
         replaced = self.static_member(member.instance_id)
         return self.target.get(member.member_id if replaced is None else replaced.member_id, NOTHING)
@@ -235,7 +235,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return self._named_topics
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Return the topics that a member subscribes to by name, and those that its regular expression matches."""
+        """Return the topics to which a member subscribes by name or by its regular expression."""
         if not member.regex:
             return member.topics
         matched = self.regexes.get(member.regex, frozenset[str]())
@@ -248,13 +248,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
 
     def topics_of_all(self, members: Iterable[ConsumerMember]) -> set[str]:
         """Return the topics to which any of the given members subscribes."""
-        # Most members share one set of topics, which needs to be read only once.
+        # Most members share one set of topics, so each distinct set is read only once.
         distinct = {id(topics): topics for topics in map(self.topics_of, members)}
         return set[str]().union(*distinct.values())
 
-    def set_matched_topics(self, regexes: dict[str, frozenset[str]], of: tuple[Collection[str], int] | None) -> None:
-        """Store the topics matched by regular expressions, among all topics in `of`."""
-        self.regexes, self.matched_among = regexes, of
+    def set_matched_topics(
+        self, regexes: dict[str, frozenset[str]], matched_among: tuple[Collection[str], int] | None
+    ) -> None:
+        """Store the topics matched by regular expressions, among all topics in `matched_among`."""
+        self.regexes, self.matched_among = regexes, matched_among
         self._joined.clear()
 
     def assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
@@ -275,7 +277,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     def may_commit_late(self, member_id: str, epoch: int, partitions: Iterable[tuple[bytes, int]]) -> bool:
         """Return whether a member can commit in an earlier epoch (KIP-1251).
 
-        The member must have had the partitions since then.
+        The member must have had all the partitions since that epoch.
         """
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch:

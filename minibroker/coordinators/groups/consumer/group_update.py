@@ -1,4 +1,4 @@
-"""An update of a consumer group: a member joins, changes or sends a heartbeat, and records are made for the changes.
+"""An update to a consumer group because a member joins, changes or sends a heartbeat, with the resulting records.
 
 This is the middle part of Kafka's `GroupMetadataManager.consumerGroupHeartbeat`. Kafka handles a JoinGroup from a
 member of the classic protocol in the same way.
@@ -31,7 +31,7 @@ _NEVER: Final = 0
 
 
 class GroupUpdate:
-    """The changes of one update of a group. They take effect after all of them are written.
+    """The changes made by one update to a group. They take effect after all of them are written.
 
     Attributes:
         changes: The records so far.
@@ -53,7 +53,7 @@ class GroupUpdate:
         self._group = group
         self._core = core
         self._topics = core.topics
-        self._may_match = topic_access
+        self._topic_access = topic_access
         self._assignors = assignors
         self._rules = rules
         self.changes: list[Change] = []
@@ -118,7 +118,7 @@ class GroupUpdate:
         """Look up the topics of new regular expressions. If they match any, raise the group epoch."""
         group, members = self._group, self._group.members.values()
         old_keys = group.regexes.keys()
-        resolve(group, members, self._topics, self._may_match, self._core.slices)
+        resolve(group, members, self._topics, self._topic_access, self._core.slices)
         self._update_topics(members, changed=any(group.regexes[regex] for regex in group.regexes.keys() - old_keys))
 
     def _may_assign(self) -> bool:
@@ -130,7 +130,7 @@ class GroupUpdate:
         return not self._rules.since_4_3 or group.may_assign_again(interval_ms, self._core.clock.now_ms())
 
     def _has_new_assignor(self, member: ConsumerMember, updated: ConsumerMember) -> bool:
-        """Return whether most members now prefer another assignor. Since 4.4, Kafka then makes a new assignment."""
+        """Return whether most members now prefer another assignor. Kafka then makes a new assignment, since 4.4."""
         if not self._rules.since_4_4 or updated.server_assignor == member.server_assignor:
             return False
         return self._assignor_of(self._group.members) != self._assignor_of(self._list_updated_members(updated))
@@ -145,7 +145,7 @@ class GroupUpdate:
         return members
 
     def _needs_check(self) -> bool:
-        """Return whether all members must be examined. Most heartbeats find nothing changed."""
+        """Return whether all members must be examined. At most heartbeats, nothing has changed."""
         group, topic_names = self._group, self._group.named_topics
         has_old_record = group.has_topics_record and self._rules.since_4_1
         if topic_names is None or has_old_record or group.epoch > group.assignment_epoch:
@@ -155,7 +155,7 @@ class GroupUpdate:
     def _find_topics(self, names: AbstractSet[str]) -> Mapping[str, TopicMetadata]:
         return find_topics(self._topics, names, self._group.topics)
 
-    def without(self, removed: Collection[str]) -> None:
+    def remove_members(self, removed: Collection[str]) -> None:
         """Remove members, and raise the group epoch."""
         group = self._group
         for member_id in removed:
@@ -168,7 +168,7 @@ class GroupUpdate:
     def _update_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
         """Look up the subscribed topics. Raise the group epoch if they have changed, or if `changed` is true."""
         group, all_members = self._group, list(members)
-        resolve(group, all_members, self._topics, self._may_match, self._core.slices)
+        resolve(group, all_members, self._topics, self._topic_access, self._core.slices)
         self.topics = self._find_topics(group.topics_of_all(all_members))
         if self._rules.since_4_1:
             if self.topics is not group.topics or group.has_topics_record:

@@ -1,7 +1,7 @@
 """Migration of a group between the classic and the consumer protocol (KIP-848, "Online Migration").
 
-A group is upgraded to the consumer protocol when a member of that protocol joins. It is downgraded when the last
-member of the consumer protocol leaves while classic members stay, or comes back as a static member of the classic
+A group is upgraded to the consumer protocol when a member of that protocol joins. It is downgraded when the last member
+of the consumer protocol leaves and classic members stay, or when that member returns as a static member of the classic
 protocol. `group.consumer.migration.policy` restricts the migration of groups with members. An empty group can always
 migrate.
 """
@@ -218,12 +218,12 @@ class Migration:
         )
 
 
-def resolve_topic_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
+def resolve_topic_ids(named_partitions: list[TopicPartition], topics: Topics) -> Partitions:
     """Return partitions by topic id. Topics that do not exist are omitted."""
     partitions: dict[bytes, set[int]] = {}
-    for named_partitions in named:
-        if (topic := topics.get(named_partitions.topic)) is not None:
-            partitions.setdefault(topic.id, set()).update(named_partitions.partitions)
+    for listed in named_partitions:
+        if (topic := topics.get(listed.topic)) is not None:
+            partitions.setdefault(topic.id, set()).update(listed.partitions)
     return freeze_partitions(partitions)
 
 

@@ -50,42 +50,43 @@ def resolve(
     if not regexes:
         group.set_matched_topics({}, None)
         return
-    known, of = group.regexes, group.matched_among
+    known, matched_among = group.regexes, group.matched_among
     if topic_access is not None:
-        of = topics.names, topic_access.rules
-        if of != group.matched_among:
+        matched_among = topics.names, topic_access.rules
+        if matched_among != group.matched_among:
             known = {}
     missing = regexes - known.keys() if topic_access is not None else set[str]()
     if not missing:
         if known.keys() != regexes:
-            group.set_matched_topics({regex: known[regex] for regex in regexes if regex in known}, of)
+            group.set_matched_topics({regex: known[regex] for regex in regexes if regex in known}, matched_among)
         return
     if group.is_matching:
         return
     assert topic_access is not None
-    assert of is not None
-    matched = slices.begin(_match(group.group_id, sorted(missing), of[0], topic_access.allows))
+    assert matched_among is not None
+    matched = slices.begin(_match(group.group_id, sorted(missing), matched_among[0], topic_access.allows))
     if isinstance(matched, Work):
         group.is_matching = True
-        has_matched = partial(_has_matched, group, known, of)
-        matched.then(has_matched, partial(_has_failed, group))  # pyright: ignore[reportUnknownMemberType] - the result has any type
+        store_matches = partial(_store_matches, group, known, matched_among)
+        matched.then(store_matches, partial(_log_failure, group))  # pyright: ignore[reportUnknownMemberType] - the result has any type
     else:
-        group.set_matched_topics({**{regex: known[regex] for regex in regexes if regex in known}, **matched}, of)
+        kept = {regex: known[regex] for regex in regexes if regex in known}
+        group.set_matched_topics({**kept, **matched}, matched_among)
 
 
-def _has_matched(
+def _store_matches(
     group: ConsumerGroup,
     known: Mapping[str, frozenset[str]],
-    of: tuple[Collection[str], int],
+    matched_among: tuple[Collection[str], int],
     matched: Mapping[str, frozenset[str]],
 ) -> None:
     """Store the matched topics for the next heartbeat, which checks whether they are still up to date."""
     group.is_matching = False
     group.has_new_matches |= any(topics != group.regexes.get(regex, frozenset()) for regex, topics in matched.items())
-    group.set_matched_topics({**known, **matched}, of)
+    group.set_matched_topics({**known, **matched}, matched_among)
 
 
-def _has_failed(group: ConsumerGroup, error: Exception) -> None:
+def _log_failure(group: ConsumerGroup, error: Exception) -> None:
     group.is_matching = False
     _logger.error("The regular expressions of group %s could not be matched", group.group_id, exc_info=error)
 
@@ -103,10 +104,10 @@ def _match(
             _logger.warning("A regular expression of group %s is ignored: %s", group_id, error)
             matching = []
         allowed: list[str] = []
-        for number, name in enumerate(matching, 1):
+        for count, name in enumerate(matching, 1):
             if allows(name):
                 allowed.append(name)
-            if allows is not ALL_TOPICS.allows and number % _RIGHTS_BY_SLICE == 0:
+            if allows is not ALL_TOPICS.allows and count % _RIGHTS_BY_SLICE == 0:
                 yield
         topics_by_regex[regex] = frozenset(allowed)
         if len(names) > _RIGHTS_BY_SLICE:

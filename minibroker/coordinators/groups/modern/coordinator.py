@@ -211,7 +211,7 @@ class ModernGroups(Generic[G]):
         return Answer(member_id, epoch, None)
 
     def _absent(self, member: Any) -> Any:
-        """Return the temporarily absent state of a static member."""
+        """Return the state of a static member while it is temporarily absent."""
         raise NotImplementedError
 
     def _fence(self, group: G, member_id: str) -> ErrorCode:

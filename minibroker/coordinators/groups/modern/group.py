@@ -104,7 +104,7 @@ class ModernGroup(Generic[M, T]):
         epoch: The group epoch, raised when members join or leave, and when their topics change.
         metadata_hash: The hash of the subscribed topics, 0 before Kafka 4.1.
         assignment_epoch: The epoch for which `target` was made.
-        assigned_ms: When `target` was made, in Unix time, or 0 if another target may follow immediately.
+        assigned_ms: The Unix time at which `target` was made, or 0 if another target may follow immediately.
         members: The members by member id.
         static_members: Member ids by instance id.
         target: The target assignments by member id.

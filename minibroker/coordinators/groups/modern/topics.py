@@ -59,7 +59,7 @@ def find_topics(
     Args:
         topics: All topics.
         names: The names of subscribed topics.
-        known: The result of an earlier call, which is returned again if nothing has changed.
+        known: The result of an earlier call. It is returned again if nothing has changed.
     """
     existing = {
         name: TopicMetadata(topic.id, len(topic.partitions), topic.racks(topics.cluster))
@@ -83,22 +83,23 @@ def hash_topics(topics: Mapping[str, TopicMetadata]) -> int:
 
 def _topic_hash(name: str, topic: TopicMetadata) -> int:
     high, low = topic.topic_id[:8], topic.topic_id[8:]
-    ends = b"".join(map(_end_of, range(topic.partitions), topic.racks)) if topic.racks else _indexes(topic.partitions)
-    parts = _HASH_FORMAT_VERSION, high[::-1], low[::-1], _text(name), topic.partitions.to_bytes(4, "little"), ends
-    return xxh3_64_intdigest(b"".join(parts))
+    head = _HASH_FORMAT_VERSION + high[::-1] + low[::-1] + _encode_text(name)
+    partitions = map(_encode_partition, range(topic.partitions), topic.racks)
+    tail = b"".join(partitions) if topic.racks else _encode_indexes(topic.partitions)
+    return xxh3_64_intdigest(head + topic.partitions.to_bytes(4, "little") + tail)
 
 
-def _end_of(index: int, racks: tuple[str, ...]) -> bytes:
+def _encode_partition(index: int, racks: tuple[str, ...]) -> bytes:
     """Return the bytes that a partition adds to the hash. The length of a rack comes both before and after it."""
-    texts = map(_text, racks)
+    texts = map(_encode_text, racks)
     return index.to_bytes(4, "little") + b"".join(text[-_LENGTH_BYTES:] + text for text in texts)
 
 
-def _text(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     letters = text.encode("utf-16-le", "surrogatepass")
     return letters + (len(letters) // 2).to_bytes(_LENGTH_BYTES, "little")
 
 
 @lru_cache(maxsize=16)
-def _indexes(partitions: int) -> bytes:
+def _encode_indexes(partitions: int) -> bytes:
     return struct.pack(f"<{partitions}I", *range(partitions))

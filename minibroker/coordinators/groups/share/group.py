@@ -26,7 +26,7 @@ RECORDS: Final = GroupRecords(share_groups, "ShareGroup", before_group=ShareGrou
 
 
 class TopicState(NamedTuple):
-    """Partitions of a topic, and the time at which they were added, in milliseconds of Unix time."""
+    """Some partitions of a topic, and the Unix time, in milliseconds, at which they were added."""
 
     name: str
     partitions: frozenset[int]
@@ -210,7 +210,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     Attributes:
         partitions: The group's share-partitions.
         topics: The topics that are part of `metadata_hash`. Empty before the first lookup.
-        complete: The topics and share-partitions at the last check that found all states present.
+        complete: The topics and share-partitions at the last check at which no state was missing.
     """
 
     kind = "share"

@@ -1,8 +1,8 @@
-"""The start offsets of share groups for requests of administrators, and the deletion of the groups' states.
+"""Handles admin requests that describe, alter or delete the start offsets of share groups, or delete the groups' state.
 
 The methods correspond to `describeShareGroupOffsets`, `alterShareGroupOffsets`, `deleteShareGroupOffsets` and
-`deleteShareGroups` of `GroupCoordinatorService`. They call the share coordinator for one share-partition after another,
-in steps.
+`deleteShareGroups` of `GroupCoordinatorService`. They call the share coordinator in steps, for one share-partition at a
+time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -111,7 +111,7 @@ class ShareOffsets:
             return outcome.code
 
         def conclude(codes: list[ErrorCode]) -> dict[str, dict[int, Outcome]]:
-            if topics and not any(codes) and self._is_there(group):
+            if topics and not any(codes) and self._still_exists(group):
                 self._save(group, group.partitions.finish_initialization(topics))
             return outcomes
 
@@ -154,7 +154,7 @@ class ShareOffsets:
 
         def conclude(_: object) -> dict[str, Outcome]:
             deleted = [topic_id for topic_id, state in deleting.items() if not outcomes[state.name].code]
-            if deleted and self._is_there(group):
+            if deleted and self._still_exists(group):
                 self._save(group, group.partitions.finish_deletion(deleted))
             return outcomes
 
@@ -184,13 +184,13 @@ class ShareOffsets:
         keys = takewhile(lambda _: not errors, keys_of(group.group_id, topics))
         return ForEach(keys, delete, lambda _: errors[0] if errors else ErrorCode.NONE)
 
-    def _is_there(self, group: ShareGroup) -> bool:
+    def _still_exists(self, group: ShareGroup) -> bool:
         """Return whether the group has not been deleted."""
         return self._groups.find(group.group_id) is group
 
     def _first_epochs(self, group: ShareGroup) -> list[Change]:
         """Return the epoch records of a new group with an empty assignment."""
-        if self._is_there(group):
+        if self._still_exists(group):
             return []
         return [
             RECORDS.group_epoch(group.group_id, _FIRST_EPOCH, 0),

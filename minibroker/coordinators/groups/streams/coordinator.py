@@ -107,7 +107,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return StreamsGroup(group_id, offsets)
 
     def heartbeat(
-        self, request: StreamsGroupHeartbeatRequest, client: Client, *, knows_missing_tags: bool
+        self, request: StreamsGroupHeartbeatRequest, client: Client, *, supports_missing_tags: bool
     ) -> StreamsAnswer:
         """Let a member join, or restart its session.
 
@@ -116,7 +116,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         Args:
             request: The heartbeat.
             client: The member's client.
-            knows_missing_tags: Whether the client supports the status MISSING_CLIENT_TAGS.
+            supports_missing_tags: Whether the client supports the status MISSING_CLIENT_TAGS.
 
         Raises:
             GroupRefusedError: The member or its topology is rejected, or a record could not be written.
@@ -150,8 +150,8 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         if has_other_endpoints and not is_new:  # As in Kafka, the endpoint epoch of a new group stays 0.
             group.endpoint_epoch += 1
         tasks = moved.assigned if joins or has_other_tasks else None
-        missing_tags = update.find_missing_tags(moved) if knows_missing_tags else []
-        return _answer(update, request.endpoint_information_epoch, moved, tasks, missing_tags)
+        missing_tags = update.find_missing_tags(moved) if supports_missing_tags else []
+        return _build_answer(update, request.endpoint_information_epoch, moved, tasks, missing_tags)
 
     def _member_of(
         self,
@@ -160,7 +160,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         request: StreamsGroupHeartbeatRequest,
         owned: Tasks | None,
     ) -> StreamsMember:
-        """Return the member as it was before the heartbeat, or the static member that it replaces.
+        """Return the state of the member before the heartbeat, taken from the static member that it replaces, if any.
 
         Args:
             group: The member's group.
@@ -192,7 +192,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         *,
         is_new: bool,
     ) -> None:
-        """Collect the changes of a heartbeat, except changes of tasks.
+        """Collect the changes requested by a heartbeat, except task changes.
 
         Raises:
             GroupRefusedError: The topology, a task or an offset in the heartbeat is rejected.
@@ -332,7 +332,7 @@ def _assignment(
     return assign_sticky(specs, counts, standbys)
 
 
-def _answer(
+def _build_answer(
     update: GroupUpdate,
     known_endpoint_epoch: int,
     moved: StreamsMember,

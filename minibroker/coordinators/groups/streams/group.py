@@ -211,13 +211,13 @@ def _list_tasks_with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
     ]
 
 
-def _epochs_of(named: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
+def _epochs_of(listed: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
     """Return the tasks in a record with their assignment epochs.
 
     Records of early Kafka releases have no assignment epochs. The member's epoch is used instead.
     """
     epochs_by_subtopology: dict[str, dict[int, int]] = {}
-    for task_ids in named:
+    for task_ids in listed:
         epochs = task_ids.assignment_epochs
         if epochs is None or len(epochs) != len(task_ids.partitions):
             epochs = [member_epoch] * len(task_ids.partitions)

@@ -83,9 +83,9 @@ def to_record(topology: streams_group_heartbeat.Topology) -> StreamsGroupTopolog
                 subtopology_id=subtopology.subtopology_id,
                 source_topics=subtopology.source_topics,
                 source_topic_regex=subtopology.source_topic_regex,
-                state_changelog_topics=[_topic(info) for info in subtopology.state_changelog_topics],
+                state_changelog_topics=[_to_topic_record(info) for info in subtopology.state_changelog_topics],
                 repartition_sink_topics=subtopology.repartition_sink_topics,
-                repartition_source_topics=[_topic(info) for info in subtopology.repartition_source_topics],
+                repartition_source_topics=[_to_topic_record(info) for info in subtopology.repartition_source_topics],
                 copartition_groups=[
                     CopartitionGroup(
                         source_topics=group.source_topics,
@@ -100,7 +100,7 @@ def to_record(topology: streams_group_heartbeat.Topology) -> StreamsGroupTopolog
     )
 
 
-def _topic(info: streams_group.TopicInfo) -> TopicInfo:
+def _to_topic_record(info: streams_group.TopicInfo) -> TopicInfo:
     return TopicInfo(
         name=info.name,
         partitions=info.partitions,
@@ -196,13 +196,13 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
     """
     sources = {name for sub in topology.subtopologies.values() for name in sub.source_topics}
     if missing_sources := sorted(sources - topics.keys()):
-        detail = f"Source topics {_summary(missing_sources)} are missing."
+        detail = f"Source topics {_summarize_names(missing_sources)} are missing."
         return ConfiguredTopology(topology.epoch, None, {}, Status(StatusCode.MISSING_SOURCE_TOPICS, detail))
     try:
         counts = _Counts(topology, topics)
-        counts.of_repartition_topics()
-        counts.of_copartitioned_topics()
-        counts.of_changelogs()
+        counts.decide_repartition_topics()
+        counts.decide_copartitioned_topics()
+        counts.decide_changelogs()
         subtopologies = {
             name: counts.configure_subtopology(sub) for name, sub in sort_in_java_order(topology.subtopologies)
         }
@@ -211,7 +211,7 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
         return ConfiguredTopology(topology.epoch, None, {}, error.status)
     fault = None
     if missing:
-        fault = Status(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {_summary(missing)}")
+        fault = Status(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {_summarize_names(missing)}")
     return ConfiguredTopology(topology.epoch, subtopologies, missing, fault)
 
 
@@ -247,18 +247,18 @@ class _Counts:
         self._decided: dict[str, int] = {}
         self._fixed: set[int] | None = None
 
-    def _count(self, name: str) -> int | None:
+    def _find_count(self, name: str) -> int | None:
         existing = self._topics.get(name)
         return self._decided.get(name) if existing is None else existing.partitions
 
     def _count_or_fail(self, name: str) -> int:
-        if (count := self._count(name)) is None:
+        if (count := self._find_count(name)) is None:
             raise GroupRefusedError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"Number of partitions must be set for topic {name}"
             )
         return count
 
-    def of_repartition_topics(self) -> None:
+    def decide_repartition_topics(self) -> None:
         """Decide the partition counts of repartition topics.
 
         A repartition topic has the count sent by the member. If none was sent, it has the count of the largest source
@@ -290,22 +290,20 @@ class _Counts:
         """
         readers: dict[str, list[int]] = {}
         largest: list[int | None] = []
-        for number, sub in enumerate(self._subtopologies):
-            source_counts = [count for name in sub.source_topics if (count := self._count(name)) is not None]
+        for index, sub in enumerate(self._subtopologies):
+            source_counts = [count for name in sub.source_topics if (count := self._find_count(name)) is not None]
             for name in dict.fromkeys(info.name for info in sub.repartition_source_topics):
-                readers.setdefault(name, []).append(number)
+                readers.setdefault(name, []).append(index)
                 source_counts += [counts[name]] if name in counts else []
             largest.append(max(source_counts, default=None))
-        sinks = [
-            (number, sink) for number, sub in enumerate(self._subtopologies) for sink in sub.repartition_sink_topics
-        ]
+        sinks = [(index, sink) for index, sub in enumerate(self._subtopologies) for sink in sub.repartition_sink_topics]
         # The index of each subtopology's first sink, and the number of sinks.
         first_sinks = list(accumulate((len(sub.repartition_sink_topics) for sub in self._subtopologies), initial=0))
-        turns = [(0, sink_index) for sink_index, (number, _) in enumerate(sinks) if largest[number] is not None]
+        turns = [(0, sink_index) for sink_index, (index, _) in enumerate(sinks) if largest[index] is not None]
         while turns:
             turn, sink_index = heappop(turns)
-            number, sink = sinks[sink_index]
-            count = largest[number]
+            index, sink = sinks[sink_index]
+            count = largest[index]
             if sink in counts or count is None:
                 continue
             counts[sink] = count
@@ -316,7 +314,7 @@ class _Counts:
                 largest[reader] = count if previous_count is None else max(previous_count, count)
         return all(sink in counts for _, sink in sinks)
 
-    def of_copartitioned_topics(self) -> None:
+    def decide_copartitioned_topics(self) -> None:
         """Set the same partition count for topics that are joined with each other."""
         fixed = {info.name for info in self._repartition_sources if info.partitions}
         internal = {info.name for info in self._repartition_sources}
@@ -347,7 +345,7 @@ class _Counts:
                 )
         return dict.fromkeys(repartition, count)
 
-    def of_changelogs(self) -> None:
+    def decide_changelogs(self) -> None:
         """Set the partition count of each changelog topic to the number of tasks of its subtopology.
 
         Raises:
@@ -371,11 +369,11 @@ class _Counts:
             sources=tuple(dict.fromkeys(topic_names)),
             external_sources=tuple(subtopology.source_topics),
             sinks=tuple(subtopology.repartition_sink_topics),
-            repartition=tuple(self._internal(info) for info in subtopology.repartition_source_topics),
-            changelogs=tuple(self._internal(info) for info in subtopology.state_changelog_topics),
+            repartition=tuple(self._to_internal_topic(info) for info in subtopology.repartition_source_topics),
+            changelogs=tuple(self._to_internal_topic(info) for info in subtopology.state_changelog_topics),
         )
 
-    def _internal(self, info: TopicInfo) -> InternalTopic:
+    def _to_internal_topic(self, info: TopicInfo) -> InternalTopic:
         return InternalTopic(
             info.name,
             info.partitions or self._decided[info.name],
@@ -419,7 +417,7 @@ def _find_common_count(count_by_topic: Mapping[str, int], counts: Iterable[int])
     return different.pop()
 
 
-def _summary(names: Iterable[str]) -> str:
+def _summarize_names(names: Iterable[str]) -> str:
     listed = list(names)
     more = len(listed) - _MAX_LISTED_NAMES
     return ", ".join(listed[:_MAX_LISTED_NAMES]) + (f" and {more} additional topics" if more > 0 else "")

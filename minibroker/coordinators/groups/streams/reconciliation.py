@@ -85,7 +85,7 @@ def _advance(
     *,
     may_switch: bool,
 ) -> StreamsMember:
-    current, wanted_tasks = _holdings(member.assigned.without_epochs()), _holdings(target)
+    current, wanted_tasks = _to_holdings(member.assigned.without_epochs()), _to_holdings(target)
     switching = current if may_switch else _Holdings(*[frozenset[Task]()] * 3)
     active, standby, warmup = _find_differences(current, wanted_tasks, switching, member.process_id, owners)
     standby.keep(standby.free & switching.active)
@@ -96,12 +96,12 @@ def _advance(
     for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
         replica.revoked -= held & wanted_tasks.active
     held_epochs = member.assigned.active
-    revoked = HeldTasks(_of(held_epochs, active.revoked), sets_of(standby.revoked), sets_of(warmup.revoked))
+    revoked = HeldTasks(_keep_epochs(held_epochs, active.revoked), sets_of(standby.revoked), sets_of(warmup.revoked))
     must_revoke = any(revoked) and (owned is None or overlap(owned, revoked.without_epochs()))
     promoted: set[Task] = set() if must_revoke else active.free
     for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
         replica.kept |= (held & wanted_tasks.active) - promoted
-    kept = HeldTasks(_of(held_epochs, active.kept), sets_of(standby.kept), sets_of(warmup.kept))
+    kept = HeldTasks(_keep_epochs(held_epochs, active.kept), sets_of(standby.kept), sets_of(warmup.kept))
     if must_revoke:
         return member.at(epoch, TaskState.UNREVOKED_TASKS, kept, revoked)
     new_active = {
@@ -149,9 +149,9 @@ def _find_differences(
     )
 
 
-def _holdings(tasks: Tasks) -> _Holdings:
+def _to_holdings(tasks: Tasks) -> _Holdings:
     return _Holdings(*(frozenset(each_task(kind)) for kind in tasks))
 
 
-def _of(held: Mapping[str, Mapping[int, int]], tasks: Iterable[Task]) -> dict[str, dict[int, int]]:
+def _keep_epochs(held: Mapping[str, Mapping[int, int]], tasks: Iterable[Task]) -> dict[str, dict[int, int]]:
     return {name: {index: held[name][index] for index in indexes} for name, indexes in sets_of(tasks).items()}

@@ -211,7 +211,7 @@ class _Assignment:
                 for index in reported.keys() - spec.tasks.standby.get(subtopology, frozenset()):
                     candidates.setdefault((subtopology, index), []).append((True, -reported[index], member))
         self._had_standby = {
-            task: [entry[2] for entry in sorted(of, key=itemgetter(0, 1))] for task, of in candidates.items()
+            task: [entry[2] for entry in sorted(entries, key=itemgetter(0, 1))] for task, entries in candidates.items()
         }
         min_table_size = 1 << max(len(members) - 1, 0).bit_length()
         # Use the order of Java's computeIfAbsent, which checks the table size before it inserts, and inserts at the

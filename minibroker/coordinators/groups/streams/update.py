@@ -25,7 +25,7 @@ _NOT_READY: Final = -1
 
 
 class GroupUpdate:
-    """The changes of one update of a streams group. They take effect after they are written.
+    """The changes made by one update to a streams group. They take effect after they are written.
 
     Attributes:
         changes: The records, in order.
@@ -51,7 +51,7 @@ class GroupUpdate:
         self._validated_epoch = group.validated_epoch
 
     def take_over(self, known: StreamsMember, member: StreamsMember) -> None:
-        """Record that a static member has come back, possibly under another member id (`replaceStreamsMember`)."""
+        """Record that a static member has returned, possibly under another member id (`replaceStreamsMember`)."""
         target = self.group.target_of(known.member_id)
         self.changes += RECORDS.replaced_member(self.group.group_id, known.member_id, member, target)
         self._taken_over = known.member_id, member.member_id
@@ -59,7 +59,7 @@ class GroupUpdate:
     def target_of(self, member_id: str) -> Tasks:
         """Return the tasks of a member in the target before the update.
 
-        A member that replaces another one has the tasks of the replaced member.
+        A member that replaces another member has the tasks of the replaced member.
         """
         if self._taken_over is not None and member_id == self._taken_over[1]:
             member_id = self._taken_over[0]
@@ -104,20 +104,20 @@ class GroupUpdate:
         else:
             self.topology = known
 
-    def set_topics(self, found: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
+    def set_topics(self, topics: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
         """Use the topics of the topology (`InternalTopicManager.configureTopics`).
 
         Raises:
             GroupRefusedError: The topology is invalid.
         """
         group = self.group
-        self.topics, self._metadata_hash = found, metadata_hash
+        self.topics, self._metadata_hash = topics, metadata_hash
         is_new = metadata_hash != group.metadata_hash
         self.bumps |= is_new
         if group.configured is not None and group.topology is not None and not is_new:
             self.configured = group.configured
         else:
-            self.configured = configure(self.topology, found)
+            self.configured = configure(self.topology, topics)
         self._validated_epoch = self.topology.epoch if self.configured.is_ready else _NOT_READY
         self.bumps |= self._validated_epoch != group.validated_epoch
 
