@@ -81,7 +81,7 @@ class _LoggedRecord(NamedTuple):
 
 
 _State = dict[object, _LoggedRecord]
-"""The records of one state by key. Each update of a share-partition has its own key."""
+"""The records of one state by key. Each update to a share-partition gets a key of its own."""
 
 
 class _PendingOffsets:
@@ -195,7 +195,7 @@ class _Partition:
 
 
 class _Move:
-    """The move of the misplaced states of one topic.
+    """Moves the misplaced states of one topic.
 
     Args:
         searched: The offset up to which earlier starts have searched each partition, updated by this start.

@@ -40,7 +40,7 @@ class GroupCoordinator:
 
     Args:
         authorizer: Checks which topics a member can see. None if every client has all rights.
-        share_states: Returns the share coordinator, which is created on the first call.
+        share_states: Returns the share coordinator. The first call creates it.
         forgotten: The ids of modern groups that were dropped on purpose. Their members must join again.
         is_before: Returns whether the broker emulates a Kafka release earlier than the given one.
 
@@ -48,7 +48,7 @@ class GroupCoordinator:
         store: The records and offsets of all groups.
         rebalances: The rebalances of classic groups.
         consumers: The groups of the consumer protocol.
-        classic: The requests of members of the classic protocol.
+        classic: Serves requests from members of the classic protocol.
     """
 
     def __init__(

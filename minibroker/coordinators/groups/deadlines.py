@@ -101,7 +101,7 @@ class MemberTimers:
             deadline.restart(timeout_ms)
 
     def end_join(self, sync_timeout_ms: int) -> None:
-        """Cancel a classic member's deadline for joining again, and set the one for its SyncGroup."""
+        """Cancel a classic member's deadline for joining again, and set its SyncGroup deadline."""
         self._cancel(_JOIN_TIMEOUT)
         self._deadline(_SYNC_TIMEOUT).restart(sync_timeout_ms)
 

@@ -1,4 +1,4 @@
-"""The offsets of one group, committed or pending in open transactions, and the records of offsets and classic groups.
+"""The offsets of one group, committed or pending in open transactions, and the keys and records of offsets.
 
 This is the part of Kafka's `GroupMetadata` that handles offsets. It does not use the log: `GroupStore` writes the
 records first, and then applies them to the objects of this module.

@@ -17,7 +17,7 @@ AnyGroup = Group | AnyModernGroup
 class GroupRegistry:
     """The groups in loaded partitions, by id and by partition, and their open transactions.
 
-    Operations on one partition take time in proportion to its own groups only.
+    The cost of an operation on one partition depends only on the number of its own groups.
 
     Attributes:
         by_id: All groups, in the order in which they were added.
@@ -34,7 +34,7 @@ class GroupRegistry:
         self._open_groups: dict[int, dict[int, set[str]]] = {}
 
     def add(self, group: AnyGroup) -> None:
-        """Add a group, which replaces any other group with the same id."""
+        """Add a group, replacing any other group with the same id."""
         group_id = group.group_id
         if self.by_id.get(group_id) is not group:
             self._sort_again()

@@ -26,7 +26,7 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
     base_ms: int | None = None
     subscribed: set[str] = set()
     if isinstance(group, ConsumerGroup):
-        # Regular expressions are resolved later, so topics that were looked up before count, too.
+        # Regular expressions may not be resolved yet, so include the topics of the last lookup.
         subscribed = group.subscribed_topics() | group.topics.keys()
     elif isinstance(group, StreamsGroup):
         subscribed = group.subscribed_topics()
@@ -56,7 +56,7 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
 
 
 def group_keys(group: AnyGroup) -> list[bytes]:
-    """Return the keys of the records that describe a group. A classic group in generation 0 has none."""
+    """Return the keys of the records that describe a group. A classic group in generation 0 has no record."""
     if isinstance(group, Group):
         return [group_key(group.group_id)] if group.generation > 0 else []
     return [change.encode_key() for change in group.records.group_tombstones(group.group_id, group.members)]

@@ -1,7 +1,7 @@
 """The replay of a partition of `__consumer_offsets`, from the start to the end of its log.
 
-This is Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`. Most records are overwritten by later ones, so keys and
-values are kept as bytes until all records are read. Only the remaining records are decoded.
+This is Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`. Most records are overwritten by later records, so keys
+and values are kept as bytes until all records are read. Only the remaining records are decoded.
 """
 
 from collections.abc import Iterable

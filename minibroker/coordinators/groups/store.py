@@ -152,7 +152,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
             for producer_id in group.offsets.pending:
                 self._registry.open(producer_id, group.group_id)
         self._core.chores.run(steps_of(ForEach(groups, self._resume)), lambda: None)
-        # Apply the markers that were written during the replay, which has not read them.
+        # Apply the markers that were written during the replay, because the replay has not read them.
         for producer_id, committed in replay.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
         deleted_topics = self._deleted_topics.pop(partition, None)
@@ -161,7 +161,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
             drain(steps_of(self._forget_topics(deleted_topics, self._registry.in_partition(partition))))
 
     def _resume(self, group: AnyGroup) -> None:
-        """Call `on_loaded` with a loaded group, unless the group has been removed meanwhile."""
+        """Call `on_loaded` with a loaded group, unless the group has been removed in the meantime."""
         if not self.is_closed and self._groups.get(group.group_id) is group:
             self._on_loaded(group)
 
@@ -214,7 +214,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return ErrorCode.NONE
 
     def tombstones(self, group: AnyGroup) -> list[NewRecord]:
-        """Return the tombstones of a group, without those of its offsets."""
+        """Return the tombstones of a group, but not of its offsets."""
         now_ms = self.now_ms()
         return [NewRecord(key, None, now_ms) for key in group_keys(group)]
 

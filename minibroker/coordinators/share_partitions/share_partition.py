@@ -2,7 +2,7 @@
 
 This is a state machine without files and sockets. Its callers read the log and write the state. It implements Kafka's
 `SharePartition`. All changes are synchronous, so other code never runs during a partial change. A change takes effect
-only after the state is written. It is one file of more than 500 lines because all operations share the list of ranges.
+only after the state is written.
 """
 
 import logging

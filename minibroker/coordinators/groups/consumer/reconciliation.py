@@ -135,7 +135,7 @@ def _change_epoch(
     revoking: Partitions,
     rules: Rules,
 ) -> ConsumerMember:
-    """Return the member in another epoch, or in the same one."""
+    """Return a copy of the member with this epoch, state and partitions."""
     return replace(
         member,
         previous_epoch=member.epoch,

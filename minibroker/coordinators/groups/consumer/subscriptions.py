@@ -80,7 +80,7 @@ def _store_matches(
     matched_among: tuple[Collection[str], int],
     matched: Mapping[str, frozenset[str]],
 ) -> None:
-    """Store the matched topics for the next heartbeat, which checks whether they are still up to date."""
+    """Store the matched topics. The next heartbeat checks whether they are still up to date."""
     group.is_matching = False
     group.has_new_matches |= any(topics != group.regexes.get(regex, frozenset()) for regex, topics in matched.items())
     group.set_matched_topics({**known, **matched}, matched_among)

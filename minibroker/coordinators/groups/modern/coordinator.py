@@ -189,7 +189,7 @@ class ModernGroups(Generic[G]):
             raise GroupRefusedError(code)
 
     def rebalance(self, group: G) -> ErrorCode:
-        """Begin a new group epoch, as if a member had joined or left. The next heartbeat makes the assignment."""
+        """Begin a new group epoch, as if a member had joined or left. The next heartbeat triggers a new assignment."""
         return self.store.save_changes(group, [group.next_epoch()])
 
     def leave(self, group_id: str, member_id: str, instance_id: str | None, epoch: int) -> Answer:

@@ -32,7 +32,7 @@ class GroupRefusedError(RefusedRequestError):
 
 
 class MemberState(IntEnum):
-    """The reconciliation state of a consumer or share group member. The values are those stored in its records."""
+    """The reconciliation state of a consumer or share group member. Records store these values."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -65,10 +65,9 @@ class ModernMember:
     """A member of a modern group, as described by its records. It is immutable.
 
     Attributes:
-        instance_id: The instance id of a static member.
-        rebalance_timeout_ms: The maximum time for revoking partitions, or -1 until the first heartbeat.
-        epoch: The member's epoch. See `JOINING`, `LEAVING` and `AWAY`.
-        previous_epoch: The member's previous epoch. A heartbeat still contains it if the last response was lost.
+        instance_id: The instance id of a static member. rebalance_timeout_ms: The maximum time for revoking partitions,
+        or -1 until the first heartbeat. epoch: The member's epoch. See `JOINING`, `LEAVING` and `AWAY`. previous_epoch:
+        The member's previous epoch. A heartbeat still contains this epoch if the last response was lost.
     """
 
     member_id: str

@@ -1,7 +1,7 @@
 """The records of modern groups (Kafka's `GroupCoordinatorRecordHelpers`).
 
 Kafka names the records of all group types alike, so one class creates all of them. The changes of one update are
-written as one batch, and take effect after it is in the log (`ModernGroup.apply`).
+written as one batch, and applied after the batch is in the log (`ModernGroup.apply`).
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -90,7 +90,7 @@ def _topic_hash(name: str, topic: TopicMetadata) -> int:
 
 
 def _encode_partition(index: int, racks: tuple[str, ...]) -> bytes:
-    """Return the bytes that a partition adds to the hash. The length of a rack comes both before and after it."""
+    """Return the bytes that a partition adds to the hash. Each rack's length comes both before and after the rack."""
     texts = map(_encode_text, racks)
     return index.to_bytes(4, "little") + b"".join(text[-_LENGTH_BYTES:] + text for text in texts)
 

@@ -1,4 +1,4 @@
-"""Share groups: the coordinator assigns partitions, and can assign a partition to several members.
+"""Share groups: the coordinator can assign the same partition to several members.
 
 Each record of such a partition is delivered to only one of these members at a time.
 """

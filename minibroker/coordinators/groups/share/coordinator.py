@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _EPOCH_BEFORE_MEMBERS: Final = 1
 """The epoch of a new group since Kafka 4.3. The first member starts the next epoch."""
 _MIN_TOPIC_BYTES: Final = 24
-"""The size of a topic with one partition in the record of a group's share-partitions, in bytes, without its name."""
+"""The size in bytes that a topic with one partition adds to the record of share-partitions, without its name."""
 _logger = logging.getLogger(__name__)
 
 
@@ -52,7 +52,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
     """All share groups.
 
     Attributes:
-        states: Returns the share coordinator, which is created on the first call.
+        states: Returns the share coordinator. The first call creates it.
     """
 
     group_type = ShareGroup

@@ -41,11 +41,11 @@ NO_TOPICS: Final[Topics] = {}
 class StatePartitions(NamedTuple):
     """The share-partitions of a group (Kafka's `ShareGroupStatePartitionMetadataInfo`).
 
-    It is immutable. Methods that change it return another object, which is written as a record.
+    It is immutable. Methods return a changed copy, to be written as a record.
 
     Attributes:
         initializing: The partitions whose states are being initialized by the share coordinator.
-        initialized: The partitions with a state, which can be assigned to members.
+        initialized: The partitions with a state. Only they can be assigned to members.
         deleting: The names of topics whose states are being deleted, by topic id.
     """
 
@@ -107,7 +107,7 @@ class StatePartitions(NamedTuple):
         return self.give_up_initialization(topics)._replace(initialized=initialized)
 
     def give_up_initialization(self, topics: Topics) -> Self:
-        """Return the share-partitions after some of them are removed from those being initialized."""
+        """Return the share-partitions after the initialization of some topics has failed."""
         remaining: dict[bytes, TopicState] = {}
         for topic_id, state in self.initializing.items():
             partitions = state.partitions - topics[topic_id].partitions if topic_id in topics else state.partitions
@@ -125,7 +125,7 @@ class StatePartitions(NamedTuple):
         return self._replace(deleting={topic: name for topic, name in self.deleting.items() if topic not in topics})
 
     def without(self, topics: Collection[bytes]) -> Self:
-        """Return the share-partitions without those of deleted topics."""
+        """Return the share-partitions without the partitions of deleted topics."""
         return self.finish_deletion(topics)._replace(
             initializing={topic_id: state for topic_id, state in self.initializing.items() if topic_id not in topics},
             initialized={topic_id: state for topic_id, state in self.initialized.items() if topic_id not in topics},

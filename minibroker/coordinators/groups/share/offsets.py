@@ -84,7 +84,7 @@ class ShareOffsets:
             The remaining work. Its result is an outcome for each partition.
 
         Raises:
-            GroupRefusedError: The request is rejected. The returned work can raise this error, too.
+            GroupRefusedError: The request is rejected. The returned work can also raise this error.
         """
         group, _ = self._groups.group_for(group_id, joins=True)
         _check_empty(group)
@@ -124,7 +124,7 @@ class ShareOffsets:
             The remaining work. Its result is an outcome for each topic.
 
         Raises:
-            GroupRefusedError: The request is rejected. The returned work can raise this error, too.
+            GroupRefusedError: The request is rejected. The returned work can also raise this error.
         """
         group = self._groups.existing(group_id)
         _check_empty(group)

@@ -57,7 +57,7 @@ class StreamsAnswer(NamedTuple):
 
     Attributes:
         tasks: The member's tasks, or None if they have not changed.
-        endpoints: The endpoints of all members that have one, or None if they have not changed.
+        endpoints: The endpoints of all members that have an endpoint, or None if nothing has changed.
         missing: The internal topics that must be created.
     """
 
@@ -247,7 +247,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return moved
 
     def _refresh_target(self, update: GroupUpdate, updated: StreamsMember | None) -> tuple[int, Tasks]:
-        """Return the epoch of the target and the member's tasks in it, after making a new target if one is due."""
+        """Make a new target assignment if it is due, and return the target's epoch and the member's tasks."""
         group = update.group
         member_id = "" if updated is None else updated.member_id
         if group.is_delayed:

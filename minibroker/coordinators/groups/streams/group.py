@@ -117,7 +117,7 @@ class StreamsMember(ModernMember):
         return self.state is TaskState.STABLE and self.epoch == assignment_epoch
 
     def at(self, epoch: int, state: TaskState, assigned: HeldTasks, revoking: HeldTasks = NO_HELD_TASKS) -> Self:
-        """Return the member in another epoch, or in the same one."""
+        """Return a copy of the member with this epoch, state and tasks."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch, state=state, assigned=assigned, revoking=revoking)
 
     def as_absent(self) -> Self:

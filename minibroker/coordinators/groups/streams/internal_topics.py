@@ -238,7 +238,7 @@ def _find_missing_topics(
 
 
 class _Counts:
-    """The partition counts of internal topics, decided one after another."""
+    """The partition counts of internal topics, decided step by step."""
 
     def __init__(self, topology: Topology, topics: Mapping[str, TopicMetadata]) -> None:
         self._topics = topics
@@ -330,7 +330,7 @@ class _Counts:
         if external:
             count = _find_common_count(external, external.values())
         elif fixed:
-            # Partition counts sent by the client never change, so they are looked up only once.
+            # Partition counts sent by the client never change, so look them up only once.
             if self._fixed is None:
                 self._fixed = {self._count_or_fail(name) for name in sorted(fixed)}
             count = _find_common_count(repartition, self._fixed)

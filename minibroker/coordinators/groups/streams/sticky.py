@@ -214,7 +214,7 @@ class _Assignment:
             task: [entry[2] for entry in sorted(entries, key=itemgetter(0, 1))] for task, entries in candidates.items()
         }
         min_table_size = 1 << max(len(members) - 1, 0).bit_length()
-        # Use the order of Java's computeIfAbsent, which checks the table size before it inserts, and inserts at the
+        # Reproduce the order of Java's computeIfAbsent. It checks the table size before it inserts, and inserts at the
         # head of a bucket.
         ordered = hash_order(reversed(processes), string_hash, table_size(process_count, min_table_size))
         self._processes = [processes[process_id] for process_id in ordered]

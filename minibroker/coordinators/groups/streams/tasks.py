@@ -1,6 +1,6 @@
 """The tasks of a streams group: partitions of subtopologies (Kafka's `TasksTuple` and `TasksTupleWithEpochs`).
 
-A task is active, a standby, or a warm-up, which will become active soon.
+A task is active, a standby, or a warm-up. A warm-up becomes active soon.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ class HeldTasks(NamedTuple):
 
     @property
     def copies(self) -> TaskSets:
-        """The standby and warm-up tasks, which are copies of active tasks' states."""
+        """The standby and warm-up tasks, that is, the copies of active tasks' states."""
         return _unite(self.standby, self.warmup)
 
     def merged(self, other: "HeldTasks") -> "HeldTasks":
@@ -138,7 +138,7 @@ def _map_offsets_by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
 
 
 def overlap(some: Tasks, others: Tasks) -> bool:
-    """Return whether any task is in both, as the same kind of task."""
+    """Return whether both contain the same task as the same kind of task."""
     return any(
         tasks & other_kind.get(subtopology, frozenset())
         for kind, other_kind in zip(some, others, strict=True)
