@@ -53,12 +53,6 @@ def put(harness: Harness, index: int, *records: NewRecord) -> None:
     harness.services.groups.store.log.append(index, records)
 
 
-def test_keys_are_in_kafkas_partitions(harness: Harness) -> None:
-    partition_of = harness.services.groups.store.partition_of
-    assert [partition_of(name) for name in ("orders", "billing", "my-group", "consumer-group")] == [31, 9, 12, 38]
-    assert [partition_of(name) for name in ("g1", "payments", "polygenelubricants")] == [42, 13, 0]
-
-
 def test_offsets_are_moved_once_and_logged(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     harness.create("u", 2)

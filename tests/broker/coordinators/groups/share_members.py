@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from minibroker.coordinators.groups.modern.coordinator import Answer, Client
 from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import ShareGroups
@@ -50,11 +52,9 @@ class ShareMembers:
 
     def refused(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> ErrorCode:
         """Send a heartbeat that is rejected, and return the error."""
-        try:
+        with pytest.raises(GroupRefusedError) as refused:
             self.beat(member, epoch, topics)
-        except GroupRefusedError as error:
-            return error.code
-        raise AssertionError("it was not refused")
+        return refused.value.code
 
     def status(self) -> None:
         """Make sure that the coordinator can serve the group."""

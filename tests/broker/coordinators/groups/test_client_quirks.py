@@ -111,14 +111,9 @@ def test_a_client_that_already_has_metadata_does_not_wait(connect: Connect, topi
 @pytest.mark.parametrize(
     ("software", "version"), [("kafka-python", "2.2.15"), ("apache-kafka-java", "3.9.1"), ("librdkafka", "3.0.12")]
 )
-def test_other_clients_do_not_wait(connect: Connect, software: str, version: str) -> None:
-    consumer = connect(software, version)
-    assert consumer.coordinator.ask(join_request("g"), 3).generation_id == 1
-
-
-def test_other_clients_do_not_wait_for_the_metadata_of_kafka_python(connect: Connect) -> None:
+def test_other_clients_do_not_wait_even_for_kafka_python(connect: Connect, software: str, version: str) -> None:
     connect()
-    assert connect("sarama", "1.46").coordinator.ask(join_request("g"), 3).generation_id == 1
+    assert connect(software, version).coordinator.ask(join_request("g"), 3).generation_id == 1
 
 
 @pytest.mark.parametrize("broker", [{"minibroker.client.workarounds.enable": "false"}], indirect=True)

@@ -32,6 +32,7 @@ def configure(harness: Harness, **configs: str) -> None:
 def make_queue(harness: Harness, name: str = QUEUE, partitions: int = 1, **configs: str) -> None:
     texts = {"errors.deadletterqueue.group.enable": "true"} | {key.replace("_", "."): configs[key] for key in configs}
     create_topics(harness.core, [plan_topic(harness.core, name, partitions, configs=texts)])
+    configure(harness, errors_deadletterqueue_topic_name=name)
 
 
 def queued(harness: Harness, name: str = QUEUE, index: int = 0) -> list[list[Record]]:
@@ -87,8 +88,8 @@ def test_a_rejected_record_is_written_to_the_queue_with_its_origin(configured: M
 
 
 def test_a_record_that_reaches_the_delivery_limit_is_written_to_the_queue(harness: Harness) -> None:
-    configure(harness, errors_deadletterqueue_topic_name=QUEUE, share_delivery_count_limit="2")
     make_queue(harness)
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE, share_delivery_count_limit="2")
     begin(harness)
     harness.produce(batch(b"a"))
     member = ShareMember(harness)
@@ -102,8 +103,8 @@ def test_a_record_that_reaches_the_delivery_limit_is_written_to_the_queue(harnes
 
 @pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
 def test_keys_and_values_are_copied_on_demand_without_headers(harness: Harness, codec: CompressionCodec) -> None:
-    configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
     make_queue(harness)
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
     records = [NewRecord(b"k", b"v", 5, (("h", b"1"),)), NewRecord(None, None, 6)]
     member = reading(harness, build_batch(records, codec=codec))
     assert member.acknowledged([(0, 1, REJECT)]) == 0
@@ -115,8 +116,8 @@ def test_keys_and_values_are_copied_on_demand_without_headers(harness: Harness, 
 
 @pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
 def test_batches_fit_the_limit_of_the_queue(harness: Harness, codec: CompressionCodec) -> None:
-    configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
     make_queue(harness, max_message_bytes="1000")
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
     values = [b"a" * 400, b"b" * 400, b"c" * 400]
     sent = [*values, b"too large" * 200]
     member = reading(harness, *(build_batch([NewRecord(None, value, 5)], codec=codec) for value in sent))
@@ -135,7 +136,6 @@ def test_batches_fit_the_limit_of_the_queue(harness: Harness, codec: Compression
 
 def test_records_are_written_to_the_queue_partition_with_the_same_index(harness: Harness) -> None:
     harness.create("u", 3)
-    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness, partitions=2)
     begin(harness, "u")
     harness.produce(batch(b"a"), topic="u", partition=1)
@@ -177,7 +177,6 @@ def test_a_cluster_with_share_version_1_has_no_queues(configured: Make) -> None:
 
 
 def test_a_queue_without_a_leader_is_retried_for_some_time(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
-    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness)
     partition = topic_of(harness, QUEUE).partitions[0]
     leader, partition.leader = partition.leader, None
@@ -203,7 +202,6 @@ def test_a_queue_without_a_leader_is_retried_for_some_time(harness: Harness, cap
 
 
 def test_writes_to_queues_are_counted_by_group(harness: Harness) -> None:
-    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness)
     member = reading(harness, batch(b"a", b"b", b"c"))
     assert member.acknowledged([(0, 1, REJECT)]) == 0
@@ -213,7 +211,6 @@ def test_writes_to_queues_are_counted_by_group(harness: Harness) -> None:
 
 
 def test_the_next_leader_writes_the_remaining_records_to_the_queue(harness: Harness) -> None:
-    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness)
     partition = topic_of(harness, QUEUE).partitions[0]
     leader, partition.leader = partition.leader, None
