@@ -15,16 +15,13 @@ def parse_address(text: str, source: str) -> tuple[str, int]:
     """
     scheme, is_url, after_scheme = text.partition("://")
     if is_url and scheme:
-        raise ValueError(f"{source}: {text!r} is not HOST:PORT; leave out {scheme + is_url!r}{_and_path(after_scheme)}")
+        _, slash, path = after_scheme.partition("/")
+        and_path = f" and {slash + path!r}" if slash else ""
+        raise ValueError(f"{source}: {text!r} is not HOST:PORT; leave out {scheme + is_url!r}{and_path}")
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > LAST_PORT:
         raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to {LAST_PORT}")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
-
-
-def _and_path(after_scheme: str) -> str:
-    _, slash, path = after_scheme.partition("/")
-    return f" and {slash + path!r}" if slash else ""
 
 
 def parse_advertised(text: str, source: str) -> tuple[str, int]:

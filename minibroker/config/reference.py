@@ -83,17 +83,12 @@ _CLIENT_METRICS = """
 A subscription to the metrics that clients push (KIP-714).
 """
 
-_WITHOUT_EFFECT = """
-### {} keys without an effect
-"""
-
-
 _COLUMNS = ("Key", "Type", "Default", "Allowed", "Importance", "Meaning")
 
 
 def render() -> str:
     """Return the whole page as Markdown."""
-    broker = _tables("Broker", BROKER_KEYS.values(), "At run time", lambda key: "yes" if _counts_at_once(key) else "")
+    broker = _tables("Broker", BROKER_KEYS.values(), "At run time", lambda key: "yes" if _is_altered_live(key) else "")
     topic = _tables("Topic", TOPIC_KEYS.values(), "Broker keys", _synonyms)
     group = _tables("Group", GROUP_KEYS.values(), "Broker keys", _synonyms)
     client_metrics = _table(_COLUMNS, map(_row, CLIENT_METRICS_KEYS.values()))
@@ -108,7 +103,7 @@ def _format_both_defaults(default: tuple[str, str]) -> tuple[str, str, str]:
     return f"`{name}`", f"`{here}`" if here else "empty", f"`{newer}`"
 
 
-def _counts_at_once(key: ConfigKey) -> bool:
+def _is_altered_live(key: ConfigKey) -> bool:
     """Return whether altering the key at run time has an effect. Other keys are only saved and returned."""
     return key.honored and key.is_dynamic and not key.is_per_broker
 
@@ -124,7 +119,8 @@ def _tables(kind: str, keys: Collection[ConfigKey], last_column: str, last_cell:
         _table(head, [(*_row(key), last_cell(key)) for key in keys if key.honored is honored])
         for honored in (True, False)
     )
-    return with_effect + (_WITHOUT_EFFECT.format(kind) + without if any(not key.honored for key in keys) else "")
+    has_others = any(not key.honored for key in keys)
+    return f"{with_effect}\n### {kind} keys without an effect\n{without}" if has_others else with_effect
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -28,7 +28,6 @@ with lazy:
 
 if TYPE_CHECKING:
     from minibroker.cluster.core import Core
-    from minibroker.security.sasl.oauthbearer import Validate
     from minibroker.security.store import SecurityStore
 
 _logger: Final = logging.getLogger("minibroker")
@@ -205,7 +204,7 @@ class ListenerSecurity:
             raise SecurityConfigError(f"{self._settings.prefix}{OAUTHBEARER.lower()}: {error}") from None
         return lambda: oauthbearer.OAuthBearerServer(validate)
 
-    def _token_validator(self) -> "Validate":
+    def _token_validator(self) -> "oauthbearer.Validate":
         settings, now_ms = self._settings, self._core.clock.now_ms
         url = settings.text("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if url is None:

@@ -10,7 +10,7 @@ responses, the broker stops reading its requests. This limits the memory that a 
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -45,7 +45,6 @@ with lazy:
 if TYPE_CHECKING:
     # Imported for type checking only, because most brokers have no logins.
     from minibroker.security.listener_security import ListenerSecurity
-    from minibroker.server.requests.authentication import Authentication
 
 _logger = logging.getLogger(__name__)
 
@@ -143,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._security = security
         self._permit = permit
-        self._authentication: Authentication | None = None
+        self._authentication: authentication.Authentication | None = None
         self._chain_version = _NOT_COMPOSED
         self._now_ms = services.core.clock.monotonic_ms
         self.node = node
@@ -348,18 +347,13 @@ class Connection(asyncio.BufferedProtocol):
         self._state, self.waiting = _PARKED, waiting
         delayed = waiting.delayed
         if isinstance(delayed, SlicedRequest):
-            delayed.finish = self._finish
+            delayed.finish, delayed.fail = self._finish, self.fail
         else:
             delayed.deliver = self._deliver
 
-    def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
+    def _finish(self, outcome: Outcome) -> None:
         """Conclude a request that was served in slices."""
         self._state, self.waiting = _READY, None
-        try:
-            outcome = outcome_of()
-        except Exception as error:  # noqa: BLE001 - as above
-            self.fail(error)
-            return
         # After its last slice, a request may still have to wait, for example a large Fetch that finds too few records.
         if isinstance(outcome, Waiting):
             self._park(outcome)

@@ -30,7 +30,6 @@ with lazy:
 
 if TYPE_CHECKING:
     # Imported for type checking only, because most brokers compact nothing and have no logins.
-    from minibroker.security.listener_security import ListenerSecurity
     from minibroker_storage.cleaner import CleaningPlan, CleaningResult
 
 _logger = logging.getLogger(__name__)
@@ -149,7 +148,7 @@ class Server:
                 poll.register(descriptor, select.POLLIN)
         return any(events & select.POLLIN for _, events in poll.poll(0))
 
-    def _secure(self, listener: ServedListener) -> "ListenerSecurity | None":
+    def _secure(self, listener: ServedListener) -> "listener_security.ListenerSecurity | None":
         if listener.protocol == PLAINTEXT:
             return None
         return listener_security.ListenerSecurity(

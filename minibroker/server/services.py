@@ -32,19 +32,7 @@ with lazy:
     from minibroker.server.telemetry import clients
 
 if TYPE_CHECKING:
-    from minibroker.cluster.broker_loggers import BrokerLoggers
     from minibroker.cluster.durability import Background
-    from minibroker.cluster.releases import Release
-    from minibroker.coordinators.groups.coordinator import GroupCoordinator
-    from minibroker.coordinators.share_partitions.manager import SharePartitions
-    from minibroker.coordinators.share_state.coordinator import ShareCoordinator
-    from minibroker.coordinators.transactions.coordinator import TransactionCoordinator
-    from minibroker.security.authorization.authorizer import Authorizer
-    from minibroker.security.store import SecurityStore
-    from minibroker.server.quotas.entities import QuotaTable
-    from minibroker.server.quotas.host_names import HostNames
-    from minibroker.server.quotas.manager import Quotas
-    from minibroker.server.telemetry.clients import Telemetry
 
 _COORDINATOR_OF: Final = {
     TRANSACTION_STATE: "transactions",
@@ -86,7 +74,9 @@ class Services:
         ConfigError: The authorizer is not supported.
     """
 
-    def __init__(self, core: Core, release: "Release | None" = None, aside: "Background | None" = None) -> None:
+    def __init__(
+        self, core: Core, release: "releases.Release | None" = None, aside: "Background | None" = None
+    ) -> None:
         self.core: Core = core
         config = core.config
         self._aside = core.background if aside is None else aside
@@ -94,10 +84,10 @@ class Services:
         self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
         if config.boolean("unstable.api.versions.enable"):
             self.served = releases.unstable_versions(release)
-        self.authorizer: Authorizer | None = None
+        self.authorizer: authorizer.Authorizer | None = None
         if config.text("authorizer.class.name"):
             self.authorizer = authorizer.create_authorizer(config, core.metadata)
-        self.quotas: Quotas | None = None
+        self.quotas: quotas_manager.Quotas | None = None
         self.recording: Any = None
         self.faults: Any = None
         self.chain_version = 0
@@ -179,14 +169,14 @@ class Services:
         return topic_admin.create_topics(self.core, [topic_admin.plan_topic(self.core, name)])[0]
 
     @cached_property
-    def quota_table(self) -> "QuotaTable":
+    def quota_table(self) -> "entities.QuotaTable":
         """All quotas, loaded on startup if any are stored, otherwise on first use."""
         table = entities.QuotaTable(self.core.metadata, lambda: self._update_quotas(table))
         self._update_quotas(table)
         return table
 
     @cached_property
-    def host_names(self) -> "HostNames":
+    def host_names(self) -> "quotas_host_names.HostNames":
         """The resolver for host names in quotas and limits, created on first use."""
         return quotas_host_names.HostNames(self.core.clock, self._aside)
 
@@ -201,7 +191,7 @@ class Services:
         self.core.hooks.marker_written.subscribe(self._on_marker_written)
 
     @cached_property
-    def groups(self) -> "GroupCoordinator":
+    def groups(self) -> "groups_coordinator.GroupCoordinator":
         """The group coordinator, with committed offsets, created on first use."""
         self._move_misplaced()
         return groups_coordinator.GroupCoordinator(
@@ -213,44 +203,44 @@ class Services:
         )
 
     @property
-    def made_groups(self) -> "GroupCoordinator | None":
+    def made_groups(self) -> "groups_coordinator.GroupCoordinator | None":
         """The group coordinator, or None before its first use."""
         return self.__dict__.get("groups")
 
     @property
-    def made_share_partitions(self) -> "SharePartitions | None":
+    def made_share_partitions(self) -> "share_partitions_manager.SharePartitions | None":
         """The share-partitions in use, or None before their first use."""
         return self.__dict__.get("share_partitions")
 
     @cached_property
-    def transactions(self) -> "TransactionCoordinator":
+    def transactions(self) -> "transactions_coordinator.TransactionCoordinator":
         """The transaction coordinator, created on first use."""
         self._move_misplaced()
         return transactions_coordinator.TransactionCoordinator(self.core)
 
     @cached_property
-    def share_states(self) -> "ShareCoordinator":
+    def share_states(self) -> "share_state_coordinator.ShareCoordinator":
         """The share coordinator, with the states of share-partitions, created on first use."""
         self._move_misplaced()
         return share_state_coordinator.ShareCoordinator(self.core)
 
     @cached_property
-    def share_partitions(self) -> "SharePartitions":
+    def share_partitions(self) -> "share_partitions_manager.SharePartitions":
         """The share-partitions in use, and share sessions, created on first use."""
         return share_partitions_manager.SharePartitions(self.core, self.share_states)
 
     @cached_property
-    def loggers(self) -> "BrokerLoggers":
+    def loggers(self) -> "broker_loggers.BrokerLoggers":
         """The loggers that clients can configure, created on first use."""
         return broker_loggers.BrokerLoggers()
 
     @cached_property
-    def telemetry(self) -> "Telemetry":
+    def telemetry(self) -> "clients.Telemetry":
         """The metrics that clients push, created on first use."""
         return clients.Telemetry(self.core)
 
     @cached_property
-    def security(self) -> "SecurityStore":
+    def security(self) -> "store.SecurityStore":
         """Credentials and delegation tokens, created on first use."""
         return store.SecurityStore(self.core)
 
@@ -270,7 +260,7 @@ class Services:
         if self.core.metadata.read("quotas"):
             _ = self.quota_table
 
-    def _update_quotas(self, table: "QuotaTable") -> None:
+    def _update_quotas(self, table: "entities.QuotaTable") -> None:
         """Enforce quotas while there are any."""
         self.chain_version += 1
         if not len(table):

@@ -104,12 +104,11 @@ class Pending:
 
     def _park(self) -> None:
         if isinstance(self._delayed, SlicedRequest):
-            self._delayed.finish = self._finish
+            self._delayed.finish, self._delayed.fail = self._finish, _fail
         else:
             self._delayed.deliver = self._deliver
 
-    def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
-        outcome = outcome_of()
+    def _finish(self, outcome: Outcome) -> None:
         if isinstance(outcome, Waiting):
             self._answer, self._delayed = outcome.answer, outcome.delayed
             self._park()
@@ -123,6 +122,10 @@ class Pending:
         assert self.response is None, "answered twice"
         data = bytes_of(answer)
         self.response = resolve_topic_ids(response_of(self._request, self._version, data), self._names)
+
+
+def _fail(error: Exception) -> None:
+    raise error
 
 
 def resolve_topic_ids(response: Any, names: Mapping[bytes, str]) -> Any:

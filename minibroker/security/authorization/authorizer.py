@@ -58,14 +58,7 @@ _UNUSED_NAME: Final = "hardcode"
 _GRANTING: Final = {
     **{operation: frozenset({operation, Operation.ALL}) for operation in Operation},
     Operation.DESCRIBE: frozenset(
-        {
-            Operation.DESCRIBE,
-            Operation.READ,
-            Operation.WRITE,
-            Operation.DELETE,
-            Operation.ALTER,
-            Operation.ALL,
-        }
+        {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER, Operation.ALL}
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL}),
 }

@@ -24,6 +24,7 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _ESCAPED: Final = re.compile(r'[,=+<>#;"\\]')
+_OUTER_BLANKS: Final = re.compile(r"\A[ \r]+|[ \r]+\Z")
 _RULE: Final = re.compile(
     r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?))"
     r"\s*(?:,|\Z)",
@@ -57,14 +58,7 @@ def _format_attribute(attribute: "NameAttribute[str | bytes]") -> str:
     if keyword is None or isinstance(value, bytes):
         return f"{keyword or attribute.oid.dotted_string}=#{_encode_der(attribute).hex()}"
     text = _ESCAPED.sub(r"\\\g<0>", value).replace("\0", "\\00")
-    inner = text.strip(" \r")
-    lead = len(text) - len(text.lstrip(" \r"))
-    before, after = text[:lead], text[lead + len(inner) :]
-    return f"{keyword}={_escape(before)}{inner}{_escape(after)}"
-
-
-def _escape(blanks: str) -> str:
-    return "".join("\\" + blank for blank in blanks)
+    return f"{keyword}=" + _OUTER_BLANKS.sub(lambda blanks: "".join(f"\\{blank}" for blank in blanks[0]), text)
 
 
 def _encode_der(attribute: "NameAttribute[str | bytes]") -> bytes:

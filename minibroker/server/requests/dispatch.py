@@ -55,13 +55,15 @@ class SlicedRequest(DelayedResponse):
     """A request whose work runs in slices.
 
     Attributes:
-        finish: Called once, with a function that returns the outcome or raises the error that ended the request.
+        finish: Called once with the outcome, unless the request ends with an error.
+        fail: Called once with the error that ended the request.
         amend: Changes the outcome before it is encoded. Its arguments are the outcome and the time that the work
             took, in seconds.
         recorded: The request in the recording, or None.
     """
 
-    finish: Callable[[Callable[[], Outcome]], None]
+    finish: Callable[[Outcome], None]
+    fail: Callable[[Exception], None]
 
     def __init__(self, work: Work[Outcome], services: Services) -> None:
         self._work = work
@@ -91,16 +93,13 @@ class SlicedRequest(DelayedResponse):
             self.recorded.settle(outcome)
         # The last slice may have staged appends, which must be written before the response is sent.
         self._services.core.writes.commit()
-        self.finish(lambda: outcome)
+        self.finish(outcome)
 
     def _failed(self, error: Exception) -> None:
-        def fail() -> Outcome:
-            raise error
-
         if self.recorded is not None:
             self.recorded.fail(error)
         if not self._is_gone:
-            self.finish(fail)
+            self.fail(error)
 
 
 # Module constants, because looking up a member of an enum with every request takes time.

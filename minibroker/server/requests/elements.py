@@ -33,18 +33,13 @@ def for_each_partition(
         topic_of: Returns the result of a topic, given the topic and the results of its partitions.
         conclude: Returns the response, given the results of the topics.
     """
-    lists = [getattr(topic, field) for topic in topics]
+    requested = [(topic, getattr(topic, field)) for topic in topics]
 
     def by_topic(results: list[Any]) -> Any:
         remaining = iter(results)
-        return conclude(
-            [
-                topic_of(topic, list(islice(remaining, len(partitions))))
-                for topic, partitions in zip(topics, lists, strict=True)
-            ]
-        )
+        return conclude([topic_of(topic, list(islice(remaining, len(partitions)))) for topic, partitions in requested])
 
-    pairs = ((topic, partition) for topic, partitions in zip(topics, lists, strict=True) for partition in partitions)
+    pairs = ((topic, partition) for topic, partitions in requested for partition in partitions)
     return ForEach(pairs, lambda pair: answer(*pair), by_topic)
 
 

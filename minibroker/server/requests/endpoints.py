@@ -15,7 +15,6 @@ with lazy:
     from minibroker.server.requests import declarations
 
 if TYPE_CHECKING:
-    from minibroker.server.requests.declarations import Handle, Names, PlainShape, Refusal
     from minibroker.server.requests.requirements import Requirement
 
 # A module constant, because looking up a member of an enum with every request takes time.
@@ -49,12 +48,12 @@ class Endpoint(NamedTuple):
     response: type[Any]
     flexible: frozenset[int]
     with_ids: frozenset[int]
-    handle: "Handle"
+    handle: "declarations.Handle"
     needs: "Requirement"
-    names: "Names"
-    refusal: "Refusal"
+    names: "declarations.Names"
+    refusal: "declarations.Refusal"
     deadline: str | None
-    plain: "PlainShape | None"
+    plain: "declarations.PlainShape | None"
     is_about_groups: bool
 
     def has_flexible_response_header(self, version: int) -> bool:
@@ -65,9 +64,6 @@ class Endpoint(NamedTuple):
         return version in self.flexible and self.route.key is not _API_VERSIONS
 
 
-_ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
-
-
 @cache
 def endpoint(key: int) -> Endpoint:
     """Return the endpoint of an API key.
@@ -75,7 +71,7 @@ def endpoint(key: int) -> Endpoint:
     Raises:
         UnservedRequestError: The API is not served.
     """
-    route = _ROUTE_BY_KEY.get(key)
+    route = next((route for route in ROUTES if route.key == key), None)
     if route is None:
         raise UnservedRequestError(f"API key {key} is not served")
     api, request, response = messages_of(route.key)
@@ -106,7 +102,7 @@ def _has_topic_ids(cls: type[Any], version: int) -> bool:
     )
 
 
-def _needs_groups(request: type[Any], names: "Names") -> bool:
+def _needs_groups(request: type[Any], names: "declarations.Names") -> bool:
     keys = names.keys
     if names.resources or (keys is not None and not keys.kind):
         return False

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 def hint_of(partition: "Partition", call: "Call", endpoints: dict[int, NodeEndpoint]) -> LeaderIdAndEpoch:
     """Return the leader of a partition, and add its address to `endpoints` by node id."""
     leader = partition.leader
-    if leader is None:
-        return LeaderIdAndEpoch(leader_id=NO_NODE, leader_epoch=partition.leader_epoch)
-    host, port = call.address_of(leader)
-    endpoints[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
-    return LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=partition.leader_epoch)
+    if leader is not None:
+        host, port = call.address_of(leader)
+        endpoints[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+    return LeaderIdAndEpoch(leader_id=leader.id if leader else NO_NODE, leader_epoch=partition.leader_epoch)

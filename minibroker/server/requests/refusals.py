@@ -72,15 +72,12 @@ class _Level(NamedTuple):
     inner: tuple[str, str, _Level] | None
 
     def build(self, element: Any, code: ErrorCode, message: str | None) -> Any:
-        values = self.values.copy()
+        values = {**self.values, **{name: [] for name in self.lists}}
+        values |= {name: getattr(element, source) for name, source in self.copied}
         if self.code:
             values[self.code] = code
         if self.message and message != _DEFAULT_MESSAGE:
             values[self.message] = message
-        for name in self.lists:
-            values[name] = []
-        for name, source in self.copied:
-            values[name] = getattr(element, source)
         if self.plain:
             values[self.plain] = element
         if self.inner is not None:

@@ -52,13 +52,13 @@ _DOTLESS_I: Final = "\u0131"
 
 def perl(letter: str) -> Accepts:
     r"""Return the class that `\d`, `\s` or `\w` stands for, which is limited to ASCII."""
-    return _set_of(_PERL[letter])
+    return frozenset(_PERL[letter]).__contains__
 
 
 def posix(name: str) -> Accepts | None:
     """Return the class that `[:name:]` stands for, or None if there is no such class."""
     members = _POSIX.get(name)
-    return None if members is None else _set_of(members)
+    return None if members is None else frozenset(members).__contains__
 
 
 def unicode(name: str) -> Accepts | None:
@@ -73,10 +73,6 @@ def unicode(name: str) -> Accepts | None:
         return category.startswith(name) and category != _UNASSIGNED
 
     return holds
-
-
-def _set_of(members: str) -> Accepts:
-    return frozenset(members).__contains__
 
 
 def between(first: int, last: int) -> Accepts:

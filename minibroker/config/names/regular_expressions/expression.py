@@ -188,11 +188,11 @@ class RegularExpression:
             CostError: Matching takes too much work.
         """
         steps = self.matching((text,))
-        while True:
-            try:
+        try:
+            while True:
                 next(steps)
-            except StopIteration as done:
-                return bool(done.value)
+        except StopIteration as done:
+            return bool(done.value)
 
     def matching(self, texts: Collection[str]) -> Generator[None, None, list[str]]:
         """Return the texts that match as a whole, yielding about every millisecond.

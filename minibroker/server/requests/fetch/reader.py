@@ -68,10 +68,6 @@ class Reader:
         self._request = request
         self._call = call
         self._context = context
-        self._failed = False
-        self._size = 0
-        self._min_bytes = 0
-        self._remaining_bytes = 0
         self._names: dict[bytes, str] = {}
         self._replica = max(request.replica_id, request.replica_state.replica_id)
         # Only consumers can be redirected to a replica in their rack (KIP-392).

@@ -5,7 +5,7 @@ batches of format v2 unchanged. All other records go through the log validator. 
 response of the partition.
 """
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from minibroker.cluster.advice import LARGE_BATCHES, explain_batch_size
 from minibroker.cluster.core import Core
@@ -55,9 +55,6 @@ from minibroker_storage.log import Log
 with lazy:
     from minibroker.coordinators.transactions import verification
     from minibroker_protocol.records import log_validator
-
-if TYPE_CHECKING:
-    from minibroker_protocol.records.log_validator import PreparedRecords
 
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_ABORTABLE: Final = 11
@@ -238,7 +235,7 @@ class _ValidatedAppend(NamedTuple):
         )
         return then(validation, lambda prepared: self.append(prepared, now_ms))
 
-    def append(self, prepared: "PreparedRecords", now_ms: int) -> PartitionProduceResponse:
+    def append(self, prepared: "log_validator.PreparedRecords", now_ms: int) -> PartitionProduceResponse:
         """Append validated records. Other requests may have been served during the validation."""
         partition, call, response = self.partition, self.call, self.response
         topic, log = partition.topic, partition.log

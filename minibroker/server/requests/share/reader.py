@@ -68,8 +68,6 @@ class ShareReader:
         self._committed = self._manager.limits(self._group_id).reads_committed
         self._usable: dict[TopicIdPartition, tuple[Partition, SharePartition]] = {}
         self._results: dict[TopicIdPartition, PartitionData] = {}
-        self._remaining_bytes = 0
-        self._has_data = False
         self._began_ms = call.core.clock.monotonic_ms()
         self.keys: list[SharePartitionKey] = []
         self.logs: list[Log] = []
