@@ -17,21 +17,21 @@ _CHANGING: Final = (
     (re.compile(r"(TopicId: |Cluster ID: )\S+"), r"\1#"),
     (re.compile(r"\b\d{13}\b"), "#"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
-    (re.compile(r",file\.delete\.delay\.ms=1000"), ""),  # The tests' Kafka deletes files soon.
+    (re.compile(r",file\.delete\.delay\.ms=1000"), ""),  # The tests' Kafka deletes files after a second.
     (re.compile(r" +"), " "),
 )
 _DURATION: Final = re.compile(r"(\b\d{13} *\t)\d+")
 """The age of a transaction, which `kafka-transactions describe` prints after the start time."""
 _ROWS: Final = {"--reset-offsets", "--delete-offsets"}
-"""Options for which Kafka 3.9 prints all rows on one line, in any order. Kafka 4 and our tools use one line per row."""
+"""Options for which Kafka 3.9 prints all rows on one line, in any order. Kafka 4 and our tools print a line per row."""
 _OTHERWISE_HERE: Final = {
     "--replication-factor 7": "more replicas than brokers are refused only where the configuration asks for it",
     "remove-controller -i 9": "the voters of this broker are fixed, as with kraft.version 0",
     "kafka-features": "a refused update is explained in the words of Kafka 4",
 }
-"""Parts of calls that this broker answers differently from Kafka 3.9, with the reason."""
+"""Parts of calls that this broker answers differently from Kafka 3.9, with the reasons."""
 _kafka_runs: Final[dict[tuple[type, Sequence[str], int], Run]] = {}
-"""The output of Kafka's tools on the first broker, by the calls and the index of a call."""
+"""The output of Kafka's tools on the first broker, by the JVM's class, the calls and the index of a call."""
 
 
 def new_topic(bootstrap: str, partitions: int = 1) -> str:
@@ -47,7 +47,7 @@ def write_json(path: Path, content: Any) -> Path:
 
 
 def until_known(bootstrap: str, words: Sequence[str], tool_run: Run) -> None:
-    """Wait until the broker knows of a change. Kafka's controller responds before its brokers apply the change."""
+    """Wait until the broker has applied a change. Kafka's controller responds before its brokers apply the change."""
     if tool_run.status or not {"--create", "--delete"} & set(words) or "--topic" not in words:
         return
     topic, exists = words[words.index("--topic") + 1], "--create" in words
@@ -56,26 +56,26 @@ def until_known(bootstrap: str, words: Sequence[str], tool_run: Run) -> None:
 
 
 class Comparison(NamedTuple):
-    """A broker on which our tools are compared with Kafka's, which run in a JVM."""
+    """Compares our tools with Kafka's tools in a JVM, on one broker."""
 
     jvm: Oracle | NewestTools
     bootstrap: str
 
     def words(self, call: str) -> list[str]:
-        """Split a call, with {B} replaced by the broker."""
+        """Split a call into words, with {B} replaced by the broker."""
         return call.replace("{B}", self.bootstrap).split()
 
     def run_ours(self, call: str) -> Run:
-        """Run one of our tools."""
+        """Run a call of one of our tools. {B} is replaced by the broker."""
         return run_our_tool(*self.words(call))
 
     def compare(self, *calls: str, name: str | None = None, prepare: Callable[[], None] = lambda: None) -> None:
         """Run both tool families with the same arguments and compare their output.
 
         {B} is replaced by the broker, and {} by a name. By default each family has its own name, and therefore its own
-        topics and groups. With `name` both families share it, and `prepare` restores the initial state for each of
-        them. Lists can show leftovers of other tests, so only their lines with the name are compared. Kafka's tools
-        must print the same on both brokers.
+        topics and groups. With `name`, both families share one name, and `prepare` restores the initial state before
+        each run. Lists can show leftovers of other tests, so only their lines with the name are compared. Kafka's
+        tools must print the same on both brokers.
         """
         run = uuid.uuid4().hex[:8]
         for index, call in enumerate(calls):

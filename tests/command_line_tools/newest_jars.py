@@ -1,4 +1,4 @@
-"""The classes of Kafka's tools, and a JVM that runs those of the newest Kafka."""
+"""The Java classes of Kafka's tools, and a JVM that runs the newest Kafka's tools."""
 
 import re
 from base64 import b64decode, b64encode
@@ -27,10 +27,10 @@ KAFKA_TOOLS: Final = {
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
-"""The classes of Kafka 3.9's tools."""
+"""The Java classes of Kafka 3.9's tools."""
 _SOURCE: Final = Path(__file__).with_name("ToolOracle.java")
 _OF_LOG4J: Final = re.compile(r"^log4j:.*\n", re.MULTILINE)
-"""Log4j prints a warning once per JVM."""
+"""Log4j's warnings, which it prints once per JVM."""
 _MOVED: Final = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
@@ -40,7 +40,7 @@ _MOVED: Final = {
     "kafka-streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
     "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
-"""Tools added after Kafka 3.9, or moved to other packages."""
+"""The Java classes of tools that were added after Kafka 3.9 or moved to other packages."""
 
 
 class Answer(NamedTuple):
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 
 
 class NewestTools(LineOracle):
-    """The tools of the newest Kafka, in their own JVM."""
+    """A JVM that runs the newest Kafka's tools."""
 
     def __init__(self, libs: Path) -> None:
         super().__init__(_SOURCE, libs, heap="256m")

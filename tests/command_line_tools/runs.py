@@ -1,4 +1,4 @@
-"""Runs our tools in this process and Kafka's tools in the tests' JVM, and returns output lines and exit status."""
+"""Runs our tools in this process and Kafka's in a JVM, and returns their output lines and exit status."""
 
 import io
 import re
@@ -17,21 +17,21 @@ _EXIT: Final = re.compile(r"exit status (\d+)")
 _LOGGED: Final = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\] (ERROR|WARN|INFO) ")
 _USAGE: Final = re.compile(r"^(Option( \(\* = required\))? +Description|usage: )", re.MULTILINE)
 _REFUSED: Final = "IllegalStateException: "
-"""The prefix of the oracle for the output of a tool that exited or raised an exception."""
+"""The oracle's prefix for the output of a tool that exited or threw an exception."""
 _UNCAUGHT: Final = re.compile(r"^\w*(Option|Argument)\w*Exception: ", re.MULTILINE)
-"""Java's prefix for jopt-simple messages that a tool does not catch."""
+"""Java's prefix for the messages of jopt-simple exceptions that a tool does not catch."""
 _TRACE: Final = re.compile(r"^\s*(\S+Exception|Caused by|Suppressed): ")
 
 
 class Run(NamedTuple):
-    """The lines of both outputs, without logging, stack traces and usage, and the exit status."""
+    """The lines of both outputs, without log lines, stack traces and usage, and the exit status."""
 
     lines: tuple[str, ...]
     status: int
 
 
 class Printed(NamedTuple):
-    """The two outputs of one of our tools, and its exit status."""
+    """The standard output, the standard error and the exit status of one of our tools."""
 
     out: str
     err: str
@@ -62,7 +62,7 @@ def run_kafka_tool(oracle: Oracle | NewestTools, tool: str, *arguments: str) -> 
         return Run(_lines(answer.text), answer.status)
     printed = oracle.attempt(KAFKA_TOOLS[tool], *arguments)
     text = _UNCAUGHT.sub("", printed.removeprefix(_REFUSED))
-    status = _EXIT.search(text)  # Only the first status counts, because a tool's exit handler can call exit again.
+    status = _EXIT.search(text)  # Only the first status counts because a tool's exit handler can call exit again.
     uncaught = int(printed.startswith(_REFUSED))
     return Run(_lines(text), int(status[1]) if status else uncaught)
 

@@ -118,8 +118,8 @@ def test_features_are_described_and_refused(comparison: Comparison, bootstrap: s
     assert metadata.split("\t")[2:4] == ["SupportedMaxVersion: 3.9-IV0", "FinalizedVersionLevel: 3.9-IV0"]
 
 
-def _without_what_grows(line: str) -> list[str]:
-    """Return the words of a quorum line, with "#" for offsets and times, which change between two runs."""
+def _hide_changing_fields(line: str) -> list[str]:
+    """Split a quorum line into words, and replace the offsets and times that change between runs with "#"."""
     words = re.sub(r"(?<=[\s:])\d{2,}\b|(?<=(?:Ms|rk):) +-?\d+", "#", line).split()
     is_replica = words[:1] != [] and words[0].isdecimal()
     return [*words[:2], "#", *words[3:]] if is_replica else words
@@ -135,7 +135,7 @@ def test_the_quorum_is_described(comparison: Comparison, oracle: Oracle, bootstr
     for option in ("--status", "--replication"):
         words = ("kafka-metadata-quorum", "--bootstrap-server", bootstrap, "describe", option)
         kafka_output, our_output = (
-            [_without_what_grows(line) for line in ran.lines]
+            [_hide_changing_fields(line) for line in ran.lines]
             for ran in (run_kafka_tool(oracle, *words), run_our_tool(*words))
         )
         assert len(our_output) > 1

@@ -1,4 +1,4 @@
-"""Our tools and those of the newest Kafka 4: commands with the same output, and commands with different text."""
+"""Our tools and the newest Kafka's tools: commands with the same output, and commands whose text differs."""
 
 import json
 import re
@@ -157,7 +157,7 @@ _OF_CONTROLLERS = (
     "kafka-features --bootstrap-controller {B} upgrade --feature share.version=9",
     "kafka-features --bootstrap-controller {B} describe --node-id -1",
 )
-"""Commands for a KRaft controller."""
+"""Commands that contact a KRaft controller."""
 _OTHER_FORM = {
     "kafka-topics --version": (jars.NEWEST, "3.9.1"),
     "kafka-topics --bootstrap-server {B} --describe --topic none": ("'none'", "'Optional[none]'"),
@@ -179,7 +179,7 @@ _OTHER_FORM = {
         ", --validate-regex", "--reset-offsets, --delete-offsets",
     ),
 }  # fmt: skip
-"""Commands whose text changed in Kafka 4: a part of Kafka 4's text, and a part of ours, which is Kafka 3.9's."""
+"""Commands whose text changed in Kafka 4: parts of Kafka 4's text and of ours, which is that of Kafka 3.9."""
 
 
 _FEATURES = (
@@ -211,7 +211,7 @@ _FEATURES = (
     ),
     "upgrade --release-version 4.4 --dry-run",
 )  # fmt: skip
-"""Feature changes with Kafka's own tool. They leave all features at their highest levels."""
+"""Feature changes made with Kafka's own tool. They leave all features at their highest levels."""
 
 
 class _ByController(RealKafka):
@@ -260,7 +260,7 @@ def test_clients_are_told_of_the_apis_and_features_of_kafka_4(
 
 
 def _fetch_versions(bootstrap: str, version: int) -> tuple[dict[int, tuple[int, int]], list[tuple[str, int, int]]]:
-    """Return the version range of each API in ApiVersions, and the supported and finalized features."""
+    """Return the version range of each API, and the supported and finalized features, from ApiVersions."""
     with SocketClient(address_of(bootstrap)) as client:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         answer = client.ask(request, version)

@@ -29,7 +29,7 @@ _UNREACHABLE: Final = {
     "kafka-client-metrics": f"--list {_CONFIG}",
     "kafka-console-consumer": "--topic a --consumer.config {C}",
 }
-"""Tools that end with status 1 if no broker can be reached, with their options."""
+"""Options of tools that exit with status 1 if no broker can be reached."""
 _UNREACHABLE_OTHERWISE: Final = {
     "kafka-console-producer": "--topic a --bootstrap-server {A} --max-block-ms 200",
     "kafka-console-producer.sh": "--topic a --bootstrap-server {A} --producer-property max.block.ms=200",
@@ -43,7 +43,7 @@ _UNREACHABLE_OTHERWISE: Final = {
     "ub": "kafka-ready 1 0.2 -b {A}",
     "kcat": "-b {A} -L -m 1",
 }
-"""Tools with a different option for the timeout."""
+"""Options of tools that have their own option for the timeout."""
 _CONFLICTING: Final = {
     "kafka-topics": ("--bootstrap-server a:1 --list --delete", "Command must include exactly one action"),
     "kafka-configs": ("--bootstrap-server a:1 --describe --alter", "Command must include exactly one action"),
@@ -62,7 +62,7 @@ _CONFLICTING: Final = {
     "kafka-features": ("--bootstrap-server a:1 upgrade --feature a=1 --feature a=2", "was specified more than once"),
     "kafka-console-consumer": ("--bootstrap-server a:1 --topic a --include b", "Exactly one of"),
 }
-"""Options that exclude each other, and a part of the message of Kafka's tool."""
+"""Options that exclude each other, and a part of the message in Kafka's tool."""
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_an_unreachable_broker_ends_the_tool_with_the_address_that_was_tried(
 @pytest.mark.parametrize("tool", one_in(2, sorted(_UNREACHABLE_OTHERWISE)))
 def test_an_unreachable_broker_ends_the_tool_within_the_time_of_its_own_option(tool: str, closed_address: str) -> None:
     printed = run_tool(tool, *_UNREACHABLE_OTHERWISE[tool].replace("{A}", closed_address).split(), stdin=b"line\n")
-    assert printed.status == (tool != "kafka-consumer-groups")  # Kafka's tool also returns 0.
+    assert printed.status == (tool != "kafka-consumer-groups")  # As in Kafka, this tool returns 0.
     assert f"{closed_address}: Connection refused" in printed.out + printed.err
     assert "Traceback" not in printed.out + printed.err
 

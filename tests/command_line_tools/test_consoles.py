@@ -1,4 +1,4 @@
-"""kafka-console-producer and kafka-console-consumer on this broker, also with records of other clients."""
+"""kafka-console-producer and kafka-console-consumer on this broker, also with records from other clients."""
 
 import socket
 import uuid
@@ -25,7 +25,9 @@ def produce(broker: str, topic: str, text: bytes, *options: str) -> Printed:
 
 
 def consume(broker: str, topic: str, *options: str) -> Printed:
-    ends = () if "--timeout-ms" in options else ("--timeout-ms", "30000")  # A missing record fails the test.
+    ends = (
+        () if "--timeout-ms" in options else ("--timeout-ms", "30000")
+    )  # If a record is missing, the test fails then.
     return run_tool("kafka-console-consumer", "--bootstrap-server", broker, "--topic", topic, *options, *ends)
 
 

@@ -19,7 +19,7 @@ from tests.patience import eventually
 
 _GROUPS = "kafka-consumer-groups --bootstrap-server {B} --timeout 60000"
 _TIMESTAMP = 1_600_000_000_000
-"""The timestamp of each partition's first record, 2020-09-13T12:26:40Z. The others follow one second apart."""
+"""The timestamp of each partition's first record, 2020-09-13T12:26:40Z. Later records follow one second apart."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_groups_with_members_are_listed_and_described(
             f"{_GROUPS} --reset-offsets --group {{}} --topic {{}} --to-earliest --execute",
             name=name,
         )
-        if bootstrap == minibroker:  # Kafka has groups of other tests, some with assignments that no tool can decode.
+        if bootstrap == minibroker:  # On Kafka, other tests have left groups whose assignments no tool can decode.
             everything = comparison.run_ours(f"{_GROUPS} --describe --all-groups --members")
             assert sum(line.startswith(name) for line in everything.lines) == 2, everything
 

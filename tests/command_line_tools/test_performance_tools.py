@@ -9,7 +9,7 @@ from tests.kafka.oracle import Oracle
 from tests.patience import eventually
 
 _ONE = ("--transaction-duration-ms", "90000")
-"""Options that put all records into one transaction."""
+"""Options that send all records in one transaction."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -76,14 +76,14 @@ def test_records_are_sent_in_transactions(bootstrap: str) -> None:
     topic = new_topic(bootstrap)
     sends = ("--topic", topic, "--num-records", "40", "--record-size", "1000", "--bootstrap-server", bootstrap)
     name = f"{topic}-id"
-    # The low throughput gives four batches. The second one ends when the duration of the first transaction is over.
+    # The low throughput makes four batches. The second batch ends after the duration of the first transaction.
     for rate, more in (("130", ("--transactional-id", name, "--transaction-duration-ms", "1")), ("-1", _ONE)):
         sent = run_tool("kafka-producer-perf-test", *sends, "--throughput", rate, *more)
         assert (sent.status, sent.out.startswith("40 records sent, ")) == (0, True), sent.err
     reads = ("-b", bootstrap, "-C", "-t", topic, "-e", "-q", "-X", "isolation.level=read_committed", "-f", "%o\n")
     offsets = [int(line) for line in run_tool("kcat", *reads).out.split()]
     assert len(offsets) == 80
-    assert offsets[39] > 40  # Markers of several transactions are between them.
+    assert offsets[39] > 40  # The markers of several transactions lie between the records.
     assert offsets[79] - offsets[40] == 39
     describe = ("kafka-transactions", "--bootstrap-server", bootstrap, "describe", "--transactional-id", name)
     eventually(lambda: "CompleteCommit" in run_tool(*describe).out)

@@ -120,7 +120,7 @@ def test_replicas_move_between_nodes_and_throttles_come_and_go(
         for number, replicas in enumerate(([2, 3], [3, 1]))
     ]
     for path in plans:
-        # Both tool families start with the replicas already at their target.
+        # Move the replicas first, so that both tool families start with the same replicas.
         assert comparison.run_ours(f"{_TOOL} --execute --reassignment-json-file {path}").status == 0
         comparison.compare(
             f"{_TOOL} --execute --reassignment-json-file {path} --throttle 7000 --additional",

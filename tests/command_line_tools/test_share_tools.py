@@ -1,4 +1,4 @@
-"""The newest Kafka's own tools for share groups print the same lines on that Kafka and on this broker."""
+"""The newest Kafka's tools for share groups print the same lines on that Kafka and on this broker."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ _CALLS: Final = (
     "--list --describe",
 )
 _MEANINGS: Final = "This server does not host this topic-partition.", "This broker has no such topic or partition."
-"""The meaning of an error code in Kafka's words and in ours. Ours is also used in the documentation."""
+"""The meaning of an error code in Kafka's words and in ours. The documentation also uses our words."""
 _STATES: Final = "share.coordinator.state.topic"
 _SETTINGS: Final = {
     f"{_STATES}.replication.factor": "1",
@@ -62,7 +62,7 @@ _SETTINGS: Final = {
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "200",
 }
-"""The settings of both brokers, with which members get their partitions soon."""
+"""The settings of both brokers. They let members get their partitions soon."""
 
 _CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 _READ: Final = "read"
@@ -71,13 +71,13 @@ _SHOWN: Final = " ".join(
     f"--formatter-property print.{field}=true" for field in ("delivery", "offset", "partition", "key", "headers")
 )
 _MODES: Final = one_in(3, ["sync", "async", "auto"])
-"""Acknowledgement modes. In the last two, a poll that waits five seconds returns the results."""
-_CONSUMERS: Final = (  # Records that one consumer has released or not acknowledged are delivered to the next.
+"""Acknowledgement modes. In async and auto mode, a poll that waits five seconds returns the results."""
+_CONSUMERS: Final = (  # Records that a consumer releases or does not acknowledge are delivered to the next consumer.
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --release {_SHOWN}",
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --reject {_SHOWN}",
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 5 {_SHOWN}",
 )
-"""Classes and arguments of consumers. Each runs in its own process, because they use static fields and end the JVM."""
+"""Classes and arguments of consumers. Each needs its own process because they use static fields and end the JVM."""
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def minibroker() -> Iterator[str]:
 
 
 def _run_calls(tools: NewestTools, bootstrap: str) -> list[tuple[str, str, int]]:
-    """Return the calls with their output and status."""
+    """Run the calls, and return each call with its output and status."""
     client = Librdkafka(bootstrap)
     client.create_topic(_TOPIC, 2)
     client.produce(_TOPIC, [Message(b"value", partition=0)] * 5)
@@ -119,7 +119,7 @@ def test_kafka_share_groups_prints_the_same_here_and_there(newest: NewestTools, 
 
 
 def _run_consumers(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str], int]]:
-    """Return the output lines and status of each consumer run."""
+    """Run the consumers, and yield each call with its output lines and status."""
     client = Librdkafka(bootstrap)
     client.create_topic(_READ, 1)
     client.produce(_READ, [Message(b"value %d" % number, b"key", headers=(("h", b"1"),)) for number in range(7)])
@@ -136,7 +136,7 @@ def _run_consumers(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str],
 
 
 def _normalize(line: str) -> str:
-    """Return a line without its time and with sorted offsets, which Kafka stores in a set."""
+    """Remove the time from a line, and sort its offsets, which Kafka keeps in a set."""
     if not line.startswith("{"):
         return line
     event = json.loads(line)
@@ -153,7 +153,7 @@ def test_share_consumers_of_the_shell_print_the_same_here_and_there(libs: Path, 
 
 
 def _run_verifiable_consumer(tools: NewestTools, bootstrap: str, mode: str) -> tuple[list[str], int]:
-    """Return the events and the status of a consumer with this acknowledgement mode."""
+    """Run a consumer with this acknowledgement mode, and return its events and status."""
     topic = f"{mode}-verified"
     client = Librdkafka(bootstrap)
     client.create_topic(topic, 1)

@@ -1,4 +1,4 @@
-"""Kafka 4.4's own `kafka-streams-groups` prints the same lines on Kafka 4.4 and on this broker."""
+"""Kafka 4.4's `kafka-streams-groups` prints the same lines on Kafka 4.4 and on this broker."""
 
 import re
 from collections.abc import Iterator
@@ -81,7 +81,7 @@ def ours() -> Iterator[str]:
 
 
 def _run_calls(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> list[tuple[str, list[str], int]]:
-    """Return the calls with their output and status. The lines are sorted, because tools print in hash map order."""
+    """Run the calls, and return each with its sorted lines and its status. Tools print lines in hash map order."""
     outputs: list[tuple[str, list[str], int]] = []
     for call in calls:
         tool, *words = call.split()
@@ -96,7 +96,7 @@ def _run_calls(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> li
 
 
 def _run_all_calls(tools: NewestTools, bootstrap: str) -> list[tuple[str, list[str], int]]:
-    """Return the lines about a group with two members, and after they have left."""
+    """Run calls on a group with two members, and then on the group without members."""
     with closing(StreamsWorld(address_of(bootstrap), _GROUP)) as world:
         world.create(t=2)
         world.begin("a", world.counting())

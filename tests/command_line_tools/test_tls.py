@@ -1,4 +1,4 @@
-"""The tools over TLS, configured with a file of Kafka's client properties."""
+"""The tools over TLS, configured with a file of client properties."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tools without a Kafka for comparison: names, logins, unreachable brokers, start-up."""
+"""The tools without Kafka for comparison: names, logins, unreachable brokers, start-up."""
 
 import json
 import socket

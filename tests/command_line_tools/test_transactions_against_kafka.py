@@ -38,7 +38,7 @@ def test_transactions_are_described_and_aborted(
     done = start_transaction(bootstrap, f"{topic}-done", topic)
     done.commit_transaction(TIMEOUT)
     words = comparison.words(_TOOL)
-    # Kafka responds before it has written the markers.
+    # Kafka responds before it writes the markers.
     eventually(lambda: "CompleteCommit" in run_tool(*words, "describe", "--transactional-id", f"{topic}-done").out)
     producer = start_transaction(bootstrap, f"{topic}-open", topic)
     comparison.compare(

@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 
 
 def parse_events(text: str) -> list[dict[str, Any]]:
-    """Parse the events of an output, without their timestamps."""
+    """Parse the events in a tool's output, without their timestamps."""
     events = [json.loads(line) for line in text.splitlines()]
     assert all(event.pop("timestamp") > 0 for event in events)
     return events
