@@ -42,7 +42,7 @@ class Connection:
         Args:
             address: The broker's host and port.
             settings: The client's properties.
-            deadline: The `time.monotonic` time at which connecting, and later each request, fails.
+            deadline: The `time.monotonic` value at which connecting and later requests time out.
 
         Raises:
             OSError: The connection failed.

@@ -40,7 +40,7 @@ def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
 
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Group sorted partition indexes by topic."""
+    """Group partition indexes by topic, both in sorted order."""
     return group_values(sorted(partitions))
 
 

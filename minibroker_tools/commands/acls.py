@@ -98,7 +98,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action on the command line."""
+    """Run the action given on the command line."""
     values = options.parse(arguments)
     _check_options(values)
     try:
@@ -197,32 +197,25 @@ def _parse_rules(values: Values) -> _Rules:
             values, [_parse_operation(text) for text in values.all("operation")] or [Operation.ALL]
         )
         rules = {resource: set(entries) for resource in resources}
+    required: list[tuple[ResourceType, list[Operation]]] = []
     if values.has("producer"):
         writes = [Operation.WRITE, Operation.DESCRIBE]
-        _add_rules(rules, values, resources, {ResourceType.TOPIC: [*writes, Operation.CREATE]})
-        _add_rules(rules, values, resources, {ResourceType.TRANSACTIONAL_ID: writes})
-        if values.has("idempotent"):
-            _add_rules(rules, values, [_CLUSTER], {ResourceType.CLUSTER: [Operation.IDEMPOTENT_WRITE]})
+        required += [(ResourceType.TOPIC, [*writes, Operation.CREATE]), (ResourceType.TRANSACTIONAL_ID, writes)]
+    if values.has("idempotent"):
+        required.append((ResourceType.CLUSTER, [Operation.IDEMPOTENT_WRITE]))
     if values.has("consumer"):
-        reads = {ResourceType.TOPIC: [Operation.READ, Operation.DESCRIBE], ResourceType.GROUP: [Operation.READ]}
-        _add_rules(rules, values, resources, reads)
+        reads = [Operation.READ, Operation.DESCRIBE]
+        required += [(ResourceType.TOPIC, reads), (ResourceType.GROUP, [Operation.READ])]
+    for kind, operations in required:
+        for resource in (*resources, _CLUSTER):
+            if resource.kind is kind:
+                rules.setdefault(resource, set()).update(_parse_entries(values, operations))
     for resource, entries in rules.items():
         valid = {*SUPPORTED_OPERATIONS[resource.kind], Operation.ALL}
         if any(entry.operation not in valid for entry in entries):
             names = ", ".join(_pascal_case(operation) for operation in sorted(valid))
             raise UsageError(f"ResourceType {resource.kind.name} only supports operations {names}")
     return rules
-
-
-def _add_rules(
-    rules: _Rules,
-    values: Values,
-    resources: Iterable[_ResourcePattern],
-    operations: dict[ResourceType, list[Operation]],
-) -> None:
-    for resource in resources:
-        if resource.kind in operations:
-            rules.setdefault(resource, set()).update(_parse_entries(values, operations[resource.kind]))
 
 
 def _parse_operation(text: str) -> Operation:

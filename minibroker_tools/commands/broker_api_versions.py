@@ -68,5 +68,5 @@ def _format_api(api: ApiVersion) -> str:
 
 def _api_name(key: ApiKey, last: int) -> str:
     if key is ApiKey.LIST_CONFIG_RESOURCES and last == 0:
-        return "ListClientMetricsResources"  # The name before Kafka 4.1 added version 1.
+        return "ListClientMetricsResources"  # The API had this name before Kafka 4.1 added version 1.
     return key.message

@@ -36,7 +36,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command on the command line."""
+    """Run the command given on the command line."""
     values = options.parse(arguments)
     servers = values.text("bootstrap-server") or values.text("bootstrap-controller")
     command = next(iter(values.words), None)

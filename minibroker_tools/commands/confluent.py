@@ -42,7 +42,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command on the command line."""
+    """Run the command given on the command line."""
     values = options.parse(arguments)
     if not values.words:
         raise UsageError("a command is required, such as kafka-ready")

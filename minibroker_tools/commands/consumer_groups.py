@@ -97,7 +97,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action on the command line.
+    """Run the action given on the command line.
 
     As in Kafka's tool, the exit status is 0 even if a broker refuses the action.
     """

@@ -55,7 +55,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command on the command line."""
+    """Run the command given on the command line."""
     values = options.parse(arguments)
     command = next(iter(values.words), "")
     if command not in _COMMANDS:

@@ -76,7 +76,7 @@ def _check_options(values: Values) -> None:
 
 
 def _parse_partitions(values: Values) -> list[TopicPartition] | None:
-    """Return the partitions on the command line or in its JSON file, or None for all partitions."""
+    """Return the partitions on the command line or in the JSON file, or None for all partitions."""
     path = values.text("path-to-json-file")
     if path is None:
         return [(values.text("topic") or "", values.number("partition", 0))] if values.has("topic") else None

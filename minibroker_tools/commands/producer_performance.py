@@ -142,7 +142,7 @@ def _is_transactional(values: Values, properties: Mapping[str, str]) -> bool:
 
 
 def _begin_transactions(cluster: Cluster, values: Values, properties: Mapping[str, str]) -> Transactions | None:
-    """Return the transactions that the command line or the properties ask for, or None.
+    """Return the transactions requested on the command line or in the properties, or None.
 
     Raises:
         ApiError: The transactional id cannot be initialized.
@@ -278,7 +278,7 @@ def _send_records(
     failures: Sequence[ApiError],
     transactions: Transactions | None,
 ) -> _Report:
-    """Send the records in batches of about 16 KiB, or of the records that the throughput allows in 0.1 s.
+    """Send the records in batches of about 16 KiB, or less if the throughput allows fewer records in 0.1 s.
 
     Raises:
         ToolError: The broker refused a batch of a transaction. The transaction is aborted.

@@ -107,7 +107,7 @@ def declare_options(_tool: str) -> Rpk:
 
 
 def run(options: Rpk, arguments: Sequence[str]) -> int:
-    """Run the command on the command line."""
+    """Run the command given on the command line."""
     if list(arguments[:2]) == ["redpanda", "start"]:
         raise ToolError(
             "rpk redpanda start starts a broker in minibroker's container image; here it is minibroker serve"

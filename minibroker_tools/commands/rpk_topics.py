@@ -197,7 +197,7 @@ def _line_pattern(text: str) -> re.Pattern[str]:
     """Return a regular expression for input lines in this format.
 
     Raises:
-        ToolError: The format has other fields than the key and the value, has one twice, or lacks the newline.
+        ToolError: The format has fields other than the key and the value, repeats one, or lacks the final newline.
     """
     line_format = _fill_format(text, {"%k": "%k", "%v": "%v"})
     tokens = re.split(r"(%[kv])", line_format.removesuffix("\n"))

@@ -43,7 +43,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command on the command line."""
+    """Run the command given on the command line."""
     values = options.parse(arguments)
     command = values.words[0] if values.words else ""
     if command == "random-uuid":

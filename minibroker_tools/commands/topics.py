@@ -91,7 +91,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the action on the command line."""
+    """Run the action given on the command line."""
     values = options.parse(arguments)
     _check_options(values)
     actions = {

@@ -77,7 +77,7 @@ def declare_options(tool: str) -> Options:
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
-    """Run the command on the command line."""
+    """Run the command given on the command line."""
     values = options.parse(arguments)
     command = _parse_command(options, values)
     if command == "find-hanging":
@@ -92,7 +92,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
 
 def _parse_command(options: Options, values: Values) -> str:
-    """Return the command on the command line.
+    """Return the command given on the command line.
 
     Raises:
         ToolError: The command line is invalid. As in argparse4j, the usage is printed first.

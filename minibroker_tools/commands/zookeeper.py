@@ -116,7 +116,7 @@ def _handle_event(selector: selectors.BaseSelector, listener: socket.socket, rea
 
 
 def _run_shell(values: Values) -> int:
-    """Run the command on the command line, or the commands from standard input.
+    """Run the command given on the command line, or the commands from standard input.
 
     Returns:
         The exit status of the last command: 1 if the node does not exist, or 127 if the command is unknown.
