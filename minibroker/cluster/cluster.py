@@ -344,8 +344,7 @@ class Cluster:
         self._is_saved = False
 
     def _partition(self, topic_name: str, index: int) -> Partition:
-        topic = None if self.topics is None else self.topics.get(topic_name)
-        partition = None if topic is None else topic.partition(index)
+        partition = None if self.topics is None else self.topics.find_partition(topic_name, index)
         if partition is None:
             raise ClusterError(f"there is no partition {topic_name}-{index}")
         return partition

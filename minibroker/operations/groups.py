@@ -207,8 +207,7 @@ def group_lag(services: Services, group_id: str) -> Steps[dict[TopicPartition, i
     assigned = {key for member in described.members for key in member.partitions or ()}
     lag: dict[TopicPartition, int] = {}
     for name, index in sorted(committed.keys() | assigned):
-        topic = services.core.topics.get(name)
-        partition = topic.partition(index) if topic is not None else None
+        partition = services.core.topics.find_partition(name, index)
         if partition is not None:
             log = partition.log
             lag[name, index] = max(0, log.high_watermark - committed.get((name, index), log.log_start_offset))

@@ -361,8 +361,7 @@ class LogManager:
                 yield partition
 
     def _partition(self, key: TopicPartition) -> Partition | None:
-        topic = self._topics.get(key[0])
-        return topic.partition(key[1]) if topic is not None else None
+        return self._topics.find_partition(*key)
 
     def _record_use(self, partition: Partition) -> None:
         self._used[partition] = None

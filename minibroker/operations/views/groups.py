@@ -305,8 +305,7 @@ def _offset_views(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView
     views: list[OffsetView] = []
     for name, index in places[:MAX_ELEMENTS]:
         committed = group.offsets.get(name, index)
-        topic = services.core.topics.get(name)
-        partition = None if topic is None else topic.partition(index)
+        partition = services.core.topics.find_partition(name, index)
         log = None if partition is None else partition.log
         offset = None if committed is None else committed.offset
         views.append(

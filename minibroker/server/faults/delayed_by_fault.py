@@ -14,7 +14,7 @@ from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minibroker.clock import Clock, Timer
+    from minibroker.clock import Timer
     from minibroker.cluster.routing.outcomes import Channel
     from minibroker.server.faults.fault import Fault
     from minibroker.server.faults.registry import MatchedFault
@@ -36,29 +36,16 @@ class DelayedByFault(DelayedResponse):
 
     Args:
         channel: The connection.
-        clock: The broker's clock.
         matched: The effect of the faults.
         answer: The answer, which does not contain the response yet.
         inner: The delayed response of the handler, or None.
-        has_answer: False for a request without a response (acks=0).
     """
 
-    def __init__(
-        self,
-        channel: Channel,
-        clock: Clock,
-        matched: MatchedFault,
-        answer: Answer,
-        inner: DelayedResponse | None,
-        *,
-        has_answer: bool,
-    ) -> None:
+    def __init__(self, channel: Channel, matched: MatchedFault, answer: Answer, inner: DelayedResponse | None) -> None:
         self._channel = channel
-        self._clock = clock
         self._matched = matched
         self._answer = answer
         self._inner = inner
-        self._has_answer = has_answer
         self._timer: Timer | None = None
         self._gone = False
         if inner is not None:
@@ -96,7 +83,7 @@ class DelayedByFault(DelayedResponse):
 
     def _after(self, delay_ms: float, then: Any) -> None:
         if delay_ms:
-            self._timer = self._clock.call_later(delay_ms, then)
+            self._timer = self._answer.call.core.clock.call_later(delay_ms, then)
         else:
             then()
 
@@ -122,7 +109,7 @@ class DelayedByFault(DelayedResponse):
             channel.swallow()
         elif response is None:
             # There is no response, because the request was dropped before it was applied, or because it has acks=0.
-            if not self._has_answer:
+            if not self._answer.entry.expects_response:
                 channel.release()
         elif action == "drop":
             pass

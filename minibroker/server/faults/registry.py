@@ -156,14 +156,14 @@ class FaultRegistry:
     ) -> Outcome:
         """Return the outcome of a request that is hit. `response` is the response without the effect of `matched`."""
         fault, correlation_id = matched.fault, entry.correlation_id
-        action, has_answer = None if fault is None else fault.action, entry.expects_response
+        action = None if fault is None else fault.action
         if action in _IMMEDIATE and not matched.delay_ms and not matched.throttle_ms:
             return outcome_of(response, call, correlation_id, entry)
-        if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
+        if fault is not None and action in {"truncate", "corrupt"} and not entry.expects_response:
             fault.remove_hit(entry)
         inner = response if isinstance(response, DelayedResponse) else None
         answer = Answer(None, call, correlation_id, entry)
-        delayed = DelayedByFault(channel, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
+        delayed = DelayedByFault(channel, matched, answer, inner)
         if inner is None:
             # The appends of the request must be written first.
             self._services.core.call_soon(partial(delayed.proceed, response))

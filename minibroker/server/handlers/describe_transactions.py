@@ -1,6 +1,5 @@
 """Handlers that describe transactions and producers to administrators (KIP-664)."""
 
-from collections.abc import Callable
 from typing import Any
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
@@ -8,7 +7,7 @@ from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.routing.slices import ForEach, Steps, catch_errors, then
 from minibroker.cluster.topics import topic_name_error
 from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
-from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, Transaction, group_by_topic
+from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, group_by_topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import handles, topics_at, transactional_ids_at
@@ -99,12 +98,14 @@ def list_transactions(request: ListTransactionsRequest, call: Call) -> Steps[Lis
     if store.is_loading:
         raise RefusedRequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     now_ms = call.core.clock.now_ms()
-    passes = _filter(request, now_ms)
-    log = store.log
+    producer_ids, states = set(request.producer_id_filters), set(request.state_filters)
     transactions = {
         transaction.transactional_id: transaction
         for transaction in store.all()
-        if passes(transaction) and not log.coordinator_error(transaction.transactional_id, call.node)
+        if (not producer_ids or transaction.producer_id in producer_ids)
+        and (not states or transaction.state.wire_name in states)
+        and (request.duration_filter < 0 or now_ms - transaction.start_ms > request.duration_filter)
+        and not store.log.coordinator_error(transaction.transactional_id, call.node)
     }
 
     def match() -> Any:
@@ -136,20 +137,6 @@ def list_transactions(request: ListTransactionsRequest, call: Call) -> Steps[Lis
             error_code=ErrorCode.INVALID_REGULAR_EXPRESSION, unknown_state_filters=[], transaction_states=[]
         ),
     )
-
-
-def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:
-    producer_ids, states = set(request.producer_id_filters), set(request.state_filters)
-    duration = request.duration_filter
-
-    def passes(transaction: Transaction) -> bool:
-        return (
-            (not producer_ids or transaction.producer_id in producer_ids)
-            and (not states or transaction.state.wire_name in states)
-            and (duration < 0 or now_ms - transaction.start_ms > duration)
-        )
-
-    return passes
 
 
 @handles(

@@ -44,18 +44,14 @@ def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> ForEach[De
     Since version 4 the response has the total and usable bytes of the volume (KIP-827). The directory is never
     cordoned (version 5, KIP-1066).
     """
-    indexes_by_topic: dict[str, set[int]] | None = None
+    requested = None
     if request.topics is not None:
-        indexes_by_topic = {}
-        for requested in request.topics:
-            indexes_by_topic.setdefault(requested.topic, set()).update(requested.partitions)
+        requested = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     replicas = [
         partition
         for topic in call.core.topics
-        if indexes_by_topic is None or topic.name in indexes_by_topic
         for partition in topic.partitions
-        if call.node.id in partition.replicas
-        and (indexes_by_topic is None or partition.index in indexes_by_topic[topic.name])
+        if call.node.id in partition.replicas and (requested is None or (topic.name, partition.index) in requested)
     ]
     return ForEach(replicas, _size, lambda sizes: _log_dirs(replicas, sizes, call))
 

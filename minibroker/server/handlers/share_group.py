@@ -210,7 +210,14 @@ def _describe_offsets(
         start = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if topic.topic_name in ids:
             start = call.services.groups.share_offsets.start_of(requested.group_id, topic.topic_name, index)
-        return _partition(index, start)
+        return DescribeShareGroupOffsetsResponsePartition(
+            partition_index=index,
+            start_offset=start.start_offset,
+            leader_epoch=start.leader_epoch,
+            lag=start.lag,
+            error_code=start.code,
+            error_message=start.code.meaning if start.code else None,
+        )
 
     return for_each_partition(
         topics,
@@ -271,17 +278,6 @@ def _topic_id(name: str, call: Call) -> bytes:
     """Return the id of a topic, or zeros if the topic does not exist."""
     topic = call.core.topics.get(name)
     return ZERO_UUID if topic is None else topic.id
-
-
-def _partition(index: int, start: StartOffset) -> DescribeShareGroupOffsetsResponsePartition:
-    return DescribeShareGroupOffsetsResponsePartition(
-        partition_index=index,
-        start_offset=start.start_offset,
-        leader_epoch=start.leader_epoch,
-        lag=start.lag,
-        error_code=start.code,
-        error_message=start.code.meaning if start.code else None,
-    )
 
 
 @handles(
