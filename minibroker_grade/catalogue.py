@@ -28,7 +28,7 @@ STAGES: Final[tuple[Stage, ...]] = (
 
 
 def select_checks(upto: str | None = None, only: str | None = None) -> list[Check]:
-    """Return the checks up to and including a stage, or the checks with this name or in this stage.
+    """Return all checks up to and including the stage `upto`, or only the check or stage named `only`.
 
     Raises:
         ValueError: There is no such check or stage.

@@ -22,7 +22,7 @@ class Check:
         stage: The name of the stage.
         teaches: The docstring of the function, as one paragraph.
         source: The KIP or the Kafka class that defines the behavior.
-        look: A hint at the part of the broker to look at next.
+        look: A hint about where in the broker to look next.
         limit: The time limit in seconds.
         function: The check function.
     """
@@ -46,7 +46,7 @@ class Stage:
     checks: list[Check] = field(default_factory=list[Check])
 
     def check(self, source: str, *, look: str, limit: float = LIMIT_S) -> Callable[[CheckFunction], CheckFunction]:
-        """Return a decorator that adds a function as a check. Its name and docstring become those of the check."""
+        """Return a decorator that registers a function as a check, with the function's name and docstring."""
 
         def add(function: CheckFunction) -> CheckFunction:
             name = f"{self.name}/{function.__name__.replace('_', '-')}"

@@ -1,6 +1,7 @@
 """Explains a failed check.
 
-It shows the request, the response, the expected behavior and its reason, the first wrong byte, and where to look next.
+The explanation shows the request, the response, the expected behavior and its reason, the first wrong byte, and where
+to look next.
 """
 
 import contextlib

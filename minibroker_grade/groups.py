@@ -32,7 +32,7 @@ STARTING_ERRORS: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 }
-"""Errors of a coordinator that is not ready yet. Clients retry after these errors."""
+"""Errors from a coordinator that is not ready yet. Clients retry after these errors."""
 
 
 def code_text(answer: Any) -> str:

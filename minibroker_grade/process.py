@@ -1,4 +1,4 @@
-"""The broker process of --start, which can be killed and restarted on the same port and directory."""
+"""The broker process started by --start, which can be killed and restarted on the same port and directory."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ _PAUSE_S: Final = 0.05
 _ANSWER_S: Final = 5.0
 START_LIMIT_S: Final = 120.0
 _END_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that end the grader. It stops the broker that it started first."""
+"""The signals that end the grader, which first stops the broker it started."""
 
 
 class BrokerProcess:
@@ -50,7 +50,7 @@ class BrokerProcess:
 
     @contextlib.contextmanager
     def running(self) -> Generator[None]:
-        """Start the broker, and stop it at the end of the block, which a signal also ends.
+        """Start the broker, and stop it at the end of the block. A signal ends the block as well.
 
         Raises:
             OSError: The command cannot be executed.

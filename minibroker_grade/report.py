@@ -12,7 +12,7 @@ from minibroker_grade.runner import Result
 
 
 class Report:
-    """The results so far. The files have all of them even if the grader is killed.
+    """Collects the results. The files contain all results so far, even if the grader is killed.
 
     Args:
         address: The broker's address.
@@ -23,7 +23,7 @@ class Report:
     """
 
     def __init__(self, address: str, selected: int, json_file: str | None, junit_file: str | None) -> None:
-        """Write the files, still without results.
+        """Write the files without any results yet.
 
         Raises:
             OSError: A file cannot be written.

@@ -14,7 +14,7 @@ from minibroker_grade.wire import Address, BrokenAnswerError, accepts_connection
 from minibroker_protocol.errors import ProtocolError
 
 ANSWER_S: Final = 5.0
-"""Seconds in which a broker must accept a connection or answer ApiVersions."""
+"""Seconds within which a broker must accept a connection or answer ApiVersions."""
 
 _MISSING_ELEMENT_ERRORS: Final = (LookupError, AttributeError, TypeError, ValueError, StopIteration, struct.error)
 """Exceptions raised by a check that reads an element missing in the response."""

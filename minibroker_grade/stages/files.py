@@ -57,7 +57,7 @@ def _list_files(b: Subject, topic: str, suffix: str) -> list[str]:
     return [os.path.join(directory, name) for name in names]
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
@@ -65,7 +65,7 @@ def _read(path: str) -> bytes:
 def _read_batches(b: Subject, topic: str) -> list[Batch]:
     """Return the batches in all segment files."""
     try:
-        return [batch for path in _list_files(b, topic, ".log") for batch in iter_batches(_read(path))]
+        return [batch for path in _list_files(b, topic, ".log") for batch in iter_batches(_read_file(path))]
     except ProtocolError as error:
         raise CheckFailedError("batches that can be read", str(error)) from None
 
@@ -80,7 +80,7 @@ def _create_large_topic(b: Subject) -> str:
 
 def _index_entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
     """Yield the entries of an index. The file of an active segment is preallocated and ends with zeros."""
-    data = _read(path)
+    data = _read_file(path)
     for position in range(0, len(data) - form.size + 1, form.size):
         entry = form.unpack_from(data, position)
         if position and not any(entry):
@@ -126,7 +126,7 @@ def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
     topic = topic_with(b, "a", "b")
     answer = fetch(b, topic)
     (path,) = _list_files(b, topic, ".log")
-    actual, stored = bytes(answer.responses[0].partitions[0].records), _read(path)
+    actual, stored = bytes(answer.responses[0].partitions[0].records), _read_file(path)
     if (position := first_difference(stored, actual)) is not None:
         expected = f"the {len(stored)} bytes of {os.path.basename(path)}"
         difference = f"{len(actual)} bytes, of which byte {position} is the first other one"
@@ -141,7 +141,7 @@ def segments_are_named_by_their_first_offset(b: Subject) -> None:
     paths = _list_files(b, _create_large_topic(b), ".log")
     b.holds(len(paths) > 1, f"several segments of {_SEGMENT_BYTES} bytes", actual=f"{len(paths)}")
     for path in paths:
-        first = next(iter(iter_batches(_read(path))), None)
+        first = next(iter(iter_batches(_read_file(path))), None)
         if first is None:
             raise CheckFailedError("a batch in each segment", f"none in {os.path.basename(path)}")
         offset = next(iter(first)).offset
@@ -158,7 +158,7 @@ def index_entries_lead_to_batches(b: Subject) -> None:
     names = _list_files(b, topic, ".log")
     for path in names:
         base = int(os.path.basename(path)[:20])
-        data = _read(path)
+        data = _read_file(path)
         starts: dict[int, int] = {}
         batch_position = 0
         for batch in iter_batches(data):
@@ -207,7 +207,7 @@ def the_directory_knows_the_topics_id(b: Subject) -> None:
     path = os.path.join(_partition_directory(b, topic), "partition.metadata")
     answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
     try:
-        lines = _read(path).decode().splitlines()
+        lines = _read_file(path).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         raise CheckFailedError(f"a file {path}", "none that can be read") from None
     properties = dict(line.split(": ", 1) for line in lines if ": " in line)
@@ -323,7 +323,7 @@ def half_a_batch_is_cut_off(b: Subject) -> None:
     process = _require_process(b)
     topic = topic_with(b, "a")
     (path,) = _list_files(b, topic, ".log")
-    whole = _read(path)
+    whole = _read_file(path)
     process.kill()
     b.close()
     with open(path, "ab") as file:

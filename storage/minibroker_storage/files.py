@@ -131,9 +131,9 @@ class FileHandle:
 class FilePool:
     """A pool of at most `capacity` open descriptors, which closes the least recently used one first.
 
-    The pool never closes pinned descriptors, so it exceeds `capacity` while more than `capacity` are pinned. When
-    the process is short of descriptors, the pool closes half of its own. See `descriptors` for the numbers it
-    leaves free.
+    The pool never closes pinned descriptors, so it exceeds `capacity` while more than `capacity` are pinned. When the
+    process is short of descriptors, the pool closes half of its own. See `descriptors` for the descriptor numbers that
+    the pool leaves free.
     """
 
     __slots__ = ("_open", "capacity", "touch")

@@ -9,8 +9,8 @@ class LogFlush:
     Each segment's log is synced before its indexes. The directory is synced last, when all names exist. `finish`
     advances the recovery point only after everything was synced, because recovery trusts everything below it.
 
-    Files are opened by name. A file that no longer exists was deleted, or replaced by one that was already synced.
-    A flush of many segments therefore keeps no files open.
+    Files are opened by name, one at a time, so a flush of many segments needs only one descriptor. A file that no
+    longer exists was deleted, or replaced by one that was already synced.
     """
 
     __slots__ = ("_durability", "_end_offset", "_error", "_has_failed", "_paths", "_truncations", "directory")

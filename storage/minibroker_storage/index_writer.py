@@ -46,10 +46,10 @@ class IndexWriter(ABC):
     def add_batch(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
         """Add a batch of `size` bytes at the end, as in Kafka's `LogSegment.append`.
 
-        If more than `index.interval.bytes` follow the last index entry, this batch gets one with its last offset and
-        position. The time index then gets the largest timestamp so far and its offset, which for a v2 batch is the last
-        offset. The first batch never gets an entry. A message set counts as one batch, with the offset of its first
-        message.
+        If more than `index.interval.bytes` of batches follow the last index entry, this batch gets an entry with its
+        last offset and position. The time index then gets the largest timestamp so far and its offset, which for a v2
+        batch is the last offset. The first batch never gets an entry. A message set counts as one batch, with the
+        offset of its first message.
         """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp

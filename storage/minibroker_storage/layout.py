@@ -50,11 +50,11 @@ def create_partition_directory(directory: str, topic_id: bytes) -> None:
     """
     _make_directory(directory)
     stem = f"{directory}/{0:020d}"
-    _create(f"{directory}/{PARTITION_METADATA}", data=partition_metadata(topic_id))
-    _create(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-    _create(stem + LOG_SUFFIX)
-    _create(stem + INDEX_SUFFIX)
-    _create(stem + TIME_INDEX_SUFFIX)
+    _create_file(f"{directory}/{PARTITION_METADATA}", data=partition_metadata(topic_id))
+    _create_file(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    _create_file(stem + LOG_SUFFIX)
+    _create_file(stem + INDEX_SUFFIX)
+    _create_file(stem + TIME_INDEX_SUFFIX)
 
 
 def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None = None) -> None:
@@ -81,7 +81,7 @@ def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None
             os.link(f"{twin}/{PARTITION_METADATA}", path)
             return
     try:
-        _create(path, data=partition_metadata(topic_id))
+        _create_file(path, data=partition_metadata(topic_id))
     except OSError:
         with contextlib.suppress(OSError):
             purge(directory)
@@ -101,7 +101,7 @@ def restart_partition_directory(directory: str, offset: int) -> None:
     if min(segments, default=-1) >= offset:
         return
     with contextlib.suppress(FileExistsError):
-        _create(f"{directory}/{file_name(offset, LOG_SUFFIX)}")
+        _create_file(f"{directory}/{file_name(offset, LOG_SUFFIX)}")
     # Remove the logs last, because the next call continues this change as long as a log with a smaller offset exists.
     stale = [name for name in names if offset_of(name) != offset or name.endswith(SNAPSHOT_SUFFIX)]
     stale = [name for name in stale if offset_of(name) is not None]
@@ -123,7 +123,7 @@ def _make_directory(directory: str) -> None:
         raise
 
 
-def _create(path: str, *, data: bytes = b"") -> None:
+def _create_file(path: str, *, data: bytes = b"") -> None:
     fd = os.open(path, _CREATE_FLAGS, 0o644)
     try:
         if data:

@@ -261,7 +261,7 @@ class LocalLog:
     def take_deleted_files(self) -> list[str]:
         """Return the `.deleted` files created since the last call, for `layout.unlink_files`.
 
-        Any that are not unlinked are removed at the next start.
+        Files that are not unlinked are removed at the next start.
         """
         deleted, self._deleted_files = self._deleted_files, []
         return deleted

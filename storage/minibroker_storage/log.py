@@ -306,8 +306,8 @@ class Log(LocalLog):
         stamp(batch, base_offset, leader_epoch)
         if header[PRODUCER_ID] >= 0:
             # Only batches of idempotent producers need named fields, so other batches skip creating the object.
-            named = header if isinstance(header, BatchHeader) else make_header(header)
-            aborted = self.producers.update(named, base_offset, batch)
+            fields = header if isinstance(header, BatchHeader) else make_header(header)
+            aborted = self.producers.update(fields, base_offset, batch)
             if aborted is not None:
                 segment.stage_aborted(aborted)
         segment.stage(batch, base_offset, last_offset, max_timestamp, last_offset)
@@ -403,9 +403,9 @@ class Log(LocalLog):
         """Write the staged batches, advance the log end offset and high watermark, and call the listeners.
 
         Raises:
-            LogWriteError: a write failed, now or in a roll since the last commit. Batches that were not written are
-                discarded in the files and in memory; those below the error's `log_end_offset` were written. The log
-                remains usable.
+            LogWriteError: a write failed, now or in a roll since the last commit. Batches below the error's
+                `log_end_offset` were written; all others are discarded, in the files and in memory. The log remains
+                usable.
         """
         if self._failure is not None:
             error, self._failure = self._failure, None
@@ -416,8 +416,8 @@ class Log(LocalLog):
         try:
             if self._staged_epochs is not None:
                 # Write the epoch before the batches (KIP-101). After a crash in between, the next start removes the
-                # epoch without records. In the other order, OffsetsForLeaderEpoch could not find records without an
-                # epoch.
+                # epoch without records. In the opposite order, a crash could leave records without an epoch, which
+                # OffsetsForLeaderEpoch could not find.
                 self._staged_epochs.write()
             segment = self._active
             written = segment.size

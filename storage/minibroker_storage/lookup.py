@@ -52,9 +52,9 @@ def search_by_timestamp(
     """
     offset = start_offset
     while True:
-        number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
-        segment = segments[number]
-        next_base_offset = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        index = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+        segment = segments[index]
+        next_base_offset = segments[index + 1].base_offset if index + 1 < len(segments) else None
         if segment.largest_timestamp.timestamp >= timestamp:
             try:
                 record = yield from _search_segment(segment, timestamp, start_offset)
@@ -71,21 +71,21 @@ def search_by_timestamp(
 
 
 def _search_segment(segment: LogSegment, timestamp: int, start_offset: int) -> Steps[TimestampOffset | None]:
-    headers = segment.headers_from(_search_start(segment, timestamp, start_offset))
-    for number, (position, header) in enumerate(headers, 1):
+    headers = segment.headers_from(_find_start(segment, timestamp, start_offset))
+    for count, (position, header) in enumerate(headers, 1):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            record = _first_record(segment, position, header, timestamp, start_offset)
+            record = _match_first_record(segment, position, header, timestamp, start_offset)
             if record is None:
                 record = yield from search_batch(segment.batch_at(position), header, timestamp, start_offset)
             if record is not None:
                 return record
             yield
-        elif not number % _HEADERS_PER_STEP:
+        elif not count % _HEADERS_PER_STEP:
             yield
     return None
 
 
-def _first_record(
+def _match_first_record(
     segment: LogSegment, position: int, header: BatchHeader, timestamp: int, start_offset: int
 ) -> TimestampOffset | None:
     """Return the first record of the batch at `position`, or None if it does not match.
@@ -104,7 +104,7 @@ def _first_record(
     return TimestampOffset(time, offset, header.partition_leader_epoch) if time >= timestamp else None
 
 
-def _search_start(segment: LogSegment, timestamp: int, start_offset: int) -> int:
+def _find_start(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     """Return the position at which the search begins, found with the last time index entry at or below the target.
 
     As in Kafka's `LogSegment.findOffsetByTimestamp`, all records above the entry's timestamp follow its offset, even if
@@ -129,10 +129,10 @@ def search_batch(
             for group in read_times(content, header)
         )
     for records in record_groups:
-        for number, record in enumerate(records, 1):
+        for count, record in enumerate(records, 1):
             if record.timestamp >= timestamp and record.offset >= start_offset:
                 return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-            if not number % _MESSAGES_PER_STEP:
+            if not count % _MESSAGES_PER_STEP:
                 yield
         yield
     return None

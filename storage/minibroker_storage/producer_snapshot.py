@@ -73,7 +73,7 @@ class SnapshotEncoder:
     producer is stored.
 
     Args:
-        snapshot: the content of the file from which the producers were read, or nothing.
+        snapshot: the content of the file from which the producers were read, or empty bytes.
     """
 
     def __init__(self, snapshot: bytes = b"") -> None:

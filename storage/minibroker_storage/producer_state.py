@@ -250,8 +250,8 @@ class ProducerStateManager:
         entry, marker_type = _apply_marker(header, old, batch)
         self._producers[producer_id] = entry
         first_offset = self._ongoing.get(producer_id)
-        # There is nothing to index if the transaction wrote nothing to this log, or if compaction emptied the batch of
-        # its marker.
+        # There is nothing to index if the transaction wrote nothing to this log, or if compaction emptied its marker's
+        # batch.
         if first_offset is None or marker_type is None:
             return None
         del self._ongoing[producer_id]
@@ -282,7 +282,7 @@ class ProducerStateManager:
             self._find_ongoing()
 
     def _find_ongoing(self) -> None:
-        """Rebuild the set of open transactions from the state of the producers."""
+        """Rebuild the open transactions from the producers' states."""
         transactions = [
             (entry.current_txn_first_offset, producer_id)
             for producer_id, entry in self._producers.items()

@@ -130,10 +130,10 @@ class _Loader:
         """Load and repair every segment, and return the log end offset."""
         segments = self._segments
         first_untrusted = self._find_first_untrusted()
-        for number, segment in enumerate(segments):
-            next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        for index, segment in enumerate(segments):
+            next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
             has_transactions = file_name(segment.base_offset, TXN_INDEX_SUFFIX) in names
-            if number < first_untrusted and _is_sound(segment, next_base):
+            if index < first_untrusted and _is_sound(segment, next_base):
                 if next_base is not None:
                     # A crash during a roll can leave free slots in the indexes, because the next segment is created
                     # before this one is trimmed. Kafka would read the free slots as entries.
@@ -145,17 +145,17 @@ class _Loader:
                 continue
             if has_transactions:
                 self._load_transactions(segment, None)
-            cut = self._recover(segment, resume=number >= first_untrusted)
+            cut = self._recover(segment, resume=index >= first_untrusted)
             if next_base is None:
                 break
             segment.become_inactive()
             # If an untrusted segment was truncated, delete the later segments, because they were written after the lost
             # records. If a trusted segment was damaged, only its damaged bytes are lost, because everything after it
             # had been flushed.
-            if cut and number >= first_untrusted:
-                for dropped in segments[number + 1 :]:
+            if cut and index >= first_untrusted:
+                for dropped in segments[index + 1 :]:
                     dropped.delete()
-                del segments[number + 1 :]
+                del segments[index + 1 :]
                 break
         return self._find_end(segments[-1])
 
@@ -164,12 +164,12 @@ class _Loader:
         segments = self._segments
         if self._last_stop is LastStop.CLEAN:
             return len(segments)
-        number = len(segments) - 1
+        index = len(segments) - 1
         # A roll creates the next segment before it closes the previous one, so if the last segment is empty, both are
         # untrusted.
-        while number > 0 and (not segments[number].size or segments[number].base_offset > self._trusted_below):
-            number -= 1
-        return number
+        while index > 0 and (not segments[index].size or segments[index].base_offset > self._trusted_below):
+            index -= 1
+        return index
 
     def _find_end(self, last: LogSegment) -> int:
         try:

@@ -85,7 +85,7 @@ def clean_up_directory(directory: str) -> tuple[list[int], list[int], set[str]]:
     names = os.listdir(directory)
     if any(name.endswith(_TEMPORARY_SUFFIXES) for name in names):
         names = _finish_swaps(directory, names)
-    bases = _offsets(names, LOG_SUFFIX)
+    bases = _collect_offsets(names, LOG_SUFFIX)
     segment_offsets = set(bases)
     orphans = {
         name
@@ -93,15 +93,15 @@ def clean_up_directory(directory: str) -> tuple[list[int], list[int], set[str]]:
         if name.endswith(SEGMENT_SUFFIXES) and (offset := offset_of(name)) is not None and offset not in segment_offsets
     }
     unlink_files(f"{directory}/{name}" for name in orphans)
-    return bases, _offsets(names, SNAPSHOT_SUFFIX), set(names) - orphans
+    return bases, _collect_offsets(names, SNAPSHOT_SUFFIX), set(names) - orphans
 
 
-def _offsets(names: Iterable[str], suffix: str) -> list[int]:
+def _collect_offsets(names: Iterable[str], suffix: str) -> list[int]:
     return sorted(offset for name in names if name.endswith(suffix) and (offset := offset_of(name)) is not None)
 
 
 def _finish_swaps(directory: str, names: Sequence[str]) -> list[str]:
-    first_cleaned = min(_offsets(names, CLEANED_SUFFIX), default=None)
+    first_cleaned = min(_collect_offsets(names, CLEANED_SUFFIX), default=None)
     swaps: list[str] = []
     discarded: list[str] = []
     for name in names:

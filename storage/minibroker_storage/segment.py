@@ -363,7 +363,7 @@ class LogSegment(IndexWriter):
     def largest_timestamp(self) -> TimeIndexEntry:
         """The largest timestamp visible to readers, and the last offset of the first batch that contains it."""
         if self._views:
-            # ListOffsets and retention must not see the timestamp of a batch that could still be undone.
+            # ListOffsets and retention must not use the timestamp of a batch that could still be undone.
             return TimeIndexEntry(self._committed[1], self._committed[2])
         return TimeIndexEntry(self.max_timestamp, self.offset_of_max_timestamp)
 
@@ -381,7 +381,7 @@ class LogSegment(IndexWriter):
         """Find the first batch whose last offset is at or above `offset` (`translateOffset`).
 
         Return None if there is no such batch. The search usually takes one index look-up in memory and one read of the
-        log. A reader that continues where `resume_at` says needs only one read of a batch header.
+        log. A reader that continues at the boundary set by `resume_at` needs only one read of a batch header.
 
         Raises:
             OSError: a file cannot be read.
@@ -405,7 +405,7 @@ class LogSegment(IndexWriter):
     def resume_at(self, position: int, first: int, last: int) -> None:
         """Remember the batch boundary where a read ended, because the same reader probably continues there.
 
-        That reader will ask for an offset in `first`..`last`. A request for any other offset comes from another reader.
+        That reader will request an offset in `first`..`last`. A request for any other offset comes from another reader.
         """
         self._resume = (position, first, last)
 

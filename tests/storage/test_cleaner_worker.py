@@ -13,7 +13,7 @@ import pytest
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_storage.cleaner import CleaningAbortedError, CleaningFailedError, CleaningPlan
 from minibroker_storage.cleaner.process import (
-    BEGUN,
+    READY,
     encode_error,
     encode_plan,
     read_outcome,
@@ -110,7 +110,7 @@ def test_a_plan_that_is_none_is_a_failure(question: bytes) -> None:
 
 def test_a_worker_that_was_killed_is_a_failure() -> None:
     with pytest.raises(CleaningFailedError, match="ended with -9"):
-        read_outcome(BEGUN, -9)
+        read_outcome(READY, -9)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is set with prlimit")
@@ -127,13 +127,13 @@ def test_a_worker_that_cannot_begin_may_be_able_to_later(plan: CleaningPlan, des
 def test_an_error_of_the_disk_arrives_as_such() -> None:
     encoded = encode_error(OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space left on device") as caught:
-        read_outcome(BEGUN + encoded, 1)
+        read_outcome(READY + encoded, 1)
     assert caught.value.errno == errno.ENOSPC
 
 
 def test_an_error_of_the_bytes_arrives_with_its_name() -> None:
     with pytest.raises(CleaningFailedError, match="CorruptRecordError: byte 5"):
-        read_outcome(BEGUN + encode_error(CorruptRecordError("byte 5")), 1)
+        read_outcome(READY + encode_error(CorruptRecordError("byte 5")), 1)
 
 
 def test_a_worker_gives_way_to_everybody_else() -> None:
@@ -159,6 +159,6 @@ def test_a_worker_ends_with_its_broker_and_leaves_everything_as_it_is(plan: Clea
     with worker() as started:
         # This closes the worker's input, as the broker's death does.
         output, complaint = started.communicate(encode_plan(slow), PATIENCE_S)
-    assert (output, complaint) == (BEGUN, b"")
+    assert (output, complaint) == (READY, b"")
     assert started.returncode not in {0, 1}
     assert contents(Path(plan.directory)) == before

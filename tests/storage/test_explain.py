@@ -146,9 +146,9 @@ def test_a_field_that_is_cut_short_is_refused() -> None:
     page = Page(io.StringIO())
     rows_of_abc = Rows(page, b"abc", 7)
     with pytest.raises(DecodeError, match="size: 4 bytes at 7, where 3 are left"):
-        rows_of_abc.number("size", Struct(">i"))
+        rows_of_abc.read_number("size", Struct(">i"))
     with pytest.raises(DecodeError, match="name: -1 bytes at 7"):
-        rows_of_abc.blob("name", -1)
+        rows_of_abc.read_blob("name", -1)
     with pytest.raises(DecodeError, match="no whole message"):
         explain_message_07(page, memoryview(b"\0\0\0\x09"), 0, 0)
 

@@ -26,7 +26,7 @@ from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.cleaner.transactions import CleanedTransactions
 
 RETAINED_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
-"""Attributes that a batch keeps when it loses records. Each cleaning decides again about the delete horizon."""
+"""Attributes that a batch keeps when it loses records. Each cleaning determines the delete horizon again."""
 
 
 class RetainedEntry(NamedTuple):
@@ -143,8 +143,8 @@ class BatchFilter:
         if self._transactions.on_batch(header):
             return None
         count = header.record_count
-        # An earlier pass kept this empty batch for its sequence numbers. `filter` retains it as long as they are the
-        # last ones of the producer.
+        # An earlier pass kept this empty batch for its sequence numbers. `filter` retains it while it is the producer's
+        # last batch.
         if not count:
             return None
         self.messages_read += count
@@ -220,7 +220,7 @@ def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> Reta
 def empty_batch(header: BatchHeader) -> bytearray:
     """Return a batch without records that preserves the producer's sequence numbers (Kafka's `writeEmptyHeader`)."""
     attributes = header.attributes & RETAINED_ATTRIBUTES & ~CODEC_MASK
-    return _batch(header, b"", attributes, NO_TIMESTAMP, header.max_timestamp, 0)
+    return _build_batch(header, b"", attributes, NO_TIMESTAMP, header.max_timestamp, 0)
 
 
 def rebuild_batch(
@@ -274,11 +274,11 @@ def rebuild_batch(
         records = compress(CompressionCodec(attributes & CODEC_MASK), records)
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_FLAG
-    batch = _batch(header, records, attributes, base_timestamp or 0, max_timestamp, len(retained))
+    batch = _build_batch(header, records, attributes, base_timestamp or 0, max_timestamp, len(retained))
     return RetainedEntry(batch, header.last_offset, max_timestamp)
 
 
-def _batch(
+def _build_batch(
     header: BatchHeader, records: bytes, attributes: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
     """Build a batch with the offsets, producer and leader epoch from an existing header."""

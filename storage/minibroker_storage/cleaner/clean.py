@@ -134,7 +134,7 @@ class _Cleaner:
         return True
 
     def _aborted_transactions(self, first_offset: int) -> list[AbortedTxn]:
-        """Return the aborted transactions that affect the cleaning from the segment of `first_offset` on.
+        """Return the aborted transactions needed to clean from the segment that contains `first_offset` on.
 
         These transactions end in that segment or a later one, and begin in a segment that is cleaned. The segment is
         read from its start, so transactions that end in it before `first_offset` are included (Kafka's
@@ -200,11 +200,11 @@ def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> li
     """
     groups: list[list[SegmentToClean]] = []
     size = offset_index_size = time_index_size = 0
-    for number, segment in enumerate(segments):
+    for index, segment in enumerate(segments):
         size += segment.size
         offset_index_size += segment.offset_index_size
         time_index_size += segment.time_index_size
-        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else plan.first_uncleanable_offset
+        next_base = segments[index + 1].base_offset if index + 1 < len(segments) else plan.first_uncleanable_offset
         if (
             groups
             and size <= plan.segment_bytes

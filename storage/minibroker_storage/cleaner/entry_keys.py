@@ -1,4 +1,4 @@
-"""Extraction of the keys and offsets of a log entry's records, for the cleaner."""
+"""Extracts the keys and offsets of a log entry's records, for the cleaner."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -33,7 +33,7 @@ _NO_DATA_OFFSET: Final = -1
 
 
 class Cleanable(NamedTuple):
-    """The dirtiness of a log, by which the cleaner chooses one of many logs (Kafka's `LogToClean`).
+    """The dirtiness of a log, used to choose which log to clean next (Kafka's `LogToClean`).
 
     Attributes:
         first_dirty_offset: the first offset that has never been cleaned.
@@ -54,7 +54,7 @@ class Cleanable(NamedTuple):
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of `cleanable_bytes` in the sum of `clean_bytes` and `cleanable_bytes`, from 0 to 1."""
+        """`cleanable_bytes` divided by the sum of `clean_bytes` and `cleanable_bytes`, from 0 to 1."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
@@ -67,8 +67,8 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     """Compute the dirtiness of a log.
 
     The active segment, records above the last stable offset, and segments with a record younger than
-    `min.compaction.lag.ms` cannot be cleaned. The function reads from the log only if `max.compaction.lag.ms` is
-    set, and then one header per dirty segment. For a segment without timestamps, its modification time is used
+    `min.compaction.lag.ms` cannot be cleaned. If `max.compaction.lag.ms` is set, the function reads one header per
+    dirty segment; otherwise it does not read the log. For a segment without timestamps, its modification time is used
     instead.
 
     Args:

@@ -9,7 +9,7 @@ import minibroker_storage
 from minibroker_storage.cleaner.plan import CleaningAbortedError, CleaningFailedError, CleaningPlan, CleaningResult
 from minibroker_storage.errors import StorageError
 
-BEGUN = b"\n"
+READY = b"\n"
 """The worker's first output, sent once its modules are loaded."""
 _WORKER = "minibroker_storage.cleaner.worker"
 _MAX_REASON_LENGTH = 500
@@ -18,8 +18,8 @@ _MAX_REASON_LENGTH = 500
 def worker_command() -> list[str]:
     """Return the command line of the worker.
 
-    Start the worker with `worker_environment()`. Write the result of `encode_plan` to its standard input, and keep
-    that open; the worker exits as soon as its standard input is closed. Pass its output to `read_outcome`. If the
+    Start the worker with `worker_environment()`. Write the result of `encode_plan` to the worker's standard input, and
+    do not close it: the worker exits as soon as its standard input is closed. Pass its output to `read_outcome`. If the
     log is deleted or truncated, or the broker stops, kill the worker, wait for it to end, and call
     `remove_cleaned_files`.
     """
@@ -41,13 +41,13 @@ def encode_plan(plan: CleaningPlan) -> bytes:
 
 def encode_error(error: Exception) -> bytes:
     """Encode an error as the worker's output."""
-    number, message = None, str(error)
+    errno, message = None, str(error)
     aborted = isinstance(error, CleaningAbortedError)
     if isinstance(error, OSError):
-        number, message = error.errno, error.strerror or message
+        errno, message = error.errno, error.strerror or message
     elif not aborted:
         message = f"{type(error).__name__}: {message}"
-    return json.dumps({"error": message, "errno": number, "aborted": aborted}).encode()
+    return json.dumps({"error": message, "errno": errno, "aborted": aborted}).encode()
 
 
 def read_outcome(output: bytes, status: int, errors: bytes = b"") -> CleaningResult:
@@ -64,19 +64,19 @@ def read_outcome(output: bytes, status: int, errors: bytes = b"") -> CleaningRes
         StorageError: the worker could not start for lack of a resource. A later attempt may succeed.
         CleaningFailedError: the log cannot be read, or the worker died.
     """
-    if not output.startswith(BEGUN):
+    if not output.startswith(READY):
         reason = " ".join(errors.decode(errors="replace").split())
         raise StorageError(f"the cleaning process ended with {status} before it began: {reason[-_MAX_REASON_LENGTH:]}")
     try:
         if not status:
             return CleaningResult.from_json(output)
         failure = json.loads(output)
-        message, number, aborted = failure["error"], failure["errno"], failure["aborted"]
+        message, errno, aborted = failure["error"], failure["errno"], failure["aborted"]
     except (ValueError, TypeError, KeyError):
         text = errors.decode(errors="replace").rstrip()
         raise CleaningFailedError(f"the cleaning process ended with {status} and said {output!r:.200} {text}") from None
     if aborted:
         raise CleaningAbortedError(message)
-    if number is not None:
-        raise OSError(number, message)
+    if errno is not None:
+        raise OSError(errno, message)
     raise CleaningFailedError(message)

@@ -18,7 +18,7 @@ from typing import Final
 from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.cleaner.plan import CleaningPlan
-from minibroker_storage.cleaner.process import BEGUN, encode_error
+from minibroker_storage.cleaner.process import READY, encode_error
 from minibroker_storage.errors import StorageError
 
 NICENESS: Final = 19
@@ -38,7 +38,7 @@ def main() -> int:
     plan = sys.stdin.buffer.readline()
     if not plan.endswith(b"\n"):
         os._exit(_STATUS_WITHOUT_BROKER)  # The broker has closed the pipe.
-    _write_output(BEGUN)
+    _write_output(READY)
     threading.Thread(target=_exit_with_broker, daemon=True).start()
     try:
         output, status = clean(CleaningPlan.from_json(plan)).to_json(), 0
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _write_output(output: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError):  # The broker may have exited, so that the pipe has no reader.
+    with contextlib.suppress(BrokenPipeError):  # If the broker has exited, the pipe has no reader.
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
 

@@ -2,7 +2,7 @@
 
 The file exists only while no broker is running (Kafka's `CleanShutdownFileHandler`). Before a process writes to logs,
 it removes the file and syncs the directory. Otherwise a machine crash could bring the file back beside a torn log. If
-the file is missing, `boot_id` distinguishes a crash of the process from a crash of the machine.
+the file is missing, `boot_id` distinguishes a process crash from a machine crash.
 """
 
 import os
@@ -17,7 +17,7 @@ _TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 class LastStop(Enum):
-    """The way a log was last closed. It decides which of the files can be trusted."""
+    """The way a log was last closed. This determines which of its files can be trusted."""
 
     CLEAN = "clean"
     """The log was closed, and all of its files are complete."""

@@ -36,8 +36,8 @@ class DirectoryLock:
     """The lock of one data directory, acquired by the constructor and held until `release` or the end of the process.
 
     Attributes:
-        fd: the open descriptor of the lock file, or -1 after the release. The owner can read and write the file
-            with it.
+        fd: the open descriptor of the lock file, or -1 after the release. The owner can read and write the file through
+            it.
 
     Raises:
         DirectoryLockedError: another owner holds the lock.

@@ -2,7 +2,7 @@
 
 The names of a partition's files are in `layout`, and those of temporary files in `staged_write` and `files`.
 
-`minibroker-topics.json` lists the topics, with the facts that their directories do not contain:
+`minibroker-topics.json` lists the topics, with the data that their directories do not contain:
 
     {"version": 1, "next_producer_id": 1000, "topics": {
     "orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}

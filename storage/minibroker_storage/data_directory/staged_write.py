@@ -115,7 +115,7 @@ def undo(data_dir: str) -> None:
 
 
 def finish(data_dir: str, *, sync: bool = True, remove: Callable[[str], object] = _purge_if_possible) -> bool:
-    """Finish the change of a killed writer, and return whether there was one. The caller must hold the locks.
+    """Finish the change left by a killed writer, and return whether there was one. The caller must hold the locks.
 
     Raises:
         StagedWriteError: the steps cannot be read.

@@ -1,8 +1,8 @@
 """Decoders for records of the coordinators' topics (`--offsets-decoder` and similar options).
 
-The output matches DumpLogSegments of Kafka 3.9.1 (`OffsetsMessageParser` and
-`TransactionLog.formatRecordKeyAndValue`) and, for share groups, of Kafka 4.3. At an unreadable record, Kafka's tool
-either ends or skips the record with a message. These decoders always skip it, with a message of their own.
+The output matches DumpLogSegments of Kafka 3.9.1 (`OffsetsMessageParser` and `TransactionLog.formatRecordKeyAndValue`)
+and, for share groups, of Kafka 4.3. At an unreadable record, Kafka's tool either ends or skips the record with a
+message. These decoders always skip the record, with a different message.
 """
 
 from base64 import b64encode
@@ -101,9 +101,9 @@ class _UndecodableError(Exception):
 def decode_group_record(record: Record) -> Decoded:
     """Decode a record of `__consumer_offsets`.
 
-    Key and value become JSON objects, which contain the number of the record type or version and the fields of
-    Kafka's definition. For consumer groups, the members' subscriptions and assignments are decoded too. A tombstone
-    is shown as `<DELETE>`.
+    The key and value become JSON objects with the number of the record type or version, and the fields of Kafka's
+    definition. For consumer groups, the members' subscriptions and assignments are decoded too. A tombstone is shown as
+    `<DELETE>`.
     """
     return _decode_as_json(record, _GROUP_RECORDS)
 
@@ -206,7 +206,7 @@ _ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(0x20)} | {
 
 
 def plain_json(value: Any) -> Any:
-    """Return `value` in a form that JSON supports, with bytes encoded in base 64."""
+    """Convert `value` to types that JSON supports, with bytes encoded in base 64."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if is_array(value):

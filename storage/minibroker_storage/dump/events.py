@@ -137,7 +137,7 @@ class UnknownFile(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Two numbers in a file, the second of which contradicts the first. A subclass is used for each kind."""
+    """Two numbers in a file that do not fit together. Each kind of finding has a subclass."""
 
     file: DumpFile
     first: int

@@ -185,7 +185,7 @@ def _time_entry(file: DumpFile, entry: TimeEntryFound, previous: int, log: Index
 
 
 def _make_offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
-    """Return a function from an offset to a position at or before its batch, found in the offset index.
+    """Return a function that looks up an offset in the offset index and returns a position at or before its batch.
 
     If the index is unreadable, the position is the start of the log.
     """
@@ -198,7 +198,7 @@ def _make_offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], i
 
 
 def _check_sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
-    """Check an index like a starting broker does, and return the result."""
+    """Check an index as a starting broker does, and return the result."""
     with closing(FilePool(_MAX_OPEN_FILES).handle(file.path, os.O_RDONLY)) as handle:
         index = kind(handle, file.base_offset or 0, 0)
         try:

@@ -52,9 +52,9 @@ class JsonWriter:
             OSError: the output cannot be written.
         """
         if isinstance(event, events.RecordFound):
-            line = self._record(event)
+            line = self._encode_record(event)
         elif isinstance(event, events.Record07Found):
-            line = self._record_07(event)
+            line = self._encode_record_07(event)
         else:
             line = _LINES[event.__class__](event)
         self._write(self._encode(line) + "\n")
@@ -62,7 +62,7 @@ class JsonWriter:
     def finish(self) -> None:
         """Do nothing, since all output has already been written."""
 
-    def _record(self, event: events.RecordFound) -> Json:
+    def _encode_record(self, event: events.RecordFound) -> Json:
         record, header, crc, is_valid = event
         offset, timestamp, timestamp_type, key, value, headers = record
         line: Json = {"type": "record"}
@@ -80,7 +80,7 @@ class JsonWriter:
             else:
                 line |= {"isValid": is_valid, "crc": crc}
             if header.is_control:
-                line |= _control(key, value)
+                line |= _decode_control(key, value)
         if self._data and not header.is_control:
             decoded = None if self._decode is None else self._decode(record)
             if decoded is None or decoded.problem is not None:
@@ -93,7 +93,7 @@ class JsonWriter:
             line["headers"] = [_put_bytes({"key": header_name(name)}, "value", content) for name, content in headers]
         return line
 
-    def _record_07(self, event: events.Record07Found) -> Json:
+    def _encode_record_07(self, event: events.Record07Found) -> Json:
         message, is_valid = event
         line: Json = {"type": "record"}
         if self._metadata:
@@ -116,7 +116,7 @@ def _put_bytes(line: Json, name: str, data: bytes | None) -> Json:
     return line
 
 
-def _control(key: bytes | None, value: bytes | None) -> Json:
+def _decode_control(key: bytes | None, value: bytes | None) -> Json:
     name, type_id = control_type(key)
     line: Json = {"controlType": name, "controlTypeId": type_id}
     if name in MARKER_TYPES:
@@ -124,7 +124,7 @@ def _control(key: bytes | None, value: bytes | None) -> Json:
     return line
 
 
-def _batch(event: events.BatchFound) -> Json:
+def _encode_batch(event: events.BatchFound) -> Json:
     position, header, is_valid = event
     line: Json = {"type": "batch"}
     if header.magic >= MAGIC_V2:
@@ -155,7 +155,7 @@ def _batch(event: events.BatchFound) -> Json:
     }
 
 
-def _message_07(event: events.Message07Found) -> Json:
+def _encode_message_07(event: events.Message07Found) -> Json:
     message, position, size, is_valid = event
     return {
         "type": "message-0.7",
@@ -170,7 +170,7 @@ def _message_07(event: events.Message07Found) -> Json:
     }
 
 
-def _producer(event: events.ProducerFound) -> Json:
+def _encode_producer(event: events.ProducerFound) -> Json:
     producer_id, entry = event
     first_offset = entry.current_txn_first_offset
     line: Json = {
@@ -192,7 +192,7 @@ def _producer(event: events.ProducerFound) -> Json:
     return line
 
 
-def _aborted_txn(event: events.AbortedTxnFound) -> Json:
+def _encode_aborted_txn(event: events.AbortedTxnFound) -> Json:
     producer_id, first_offset, last_offset, last_stable_offset = event.transaction
     return {
         "type": "aborted-transaction",
@@ -204,7 +204,7 @@ def _aborted_txn(event: events.AbortedTxnFound) -> Json:
     }
 
 
-def _file(event: events.FileBegins) -> Json:
+def _encode_file(event: events.FileBegins) -> Json:
     path, kind, base_offset, _ = event.file
     return {"type": "file", "path": path, "kind": kind.value, "baseOffset": base_offset}
 
@@ -223,17 +223,17 @@ def _line_maker(kind: str, *names: str) -> Callable[[Any], Json]:
 
 
 _LINES: Final[dict[type, Callable[[Any], Json]]] = {
-    events.FileBegins: _file,
+    events.FileBegins: _encode_file,
     events.LogBegins: _line_maker("log-start", "offset"),
-    events.BatchFound: _batch,
-    events.Message07Found: _message_07,
+    events.BatchFound: _encode_batch,
+    events.Message07Found: _encode_message_07,
     events.TrailingBytes: _line_maker("trailing-bytes", "path", "size"),
     events.IndexEmpty: _line_maker("index-empty", "path"),
     events.IndexSane: _line_maker("index-sane", "path"),
     events.OffsetEntryFound: _line_maker("offset-index-entry", "offset", "position"),
     events.TimeEntryFound: _line_maker("time-index-entry", "timestamp", "offset"),
-    events.AbortedTxnFound: _aborted_txn,
-    events.ProducerFound: _producer,
+    events.AbortedTxnFound: _encode_aborted_txn,
+    events.ProducerFound: _encode_producer,
     events.EpochFound: _line_maker("leader-epoch", "epoch", "startOffset"),
     events.CheckpointFound: _line_maker("checkpoint", "topic", "partition", "offset"),
     events.MetadataFound: _line_maker("partition-metadata", "version", "topicId"),

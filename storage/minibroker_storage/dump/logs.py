@@ -169,9 +169,8 @@ def open_log(file: DumpFile, options: DumpOptions) -> Generator[LogFile]:
 def looks_like_07(data: bytes) -> bool:
     """Return whether a log that begins with `data` has the format of Kafka 0.7.
 
-    This is decided by the checksum of the first message. The checksums of 0.7 and of later formats cover different
-    bytes, so a matching checksum identifies the format reliably. The result is False if the first message is
-    incomplete.
+    The checksum of the first message is tested. Checksums of 0.7 and of later formats cover different bytes, so a
+    matching checksum identifies the format reliably. The result is False if the first message is incomplete.
     """
     try:
         newer = next(iter_batches(data), None)

@@ -1,4 +1,4 @@
-"""Writes events like Kafka 3.9's DumpLogSegments. Output that Kafka's tool also has is identical."""
+"""Writes events like Kafka 3.9's DumpLogSegments. Output that Kafka's tool also produces is identical."""
 
 import os
 import re
@@ -39,7 +39,8 @@ _FINDING_TEXTS: Final[dict[type[events.Finding], tuple[str, str, bool]]] = {
     ),
     events.OffsetGap: ("Non-consecutive offsets in {}", "  {} is followed by {}", True),
 }
-"""The heading of each kind of finding, its line, and whether the newest finding comes first, in the order of output."""
+"""For each kind of finding, in the order of output: the heading, the line, and whether the newest finding comes
+first."""
 
 
 class TextWriter:
@@ -66,11 +67,11 @@ class TextWriter:
         self._decode = decode
         self._findings = {kind: _Findings(*texts) for kind, texts in _FINDING_TEXTS.items()}
         self._writers: dict[type, Callable[[Any], object]] = {
-            events.RecordFound: self._record,
-            events.BatchFound: self._batch,
-            events.Record07Found: self._record_07,
+            events.RecordFound: self._write_record,
+            events.BatchFound: self._write_batch,
+            events.Record07Found: self._write_record_07,
             **{kind: findings.add for kind, findings in self._findings.items()},
-            events.Problem: self._problem,
+            events.Problem: self._write_problem,
             events.UnknownFile: lambda event: self._write_error(f"Ignoring unknown file {event.file.path}\n"),
         }
 
@@ -96,7 +97,7 @@ class TextWriter:
         for findings in self._findings.values():
             findings.write(self._errors)
 
-    def _batch(self, event: events.BatchFound) -> None:
+    def _write_batch(self, event: events.BatchFound) -> None:
         position, header, is_valid = event
         if header.magic >= MAGIC_V2:
             head = (
@@ -115,7 +116,7 @@ class TextWriter:
             f" crc: {header.crc} isvalid: {_BOOLEAN[is_valid]}\n"
         )
 
-    def _record(self, event: events.RecordFound) -> None:
+    def _write_record(self, event: events.RecordFound) -> None:
         record, header, crc, is_valid = event
         offset, timestamp, timestamp_type, key, value, headers = record
         is_control = header.is_control
@@ -133,7 +134,7 @@ class TextWriter:
             else:
                 line += f" isValid: {_BOOLEAN[bool(is_valid)]} crc: {crc}}}"
             if is_control:
-                line += _control(key, value)
+                line += _format_control(key, value)
         if self._decode is not None and not is_control:
             decoded = self._decode(record)
             line += f"{prefix}key: {decoded.key_text}"
@@ -146,7 +147,7 @@ class TextWriter:
                 line += f" payload: {java_text(value)}"
         self._write(line + "\n")
 
-    def _record_07(self, event: events.Record07Found) -> None:
+    def _write_record_07(self, event: events.Record07Found) -> None:
         message, is_valid = event
         line = ""
         if self._metadata:
@@ -158,7 +159,7 @@ class TextWriter:
             line += f" payload: {java_text(message.value)}"
         self._write(line + "\n")
 
-    def _problem(self, event: events.Problem) -> None:
+    def _write_problem(self, event: events.Problem) -> None:
         position = "" if event.position is None else f"byte {event.position}: "
         self._write_error(f"{event.file.path}: {position}{event.message}\n")
 
@@ -206,7 +207,7 @@ def header_name(name: str) -> str:
     return name if name.isascii() else java_text(name.encode(errors="surrogateescape"))
 
 
-def _control(key: bytes | None, value: bytes | None) -> str:
+def _format_control(key: bytes | None, value: bytes | None) -> str:
     name, type_id = control_type(key)
     epoch = coordinator_epoch(value)
     if name in MARKER_TYPES and epoch is not None:
@@ -219,7 +220,7 @@ def _format_optional(value: int | None) -> str:
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
-def _message_07(event: events.Message07Found) -> str:
+def _format_message_07(event: events.Message07Found) -> str:
     message, position, size, is_valid = event
     return (
         f"offset: {message.position} position: {position} isvalid: {_BOOLEAN[is_valid]}"
@@ -228,7 +229,7 @@ def _message_07(event: events.Message07Found) -> str:
     )
 
 
-def _producer(event: events.ProducerFound) -> str:
+def _format_producer(event: events.ProducerFound) -> str:
     producer_id, entry = event
     first_offset = entry.current_txn_first_offset
     line = (
@@ -244,7 +245,7 @@ def _producer(event: events.ProducerFound) -> str:
     return line + "\n"
 
 
-def _aborted_txn(event: events.AbortedTxnFound) -> str:
+def _format_aborted_txn(event: events.AbortedTxnFound) -> str:
     producer_id, first_offset, last_offset, last_stable_offset = event.transaction
     return (
         f"version: 0 producerId: {producer_id} firstOffset: {first_offset}"
@@ -255,7 +256,7 @@ def _aborted_txn(event: events.AbortedTxnFound) -> str:
 _LINES: Final[dict[type, Callable[[Any], str]]] = {
     events.FileBegins: lambda event: f"Dumping {event.file.path}\n",
     events.LogBegins: lambda event: f"Log starting offset: {event.base_offset}\n",
-    events.Message07Found: _message_07,
+    events.Message07Found: _format_message_07,
     events.TrailingBytes: lambda event: (
         f"Found {event.size} invalid bytes at the end of {os.path.basename(event.file.path)}\n"
     ),
@@ -263,8 +264,8 @@ _LINES: Final[dict[type, Callable[[Any], str]]] = {
     events.IndexSane: lambda event: f"{event.file.path} passed sanity check.\n",
     events.OffsetEntryFound: lambda event: f"offset: {event.offset} position: {event.position}\n",
     events.TimeEntryFound: lambda event: f"timestamp: {event.timestamp} offset: {event.offset}\n",
-    events.AbortedTxnFound: _aborted_txn,
-    events.ProducerFound: _producer,
+    events.AbortedTxnFound: _format_aborted_txn,
+    events.ProducerFound: _format_producer,
     events.EpochFound: lambda event: f"epoch: {event.epoch} startOffset: {event.start_offset}\n",
     events.CheckpointFound: lambda event: f"topic: {event.topic} partition: {event.partition} offset: {event.offset}\n",
     events.MetadataFound: lambda event: f"version: {event.version} topicId: {event.topic_id}\n",

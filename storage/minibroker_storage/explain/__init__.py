@@ -1,7 +1,7 @@
-"""Explains log files to people who learn the formats: position, bytes, name, value and meaning of each field.
+"""Explains log files to people who are learning the formats: position, bytes, name, value and meaning of each field.
 
-The fields of batches and messages come from `minibroker_protocol.fields`, which also describes requests. Files are not
-checked against each other. A normal dump does check them.
+The fields of batches and messages come from `minibroker_protocol.fields`, which also describes requests. Unlike a
+normal dump, an explanation does not check files against each other.
 """
 
 import os
@@ -41,9 +41,9 @@ def explain(paths: Iterable[str], options: DumpOptions, out: TextIO) -> bool:
             _explain_file(page, file, options)
         except OSError as error:
             if not file.listed or os.path.exists(file.path):
-                page.fault(f"{file.path}: {error.strerror or error}")
+                page.write_fault(f"{file.path}: {error.strerror or error}")
         except DecodeError as error:
-            page.fault(str(error))
+            page.write_fault(str(error))
         page.write_gap()
     return page.sound
 
@@ -53,8 +53,8 @@ def _explain_file(page: Page, file: DumpFile, options: DumpOptions) -> None:
         explain_log(page, file, options)
     elif file.kind in _EXPLAINERS:
         kind, explainer = _EXPLAINERS[file.kind]
-        page.heading(f"{file.path}: {kind}")
+        page.write_heading(f"{file.path}: {kind}")
         explainer(page, file)
     else:
         os.stat(file.path)
-        page.heading(f"{file.path}: its name tells nothing")
+        page.write_heading(f"{file.path}: its name tells nothing")

@@ -24,14 +24,14 @@ def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
     """
     with open_log(file, options) as log:
         base = file.base_offset or 0
-        page.heading(f"{file.path}: log, which begins at {'byte' if log.is_07 else 'offset'} {base}")
-        page.table_head()
+        page.write_heading(f"{file.path}: log, which begins at {'byte' if log.is_07 else 'offset'} {base}")
+        page.write_table_head()
         for entry in log:
             if isinstance(entry, Tail):
                 if options.max_bytes is None:
                     page.write_gap()
                     reason = entry.reason or "it is cut short"
-                    page.fault(f"{entry.size} bytes at byte {entry.position} are not a whole batch: {reason}")
+                    page.write_fault(f"{entry.size} bytes at byte {entry.position} are not a whole batch: {reason}")
                 return
             try:
                 if log.is_07:
@@ -39,7 +39,7 @@ def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
                 else:
                     _explain_entry(page, entry)
             except DecodeError as error:
-                page.fault(f"cannot be read on: {error}")
+                page.write_fault(f"cannot be read on: {error}")
 
 
 def _explain_entry(page: Page, entry: Entry) -> None:
@@ -59,7 +59,7 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
     cursor = create_cursor(data)
     header = add_header(cursor, node)
     page.write_gap()
-    page.heading(
+    page.write_heading(
         f"batch at byte {position}: format v2, offsets {header.base_offset} to {header.last_offset},"
         f" {header.size_in_bytes} bytes"
     )
@@ -70,13 +70,17 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
         payload.note = f"compressed with {codec_name(header)}, all together"
         rows.write(payload)
         records = memoryview(RecordBatch(data).records_data())
-        page.heading(f"decompressed: {len(records)} bytes; positions with a plus sign count from the first", level=1)
-        rows, cursor = Rows(page, records, mark="+"), create_cursor(records)
+        rows, cursor = _explain_decompressed(page, records), create_cursor(records)
     for index, record in enumerate(record_nodes(cursor, header)):
         if record.type == ERROR:
             raise DecodeError(record.value)
-        page.heading(f"record {index} at {rows.position_text(record.start)}", level=1)
+        page.write_heading(f"record {index} at {rows.position_text(record.start)}", level=1)
         rows.write(record)
+
+
+def _explain_decompressed(page: Page, data: memoryview) -> Rows:
+    page.write_heading(f"decompressed: {len(data)} bytes; positions with a plus sign count from the first", level=1)
+    return Rows(page, data, mark="+")
 
 
 def explain_message(page: Page, data: memoryview, position: int) -> None:
@@ -89,26 +93,27 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
     header = entry.header
     kind = "wrapper: messages compressed together" if entry.is_compressed else "message"
     page.write_gap()
-    page.heading(f"{kind}, at byte {position}: format v{header.magic}, offset {header.base_offset}, {len(data)} bytes")
+    page.write_heading(
+        f"{kind}, at byte {position}: format v{header.magic}, offset {header.base_offset}, {len(data)} bytes"
+    )
     offset = "of the last message in it" if entry.is_compressed else "set by the broker"
     Rows(page, data, position).write(message_node(create_cursor(data), "message", header, offset, format_time))
     if not entry.is_compressed:
         return
     messages = memoryview(entry.records_data())
-    page.heading(f"decompressed: {len(messages)} bytes; positions with a plus sign count from the first", level=1)
-    rows = Rows(page, messages, mark="+")
+    rows = _explain_decompressed(page, messages)
     for index, message in enumerate(wrapped_nodes(create_cursor(messages), header)):
         if message.type == ERROR:
-            page.fault(message.value)
+            page.write_fault(message.value)
             break
-        page.heading(f"message {index} at {rows.position_text(message.start)}", level=1)
+        page.write_heading(f"message {index} at {rows.position_text(message.start)}", level=1)
         rows.write(message)
     for _ in entry:  # Iterating over the messages also validates their offsets and magic bytes.
         pass
 
 
 def explain_message_07(page: Page, data: memoryview, position: int, base_position: int) -> None:
-    """Like explain_message(), but for a message of Kafka 0.7.
+    """Explain a message of Kafka 0.7, like explain_message().
 
     Args:
         page: the page to write to.
@@ -120,28 +125,28 @@ def explain_message_07(page: Page, data: memoryview, position: int, base_positio
     if message is None:
         raise DecodeError("no whole message")
     page.write_gap()
-    page.heading(f"message at byte {position}: Kafka 0.7, address {message.position}, {len(data)} bytes")
+    page.write_heading(f"message at byte {position}: Kafka 0.7, address {message.position}, {len(data)} bytes")
     _explain_fields_07(page, Rows(page, data, position), message)
     if not message.codec:
         return
     messages = decompress(message.codec, message.value, max_size=MAX_DECOMPRESSED_SIZE)
-    page.heading(f"decompressed: {len(messages)} bytes; all in it has the address {message.position}", level=1)
+    page.write_heading(f"decompressed: {len(messages)} bytes; all in it has the address {message.position}", level=1)
     at = 0
     for index, inner in enumerate(iter_messages(messages, deep=False)):
-        page.heading(f"message {index} at +{at}", level=1)
+        page.write_heading(f"message {index} at +{at}", level=1)
         end = at + INT32.size + int.from_bytes(messages[at : at + INT32.size], "big")
         _explain_fields_07(page, Rows(page, messages[at:end], at, "+"), inner)
         at = end
     if at < len(messages):
-        page.fault(f"{len(messages) - at} bytes after the last message, at +{at}, are not a whole one")
+        page.write_fault(f"{len(messages) - at} bytes after the last message, at +{at}, are not a whole one")
 
 
 def _explain_fields_07(page: Page, fields: Rows, message: Kafka07Message) -> None:
-    fields.number("message size", INT32, "bytes that follow")
-    fields.number("magic", INT8, "with attributes" if message.magic else "without attributes")
+    fields.read_number("message size", INT32, "bytes that follow")
+    fields.read_number("magic", INT8, "with attributes" if message.magic else "without attributes")
     if message.magic:
-        fields.number("attributes", INT8, f"codec {message.codec.name.lower()}")
-    fields.number("crc", UINT32, "CRC-32 of the value")
-    fields.blob("value", fields.left, f"messages under {message.codec.name.lower()}" if message.codec else "")
+        fields.read_number("attributes", INT8, f"codec {message.codec.name.lower()}")
+    fields.read_number("crc", UINT32, "CRC-32 of the value")
+    fields.read_blob("value", fields.left, f"messages under {message.codec.name.lower()}" if message.codec else "")
     if not message.is_valid:
-        page.fault(f"crc: stored {message.crc}, but the value has {zlib.crc32(message.value)}")
+        page.write_fault(f"crc: stored {message.crc}, but the value has {zlib.crc32(message.value)}")

@@ -1,4 +1,4 @@
-"""The page to which explanations are written, one row per field, and a cursor that reads fields and writes rows."""
+"""`Page`, to which explanations are written, and `Rows`, which reads fields and writes a row for each."""
 
 import textwrap
 from struct import Struct
@@ -37,24 +37,24 @@ class Page:
         #: Whether everything explained so far is valid.
         self.sound = True
 
-    def heading(self, text: str, *, level: int = 0) -> None:
+    def write_heading(self, text: str, *, level: int = 0) -> None:
         """Write a heading, indented by its level."""
-        self._lines(text, "  " * level)
+        self._write_lines(text, "  " * level)
 
     def write_gap(self) -> None:
         """Write an empty line."""
         self._write("\n")
 
-    def table_head(self) -> None:
+    def write_table_head(self) -> None:
         """Write the names of the columns."""
         self._write(f"{'byte':>{_POSITION_WIDTH}}  {'bytes':{_HEX_WIDTH}}  {'field':{_NAME_WIDTH}}  value (meaning)\n")
 
-    def fault(self, text: str) -> None:
-        """Write a line about a fault."""
+    def write_fault(self, text: str) -> None:
+        """Write a line about a fault, and clear `sound`."""
         self.sound = False
-        self._lines(f"!! {text}", "")
+        self._write_lines(f"!! {text}", "")
 
-    def row(self, position: str, raw: bytes, name: str, value: str, meaning: str = "") -> None:
+    def write_row(self, position: str, raw: bytes, name: str, value: str, meaning: str = "") -> None:
         """Write the row of one field."""
         hex_bytes = raw.hex(" ") if len(raw) <= _SHOWN_BYTES else raw[: _SHOWN_BYTES - 1].hex(" ") + " .."
         text = _shorten(f"{value} ({meaning})" if meaning else value)
@@ -65,7 +65,7 @@ class Page:
         for wrapped_line in more_lines:
             self._write(f"{'':{_VALUE_COLUMN}}{wrapped_line}\n")
 
-    def _lines(self, text: str, indent: str) -> None:
+    def _write_lines(self, text: str, indent: str) -> None:
         text = _shorten(text)
         if len(indent + text) <= WIDTH:
             self._write(f"{indent}{text}\n")
@@ -101,7 +101,7 @@ def create_cursor(data: memoryview) -> Cursor:
 class Rows:
     """Writes rows for the fields in `data`.
 
-    `write` takes fields that were read before. `number` and `blob` read the next field themselves, and raise
+    `write` takes fields that were read before. `read_number` and `read_blob` read the next field themselves, and raise
     `DecodeError` past the end.
 
     Args:
@@ -125,16 +125,16 @@ class Rows:
         return len(self._data) - self.at
 
     def position_text(self, position: int) -> str:
-        """Return a position in the form shown in its row."""
+        """Return a position as its row shows it."""
         return f"{self._mark}{self._origin + position}"
 
-    def number(self, name: str, layout: Struct, meaning: Note = "") -> int:
+    def read_number(self, name: str, layout: Struct, meaning: Note = "") -> int:
         """Read an integer of fixed size, and write its row."""
         (value,) = layout.unpack(self._read_field(name, layout.size))
         self._row(self.at - layout.size, self.at, name, value, meaning if isinstance(meaning, str) else meaning(value))
         return int(value)
 
-    def blob(self, name: str, size: int, meaning: str = "") -> None:
+    def read_blob(self, name: str, size: int, meaning: str = "") -> None:
         """Read text, or bytes of unknown meaning, and write a row unless the field is empty."""
         raw = self._read_field(name, size)
         if size:
@@ -163,7 +163,7 @@ class Rows:
                     self._write_leaf(leaf)
         finally:
             for fault in faults:
-                self.page.fault(fault)
+                self.page.write_fault(fault)
 
     def _write_leaf(self, leaf: Node) -> None:
         meaning = leaf.note
@@ -175,4 +175,4 @@ class Rows:
         self._row(leaf.start, leaf.end, name, value, meaning)
 
     def _row(self, start: int, end: int, name: str, value: object, meaning: str) -> None:
-        self.page.row(self.position_text(start), bytes(self._data[start:end]), name, str(value), meaning)
+        self.page.write_row(self.position_text(start), bytes(self._data[start:end]), name, str(value), meaning)

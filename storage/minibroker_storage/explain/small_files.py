@@ -76,7 +76,7 @@ def explain_txn_index(page: Page, file: DumpFile) -> None:
 
 
 def _explain_entries(page: Page, file: DumpFile, *rows: _Row) -> None:
-    page.table_head()
+    page.write_table_head()
     size_of_one = sum(layout.size for _, layout, _ in rows)
     with open(file.path, "rb") as index:
         size = os.fstat(index.fileno()).st_size
@@ -84,17 +84,17 @@ def _explain_entries(page: Page, file: DumpFile, *rows: _Row) -> None:
         while len(data := index.read(size_of_one)) == size_of_one:
             if not any(data) and (position or size > size_of_one):
                 free = (size - position) // size_of_one
-                page.heading(f"from byte {position}: zeros, room for {free} entries more")
+                page.write_heading(f"from byte {position}: zeros, room for {free} entries more")
                 return
             _explain_rows(Rows(page, data, position), rows)
             position += len(data)
     if data:
-        page.fault(f"{len(data)} bytes at byte {position}, of an entry's {size_of_one}")
+        page.write_fault(f"{len(data)} bytes at byte {position}, of an entry's {size_of_one}")
 
 
 def _explain_rows(fields: Rows, rows: tuple[_Row, ...]) -> None:
     for name, layout, meaning in rows:
-        fields.number(name, layout, meaning)
+        fields.read_number(name, layout, meaning)
 
 
 def explain_snapshot(page: Page, file: DumpFile) -> None:
@@ -106,25 +106,25 @@ def explain_snapshot(page: Page, file: DumpFile) -> None:
     """
     data = read_file(file.path)
     fields = Rows(page, data)
-    page.table_head()
-    fields.number("version", INT16, "of this format")
-    crc = fields.number("crc", UINT32, "CRC-32C of what follows")
+    page.write_table_head()
+    fields.read_number("version", INT16, "of this format")
+    crc = fields.read_number("crc", UINT32, "CRC-32C of what follows")
     computed = crc32c(memoryview(data)[_SNAPSHOT_CRC_FROM:])
     if computed != crc:
-        page.fault(f"crc: stored {crc}, but the bytes have {computed}")
-    for index in range(fields.number("count", INT32, "producers that follow")):
-        page.heading(f"producer {index} at {fields.position_text(fields.at)}", level=1)
+        page.write_fault(f"crc: stored {crc}, but the bytes have {computed}")
+    for index in range(fields.read_number("count", INT32, "producers that follow")):
+        page.write_heading(f"producer {index} at {fields.position_text(fields.at)}", level=1)
         _explain_rows(fields, _PRODUCER)
     if fields.left:
-        page.fault(f"{fields.left} bytes are left at byte {fields.position_text(fields.at)}")
+        page.write_fault(f"{fields.left} bytes are left at byte {fields.position_text(fields.at)}")
 
 
 def _explain_lines(page: Page, file: DumpFile, name: str, meaning: str) -> None:
-    page.table_head()
+    page.write_table_head()
     heads = [("version", "of this format"), ("count", "lines that follow")]
-    for number, (position, line) in enumerate(_lines(file)):
-        field, says = heads[number] if number < len(heads) else (name, meaning)
-        page.row(str(position), line, field, _text(line), says)
+    for index, (position, line) in enumerate(_split_lines(file)):
+        row_name, row_meaning = heads[index] if index < len(heads) else (name, meaning)
+        page.write_row(str(position), line, row_name, _decode_line(line), row_meaning)
 
 
 explain_leader_epochs: Final = partial(
@@ -142,17 +142,17 @@ def explain_metadata(page: Page, file: DumpFile) -> None:
         OSError: the file cannot be read.
     """
     meanings = {"version": "of this format", "topic_id": "the topic's uuid in URL-safe base 64"}
-    page.table_head()
-    for position, line in _lines(file):
-        name = _text(line).partition(":")[0]
-        page.row(str(position), line, name, _text(line), meanings.get(name, ""))
+    page.write_table_head()
+    for position, line in _split_lines(file):
+        name = _decode_line(line).partition(":")[0]
+        page.write_row(str(position), line, name, _decode_line(line), meanings.get(name, ""))
 
 
-def _lines(file: DumpFile) -> list[tuple[int, bytes]]:
+def _split_lines(file: DumpFile) -> list[tuple[int, bytes]]:
     """Return each line of a text file with its position."""
     lines = read_file(file.path).splitlines(keepends=True)
     return list(zip(accumulate(map(len, lines), initial=0), lines, strict=False))
 
 
-def _text(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return line.decode(errors="backslashreplace").strip()

@@ -1,4 +1,4 @@
-"""Views of a log for people: its segments, batches and index entries, and explained look-ups.
+"""Presents a log to people: its segments, batches and index entries, and explained look-ups.
 
 - `snapshot`: a log at one moment (`log_view`), a page of its batches (`batch_page`), entries of its indexes
   (`offset_entries`, `time_entries`), its producers and aborted transactions.

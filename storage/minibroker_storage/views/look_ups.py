@@ -13,7 +13,7 @@ from minibroker_protocol.steps import drain
 from minibroker_storage.log import Log
 from minibroker_storage.lookup import search_batch
 from minibroker_storage.segment import LogSegment
-from minibroker_storage.views.probes import Probe, RecordingOffsetIndex, RecordingTimeIndex
+from minibroker_storage.views.probes import RecordingOffsetIndex, RecordingTimeIndex
 from minibroker_storage.views.snapshot import file_of
 
 _MAX_SKIPPED_SEGMENTS: Final = 20
@@ -81,30 +81,29 @@ def find_offset(log: Log, offset: int) -> LookUp:
     steps: list[Step] = []
     bounds = {"offset": offset, "log_start_offset": log.log_start_offset, "log_end_offset": log.log_end_offset}
     if not log.log_start_offset <= offset < log.log_end_offset:
-        where = "is the log end offset, where the next record goes" if offset == log.log_end_offset else "is outside"
-        text = f"The log has the offsets {log.log_start_offset} to {log.log_end_offset - 1}: {offset} {where}."
+        place = "is the log end offset, where the next record goes" if offset == log.log_end_offset else "is outside"
+        text = f"The log has the offsets {log.log_start_offset} to {log.log_end_offset - 1}: {offset} {place}."
         return LookUp((Step("bounds", text, numbers=bounds),), None)
     text = f"The log has the offsets {log.log_start_offset} to {log.log_end_offset - 1}, so it has {offset}."
     steps.append(Step("bounds", text, numbers=bounds))
-    for number in range(log.segment_index(offset), len(log.segments)):
-        segment = log.segments[number]
-        steps.append(_segment_step(log, number, offset))
-        batch = _find_offset_in_segment(segment, offset, steps)
+    for index in range(log.segment_index(offset), len(log.segments)):
+        steps.append(_segment_step(log, index, offset))
+        batch = _find_offset_in_segment(log.segments[index], offset, steps)
         if batch is not None:
             return LookUp(tuple(steps), batch)
     steps.append(Step("none", f"No batch holds {offset} or a later offset."))
     return LookUp(tuple(steps), None)
 
 
-def _segment_step(log: Log, number: int, offset: int) -> Step:
-    segment = log.segments[number]
+def _segment_step(log: Log, index: int, offset: int) -> Step:
+    segment = log.segments[index]
     count = len(log.segments)
     text = (
-        f"Segment {number + 1} of {count} has the greatest base offset at or below {offset}: {segment.base_offset}."
+        f"Segment {index + 1} of {count} has the greatest base offset at or below {offset}: {segment.base_offset}."
         if segment.base_offset <= offset
         else f"{offset} is in a gap, so the next segment is asked: its base offset is {segment.base_offset}."
     )
-    numbers = {"number": number, "segments": count, "base_offset": segment.base_offset, "size": segment.size}
+    numbers = {"number": index, "segments": count, "base_offset": segment.base_offset, "size": segment.size}
     return Step("segment", text, file_of(segment), 0, segment.size, numbers)
 
 
@@ -130,15 +129,7 @@ def _search_offset_index(segment: LogSegment, offset: int, steps: list[Step]) ->
     """Return the position where the scan begins, and add the steps that find it."""
     index = RecordingOffsetIndex(segment.offset_index)
     entry = index.lookup(offset)
-    name = index.file.path.rpartition("/")[2]
-    size = index.ENTRY.size
-    for probe in index.probes:
-        first, last = index.entry(probe.first), index.entry(probe.end - 1)
-        text = (
-            f"Entries {probe.first} to {probe.end - 1} of {index.entries} have the offsets {first.offset} to"
-            f" {last.offset}; {probe.at_or_below} of them are at or below {offset}."
-        )
-        steps.append(_probe_step(probe, text, name, size))
+    name, size = _add_probes(index, "offset", offset, steps)
     if not entry.position:
         text = f"The offset index has no entry at or below {offset}: the search begins at the start of the file."
         steps.append(Step("index", text, name, numbers={"position": 0, "offset": entry.offset}))
@@ -150,21 +141,33 @@ def _search_offset_index(segment: LogSegment, offset: int, steps: list[Step]) ->
     return entry.position
 
 
-def _probe_step(probe: Probe, text: str, name: str, size: int) -> Step:
-    return Step("probe", text, name, probe.first * size, probe.end * size, probe._asdict())
+def _add_probes(
+    index: RecordingOffsetIndex | RecordingTimeIndex, key_name: str, key: int, steps: list[Step]
+) -> tuple[str, int]:
+    """Add a step for each probe, and return the name of the index file and the size of its entries."""
+    name, size = index.file.path.rpartition("/")[2], index.ENTRY.size
+    for probe in index.probes:
+        # The key is the first field of an entry in both indexes.
+        first, last = index.entry(probe.first)[0], index.entry(probe.end - 1)[0]
+        text = (
+            f"Entries {probe.first} to {probe.end - 1} of {index.entries} have the {key_name}s {first} to {last};"
+            f" {probe.at_or_below} of them are at or below {key}."
+        )
+        steps.append(Step("probe", text, name, probe.first * size, probe.end * size, probe._asdict()))
+    return name, size
 
 
-def _scan_step(segment: LogSegment, start: int, end: int, skipped: int, why: str) -> Step:
+def _scan_step(segment: LogSegment, start: int, end: int, skipped: int, predicate: str) -> Step:
     batches = "1 batch" if skipped == 1 else f"{skipped} batches"
-    text = f"From byte {start} on, {batches} {'is' if skipped == 1 else 'are'} passed over: each {why}."
+    text = f"From byte {start} on, {batches} {'is' if skipped == 1 else 'are'} passed over: each {predicate}."
     if not skipped:
         text = f"The search in the log begins at byte {start}."
     numbers = {"start": start, "end": end, "batches": skipped, "bytes": end - start}
     return Step("scan", text, file_of(segment), start, end, numbers)
 
 
-def _batch_step(segment: LogSegment, position: int, header: BatchHeader, why: str) -> Step:
-    text = f"The batch at byte {position} begins with offset {header.base_offset} and {why}."
+def _batch_step(segment: LogSegment, position: int, header: BatchHeader, predicate: str) -> Step:
+    text = f"The batch at byte {position} begins with offset {header.base_offset} and {predicate}."
     numbers = {
         "position": position,
         "size": header.size_in_bytes,
@@ -187,18 +190,16 @@ def find_time(log: Log, timestamp: int) -> LookUp:
     steps = [Step("bounds", text, numbers={"timestamp": timestamp, "log_start_offset": start})]
     segments = list(log.segments)
     skipped: list[LogSegment] = []
-    for number in range(log.segment_index(start), len(segments)):
-        segment = segments[number]
+    for index in range(log.segment_index(start), len(segments)):
+        segment = segments[index]
         largest = segment.largest_timestamp.timestamp
         if largest < timestamp:
             skipped.append(segment)
             continue
         _add_skipped(skipped, timestamp, steps)
         skipped = []
-        text = (
-            f"Segment {number + 1} of {len(segments)} has the largest time {largest}, which is not below {timestamp}."
-        )
-        numbers = {"number": number, "base_offset": segment.base_offset, "largest_timestamp": largest}
+        text = f"Segment {index + 1} of {len(segments)} has the largest time {largest}, which is not below {timestamp}."
+        numbers = {"number": index, "base_offset": segment.base_offset, "largest_timestamp": largest}
         steps.append(Step("segment", text, file_of(segment), 0, segment.size, numbers))
         record = _find_time_in_segment(segment, timestamp, start, steps)
         if record is not None:
@@ -222,14 +223,7 @@ def _add_skipped(skipped: Sequence[LogSegment], timestamp: int, steps: list[Step
 def _find_time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: list[Step]) -> LookUpResult | None:
     index = RecordingTimeIndex(segment.time_index)
     entry = index.lookup(timestamp)
-    name = index.file.path.rpartition("/")[2]
-    for probe in index.probes:
-        first, last = index.entry(probe.first), index.entry(probe.end - 1)
-        text = (
-            f"Entries {probe.first} to {probe.end - 1} of {index.entries} have the times {first.timestamp} to"
-            f" {last.timestamp}; {probe.at_or_below} of them are at or below {timestamp}."
-        )
-        steps.append(_probe_step(probe, text, name, index.ENTRY.size))
+    name, _ = _add_probes(index, "time", timestamp, steps)
     text = (
         f"The time index has no entry at or below {timestamp}: the search begins at offset {entry.offset}."
         if entry.timestamp < 0
@@ -241,8 +235,7 @@ def _find_time_in_segment(segment: LogSegment, timestamp: int, start: int, steps
     for at, header in segment.headers_from(position, end=size):
         if header.max_timestamp >= timestamp and header.last_offset >= start:
             steps.append(_scan_step(segment, begin, at, skipped, f"has only times below {timestamp}"))
-            why = f"has the largest time {header.max_timestamp}"
-            steps.append(_batch_step(segment, at, header, why))
+            steps.append(_batch_step(segment, at, header, f"has the largest time {header.max_timestamp}"))
             record = drain(search_batch(segment.batch_at(at), header, timestamp, start))
             if record is not None:
                 text = f"Its first record with a time that late is {record.offset}, of {record.timestamp}."

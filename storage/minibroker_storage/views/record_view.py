@@ -18,10 +18,10 @@ from minibroker_storage.time_index import TimeIndex
 from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, find_segment
 
 _MAX_HEADERS: Final = 50_000
-"""Maximum number of batches skipped in search of a transaction marker."""
+"""Maximum number of batches skipped while searching for a transaction marker."""
 _MAX_BYTES: Final = 1 << 23
 _MAX_RECORDS: Final = 30_000
-"""Maximum bytes and records read in search of a newer record with the same key, about 100 ms of work."""
+"""Maximum bytes and records read while searching for a newer record with the same key, about 100 ms of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class RecordView:
         crc: the checksum of that batch.
         file: the name of the log file that contains that batch.
         place: the record within that batch, or None if the record does not exist or cannot be read.
-        fault: the reason why the batch cannot be decoded.
+        fault: the reason why the batch cannot be decoded, or an empty string.
         offset_entry: the offset index entry, or None if the search begins at the start of the file.
         time_entry: like `offset_entry`, for a search by the record's time.
         scanned: the number of batches that a look-up reads between the index entry and the batch.
@@ -77,7 +77,7 @@ class RecordView:
         open_transaction: whether the record's transaction is still open.
         newer: the newest offset with the same key in a compacted log, which can be the record's own, or None if the
             record has no key.
-        newer_is_certain: False if the log is too long to be read to its end.
+        newer_is_certain: whether `newer` is final. It is not if the log is too long to be read to its end.
     """
 
     state: str

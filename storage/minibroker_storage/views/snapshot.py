@@ -1,4 +1,4 @@
-"""Views of a log at one moment, and of parts of it on demand.
+"""Creates views of a log at one moment, and of its parts on demand.
 
 All results are dataclasses of plain values. Positions and sizes are in bytes, times in ms.
 """
@@ -73,7 +73,7 @@ class LogView:
         last_stable_offset: the offset below which all transactions have ended (KIP-98).
         recovery_point: the offset below which everything is on disk.
         segment_count: the total number of segments.
-        first_segment: the number of the first segment in `segments`.
+        first_segment: the index in the log of the first segment in `segments`.
         segments: the requested segments.
         producer_snapshots: the offsets of the snapshot files.
     """
@@ -195,13 +195,13 @@ class AbortedView:
 
 
 def log_view(log: Log, first_segment: int = 0, limit: int = MAX_ELEMENTS) -> LogView:
-    """Return a view of the log with at most `limit` segments, starting with segment number `first_segment`.
+    """Return a view of the log with at most `limit` segments, starting with the segment at index `first_segment`.
 
     Raises:
         OSError: a file cannot be read.
     """
     first = max(first_segment, 0)
-    views = [_segment_view(log, number) for number in range(first, min(first + limit, len(log.segments)))]
+    views = [_segment_view(log, index) for index in range(first, min(first + limit, len(log.segments)))]
     return LogView(
         directory=log.directory,
         log_start_offset=log.log_start_offset,
@@ -221,13 +221,13 @@ def log_view(log: Log, first_segment: int = 0, limit: int = MAX_ELEMENTS) -> Log
     )
 
 
-def _segment_view(log: Log, number: int) -> SegmentView:
-    segment, segments = log.segments[number], log.segments
-    is_active = number == len(segments) - 1
+def _segment_view(log: Log, index: int) -> SegmentView:
+    segment, segments = log.segments[index], log.segments
+    is_active = index == len(segments) - 1
     largest = segment.largest_timestamp
     return SegmentView(
         base_offset=segment.base_offset,
-        end_offset=log.log_end_offset if is_active else segments[number + 1].base_offset,
+        end_offset=log.log_end_offset if is_active else segments[index + 1].base_offset,
         file=file_of(segment),
         size=segment.size,
         is_active=is_active,
@@ -260,8 +260,8 @@ def batch_page(log: Log, offset: int, limit: int = MAX_ELEMENTS) -> BatchPage:
     """
     batches: list[BatchView] = []
     while offset < log.log_end_offset and len(batches) < limit:
-        number = log.segment_index(offset)
-        segment = log.segments[number]
+        index = log.segment_index(offset)
+        segment = log.segments[index]
         end = segment.size
         entry = segment.translate(offset) if segment.size else None
         if entry is not None:
