@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -26,6 +26,7 @@ from minibroker_storage.time_index import TimeIndex
 from tests.storage.helpers import Disk
 
 CREATE = os.O_RDWR | os.O_CREAT
+Index = TypeVar("Index", OffsetIndex, TimeIndex)
 
 
 def offset_index(path: Path, base_offset: int = 0, max_bytes: int = 10 << 20) -> OffsetIndex:
@@ -36,9 +37,10 @@ def time_index(path: Path, base_offset: int = 0, max_bytes: int = 10 << 20) -> T
     return TimeIndex(FilePool(10).handle(str(path / "timeindex"), CREATE), base_offset, max_bytes)
 
 
-def filled(index: OffsetIndex, *entries: tuple[int, int]) -> OffsetIndex:
-    for offset, position in entries:
-        index.stage(offset, position)
+def filled(index: Index, *entries: tuple[int, int]) -> Index:
+    stage = index.stage if isinstance(index, OffsetIndex) else index.maybe_stage
+    for entry in entries:
+        stage(*entry)
     index.commit()
     return index
 
@@ -70,10 +72,7 @@ def test_the_last_indexed_batch_before_a_position_is_found(tmp_path: Path) -> No
 
 
 def test_for_1609087040523_the_entry_1609087040112_is_found(tmp_path: Path) -> None:
-    index = time_index(tmp_path)
-    for entry in ((1609087039000, 5000), (1609087040112, 5146), (1609087040524, 5200)):
-        index.maybe_stage(*entry)
-    index.commit()
+    index = filled(time_index(tmp_path), (1609087039000, 5000), (1609087040112, 5146), (1609087040524, 5200))
     assert index.lookup(1609087040523) == (1609087040112, 5146)
     assert filled(offset_index(tmp_path), (5046, 3111375), (5150, 3200000)).lookup(5146) == (5046, 3111375)
 
@@ -126,10 +125,7 @@ def test_the_offset_index_is_full_at_its_last_slot_and_the_time_index_one_before
 
 
 def test_a_time_index_takes_larger_timestamps_only(tmp_path: Path) -> None:
-    index = time_index(tmp_path)
-    for timestamp, offset in ((10, 1), (10, 2), (9, 3), (11, 4), (-1, 5)):
-        index.maybe_stage(timestamp, offset)
-    index.commit()
+    index = filled(time_index(tmp_path), (10, 1), (10, 2), (9, 3), (11, 4), (-1, 5))
     assert [index.entry(slot) for slot in range(index.entries)] == [(10, 1), (11, 4)]
     assert (index.last_timestamp, index.last_offset) == (11, 4)
 
@@ -150,11 +146,8 @@ def test_an_index_that_was_not_trimmed_still_tells_its_entries(tmp_path: Path, e
     index, times = offset_index(tmp_path), time_index(tmp_path)
     for file in (index, times):
         file.preallocate()
-    for number in range(1, entries + 1):
-        index.stage(number, number * 10)
-        times.maybe_stage(number, number)
-    for file in (index, times):
-        file.commit()
+    filled(index, *((number, number * 10) for number in range(1, entries + 1)))
+    filled(times, *((number, number) for number in range(1, entries + 1)))
     loaded: tuple[IndexFile[Any], IndexFile[Any]] = (offset_index(tmp_path), time_index(tmp_path))
     for again in loaded:
         again.load()
@@ -225,12 +218,9 @@ def test_a_failed_write_leaves_the_written_entries(tmp_path: Path, disk: Disk) -
 
 
 def test_every_offset_of_an_uneven_index_is_found(tmp_path: Path) -> None:
-    index, times = offset_index(tmp_path), time_index(tmp_path)
     entries = [(number if number < 1500 else 1500 + 7 * (number - 1500), 100 * number) for number in range(1, 2100)]
-    filled(index, *entries)
-    for offset, position in entries:
-        times.maybe_stage(position, offset)
-    times.commit()
+    index = filled(offset_index(tmp_path), *entries)
+    times = filled(time_index(tmp_path), *(entry[::-1] for entry in entries))
     for below, above in zip(entries, [*entries[1:], (6000, 0)], strict=True):
         for offset in range(below[0], above[0]):
             assert index.lookup(offset) == below
@@ -249,16 +239,14 @@ def test_a_lookup_finds_what_a_search_through_all_entries_finds(
     path = tmp_path_factory.getbasetemp()
     (path / "index").unlink(missing_ok=True)
     (path / "timeindex").unlink(missing_ok=True)
-    index, times = offset_index(path), time_index(path)
     entries: list[tuple[int, int]] = []
     offset = position = 0
     for by_offset, by_position in steps * repeat:
         offset += by_offset * (1 if len(entries) % 700 < 350 else 40)  # Uneven offsets make guesses wrong.
         position += by_position
         entries.append((offset, position))
-        times.maybe_stage(position, offset)
-    filled(index, *entries)
-    times.commit()
+    index = filled(offset_index(path), *entries)
+    times = filled(time_index(path), *(entry[::-1] for entry in entries))
     near = [offset + by for offset, _ in entries[:: max(1, len(entries) // 50)] for by in (-1, 0, 1)]
     for target in [*targets, *near]:
         below = bisect_right(entries, (target, 2**40))
