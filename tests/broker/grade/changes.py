@@ -50,6 +50,11 @@ def duplicated(path: str) -> Change:
     return mapped(path, lambda elements: [*(elements or ()), *(elements or ())[-1:]])
 
 
+def when(is_changed: Callable[[Any, Any], object], change: Change) -> Change:
+    """Limit a change to messages for which `is_changed` is true."""
+    return lambda message, request: change(message, request) if is_changed(message, request) else None
+
+
 def flipped(at: int, by: int = 1) -> Callable[[Any], Any]:
     """Return a change of records that flips bits in one byte of their first batch."""
 

@@ -15,6 +15,7 @@ from tests.broker.grade.changes import (
     shift,
     signed,
     swap,
+    when,
 )
 from tests.broker.grade.relay import Mutant, caught
 
@@ -44,7 +45,7 @@ TOPICS: Final = caught(
             Mutant("CreateTopics answers and does nothing", _C, request=put("validate_only", True)),
         ],
         "topics/the-answer-names-the-topic": [
-            Mutant("a result less", _C, lambda m, r: removed("topics")(m, r) if len(m.topics) > 1 else None)
+            Mutant("a result less", _C, when(lambda m, _: len(m.topics) > 1, removed("topics")))
         ],
         "topics/a-topic-that-exists-has-error-36": [
             Mutant("a topic may be created twice", _C, swap("topics.error_code", 36, 0))
@@ -62,25 +63,17 @@ TOPICS: Final = caught(
             Mutant(
                 "-1 taken for a number",
                 _C,
-                lambda m, r: put("topics.error_code", 37)(m, r) if r.topics[0].num_partitions == -1 else None,
+                when(lambda _, r: r.topics[0].num_partitions == -1, put("topics.error_code", 37)),
             )
         ],
         "topics/validate-only-creates-nothing": [
             Mutant("validate_only ignored", _C, request=put("validate_only", False))
         ],
         "topics/one-bad-topic-spoils-no-other": [
-            Mutant(
-                "all topics fail with one",
-                _C,
-                lambda m, r: put("topics.error_code", 36)(m, r) if len(m.topics) > 1 else None,
-            )
+            Mutant("all topics fail with one", _C, when(lambda m, _: len(m.topics) > 1, put("topics.error_code", 36)))
         ],
         "topics/a-given-assignment-is-used": [
-            Mutant(
-                "assignments refused",
-                _C,
-                lambda m, r: put("topics.error_code", 39)(m, r) if r.topics[0].assignments else None,
-            )
+            Mutant("assignments refused", _C, when(lambda _, r: r.topics[0].assignments, put("topics.error_code", 39)))
         ],
         "topics/a-bad-configuration-has-error-40": [Mutant("any configuration", _C, request=put("topics.configs", []))],
         "topics/describeconfigs-tells-what-was-set": [
@@ -123,9 +116,7 @@ PRODUCE: Final = caught(
             Mutant(
                 "the last partition unanswered",
                 _P,
-                lambda m, r: (
-                    removed("responses.partition_responses")(m, r) if len(r.topic_data[0].partition_data) > 1 else None
-                ),
+                when(lambda _, r: len(r.topic_data[0].partition_data) > 1, removed("responses.partition_responses")),
             )
         ],
         "produce/an-unknown-topic-has-error-3": [
@@ -139,7 +130,7 @@ PRODUCE: Final = caught(
         ],
         "produce/acks-2-has-error-21": [Mutant("any acks", _P, request=swap("acks", 2, 1))],
         "produce/acks-1-is-answered": [
-            Mutant("acks=1 refused", _P, lambda m, r: put(f"{_PRODUCED}.error_code", 21)(m, r) if r.acks == 1 else None)
+            Mutant("acks=1 refused", _P, when(lambda _, r: r.acks == 1, put(f"{_PRODUCED}.error_code", 21)))
         ],
         "produce/a-wrong-checksum-has-error-2": [
             Mutant("checksums not looked at", _P, request=mapped(f"{_DATA}.records", signed(lambda data: None))),

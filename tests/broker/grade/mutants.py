@@ -4,7 +4,7 @@ import struct
 from typing import Final
 
 from minibroker_protocol.api_keys import ApiKey
-from tests.broker.grade.changes import duplicated, mapped, put, removed, shift, swap
+from tests.broker.grade.changes import duplicated, mapped, put, removed, shift, swap, when
 from tests.broker.grade.cleaner_mutants import COMPACTION
 from tests.broker.grade.file_mutants import FILES, FORGETFUL
 from tests.broker.grade.log_mutants import PRODUCE, TOPICS
@@ -79,11 +79,7 @@ _FIRST: Final = caught(
             Mutant("a refusal in version 3", _A, frame=_refusal_in_version_3),
         ],
         "versions/the-refusal-names-the-versions-of-apiversions": [
-            Mutant(
-                "a refusal without rows",
-                _A,
-                lambda message, _: put("api_keys", [])(message, _) if message.error_code == 35 else None,
-            )
+            Mutant("a refusal without rows", _A, when(lambda m, _: m.error_code == 35, put("api_keys", [])))
         ],
         "versions/the-connection-goes-on-after-the-refusal": [
             Mutant("the connection closed instead of a refusal", _A, frame=_unless_refused)
@@ -92,11 +88,7 @@ _FIRST: Final = caught(
             Mutant(
                 "other rows in newer versions",
                 _A,
-                lambda message, request: (
-                    removed("api_keys")(message, request)
-                    if request is not None and request.client_software_name
-                    else None
-                ),
+                when(lambda _, r: r is not None and r.client_software_name, removed("api_keys")),
             )
         ],
         "versions/correlation-ids-come-back": [
@@ -146,11 +138,7 @@ _FIRST: Final = caught(
             Mutant("empty taken for null", _M, request=mapped("topics", lambda topics: topics or None))
         ],
         "metadata/null-asks-for-all-topics": [
-            Mutant(
-                "a topic less among all",
-                _M,
-                lambda message, request: put("topics", [])(message, request) if request.topics is None else None,
-            )
+            Mutant("a topic less among all", _M, when(lambda _, r: r.topics is None, put("topics", [])))
         ],
         "metadata/an-unknown-topic-has-error-3": [
             Mutant("unknown topics left out", _M, removed("topics", lambda topic: topic.error_code == 3)),
@@ -177,9 +165,7 @@ _FIRST: Final = caught(
         "metadata/the-leader-epoch-is-told": [Mutant("no leader epoch", _M, put("topics.partitions.leader_epoch", -1))],
         "metadata/several-topics-are-answered-one-by-one": [
             Mutant(
-                "the first error for all topics",
-                _M,
-                lambda message, _: put("topics.error_code", 3)(message, _) if len(message.topics) > 1 else None,
+                "the first error for all topics", _M, when(lambda m, _: len(m.topics) > 1, put("topics.error_code", 3))
             )
         ],
         "metadata/a-topic-has-an-id": [
@@ -190,11 +176,7 @@ _FIRST: Final = caught(
             Mutant(
                 "no name for an id",
                 _M,
-                lambda message, request: (
-                    put("topics.name", None)(message, request)
-                    if request.topics and request.topics[0].name is None
-                    else None
-                ),
+                when(lambda _, r: r.topics and r.topics[0].name is None, put("topics.name", None)),
             )
         ],
         "metadata/an-unknown-id-has-error-100": [

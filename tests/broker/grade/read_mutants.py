@@ -12,6 +12,7 @@ from tests.broker.grade.changes import (
     signed,
     stamped,
     swap,
+    when,
     without_first_batch,
 )
 from tests.broker.grade.relay import Mutant, caught
@@ -51,10 +52,9 @@ FETCH: Final = caught(
             Mutant(
                 "the next batch instead of the one with the offset",
                 _F,
-                lambda m, r: (
-                    mapped(f"{_FETCHED}.records", without_first_batch)(m, r)
-                    if r.topics and r.topics[0].partitions[0].fetch_offset
-                    else None
+                when(
+                    lambda _, r: r.topics and r.topics[0].partitions[0].fetch_offset,
+                    mapped(f"{_FETCHED}.records", without_first_batch),
                 ),
             )
         ],
@@ -62,10 +62,9 @@ FETCH: Final = caught(
             Mutant(
                 "the end of the log is out of range",
                 _F,
-                lambda m, r: (
-                    put(f"{_FETCHED}.error_code", 1)(m, r)
-                    if not any(p.records for t in m.responses for p in t.partitions)
-                    else None
+                when(
+                    lambda m, _: not any(p.records for t in m.responses for p in t.partitions),
+                    put(f"{_FETCHED}.error_code", 1),
                 ),
             )
         ],
@@ -89,7 +88,7 @@ FETCH: Final = caught(
             Mutant(
                 "a first batch above the limit held back",
                 _F,
-                lambda m, r: put(f"{_FETCHED}.records", b"")(m, r) if r.max_bytes < 100 else None,
+                when(lambda _, r: r.max_bytes < 100, put(f"{_FETCHED}.records", b"")),
             )
         ],
         "fetch/partition-max-bytes-limits-the-answer": [

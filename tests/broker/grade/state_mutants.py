@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from minibroker_protocol.api_keys import ApiKey
-from tests.broker.grade.changes import mapped, put, shift, signed, swap, without_first_batch
+from tests.broker.grade.changes import mapped, put, shift, signed, swap, when, without_first_batch
 from tests.broker.grade.relay import Mutant, caught
 
 _J: Final = ApiKey.JOIN_GROUP
@@ -52,18 +52,14 @@ GROUPS: Final = caught(
     {
         "groups/a-new-member-gets-its-id-first": [
             Mutant("no error with a first id", _J, swap("error_code", 79, 0)),
-            Mutant(
-                "no id with MEMBER_ID_REQUIRED",
-                _J,
-                lambda m, r: put("member_id", "")(m, r) if m.error_code == 79 else None,
-            ),
+            Mutant("no id with MEMBER_ID_REQUIRED", _J, when(lambda m, _: m.error_code == 79, put("member_id", ""))),
         ],
         "groups/a-member-alone-leads": [
             Mutant("generations from 0 on", _J, shift("generation_id", -1)),
             Mutant("no leader", _J, put("leader", "")),
             Mutant("the leader does not learn the members", _J, put("members", [])),
             Mutant("metadata lost", _J, put("members.metadata", b"")),
-            Mutant("another protocol", _J, lambda m, r: put("protocol_name", "x")(m, r) if not m.error_code else None),
+            Mutant("another protocol", _J, when(lambda m, _: not m.error_code, put("protocol_name", "x"))),
         ],
         "groups/the-leader-gets-its-own-assignment": [
             Mutant("empty assignments", _S, put("assignment", b"")),
@@ -115,7 +111,7 @@ GROUPS: Final = caught(
             Mutant("error 3 without a commit", _OF, put(f"{_OFFSETS}.error_code", 3)),
         ],
         "groups/null-asks-for-all-offsets": [
-            Mutant("null for no offsets", _OF, lambda m, r: put("topics", [])(m, r) if r.topics is None else None)
+            Mutant("null for no offsets", _OF, when(lambda _, r: r.topics is None, put("topics", [])))
         ],
         "groups/groups-do-not-share-offsets": [
             Mutant("one group for all", _OF, swap(f"{_OFFSETS}.committed_offset", -1, 7))
