@@ -128,7 +128,7 @@ def an_offset_behind_the_end_has_error_1(b: Subject) -> None:
 
 @STAGE.check("KafkaApis.handleFetchRequest", look="Return UNKNOWN_TOPIC_OR_PARTITION for the partition.")
 def an_unknown_partition_has_error_3(b: Subject) -> None:
-    """A partition that does not exist gets an error for this partition alone."""
+    """The error of a partition that does not exist applies to that partition alone."""
     b.same(fetch(b, b.topic(), partition=5), _ERROR, 3)
 
 

@@ -184,7 +184,7 @@ def index_entries_lead_to_batches(b: Subject) -> None:
 
 @STAGE.check("TimeIndex", look="Write 12-byte entries: a timestamp and a relative offset, both increasing.")
 def time_index_entries_rise_and_are_true(b: Subject) -> None:
-    """An entry has the largest timestamp so far and the offset of its record."""
+    """An entry has the largest timestamp so far and the offset of the record with that timestamp."""
     topic = _create_large_topic(b)
     times = {record.offset: record.timestamp for batch in _read_batches(b, topic) for record in batch}
     for path in _list_files(b, topic, ".timeindex"):
@@ -202,7 +202,7 @@ def time_index_entries_rise_and_are_true(b: Subject) -> None:
 
 @STAGE.check("KIP-516, PartitionMetadataFile", look="Write partition.metadata with a version and the topic id.")
 def the_directory_knows_the_topics_id(b: Subject) -> None:
-    """The file partition.metadata has the topic id, so that a directory is not mistaken for that of a newer topic."""
+    """The file partition.metadata has the topic id, so a directory is not mistaken for that of a newer topic."""
     topic = topic_with(b, "a")
     path = os.path.join(_partition_directory(b, topic), "partition.metadata")
     answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
@@ -319,7 +319,7 @@ def committed_offsets_outlive_a_kill(b: Subject) -> None:
     limit=_RESTART_S,
 )
 def half_a_batch_is_cut_off(b: Subject) -> None:
-    """A kill can leave half a batch at the end of the file. The next start removes it and appends after the others."""
+    """A kill can leave half a batch at the end of the file. The next start removes it and appends new batches there."""
     process = _require_process(b)
     topic = topic_with(b, "a")
     (path,) = _list_files(b, topic, ".log")

@@ -108,7 +108,7 @@ def a_compact_array_may_need_two_bytes_of_length(b: Subject) -> None:
 
 @STAGE.check(_KIP, look="A compact string or array of length 0 is null, and one of length 1 is empty.")
 def null_and_empty_differ(b: Subject) -> None:
-    """A null array requests all topics, an empty array none."""
+    """A null array requests all topics, and an empty array requests no topics."""
     b.require(ApiKey.METADATA, _METADATA_VERSION)
     topic = b.topic()
     answer = b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)

@@ -25,7 +25,7 @@ _COMMIT_ERROR: Final = "topics[0].partitions[0].error_code"
     look="Respond to a new member's first JoinGroup with an id and MEMBER_ID_REQUIRED.",
 )
 def a_new_member_gets_its_id_first(b: Subject) -> None:
-    """From version 4 on, a member without an id gets one with error 79, and joins again with that id."""
+    """From version 4 on, a member without an id gets an id with error 79, and joins again with that id."""
     member = Member(b, new_group(b))
     b.newest(JoinGroupRequest)
     member.send_join()
@@ -191,7 +191,7 @@ def who_leaves_is_gone(b: Subject) -> None:
     look="Map group.instance.id to the new member id, and fence the previous member.",
 )
 def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
-    """A member that rejoins with its instance id takes its old place, and the generation does not change."""
+    """A member that rejoins with its instance id keeps its place in the group, and the generation does not change."""
     first = Member(b, new_group(b), instance="i1").join_alone()
     again = Member(b, first.group, instance="i1")
     again.send_join()

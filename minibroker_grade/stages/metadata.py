@@ -74,7 +74,7 @@ def null_asks_for_all_topics(b: Subject) -> None:
 
 @STAGE.check(_SOURCE, look="Return each requested topic, with UNKNOWN_TOPIC_OR_PARTITION if it is missing.")
 def an_unknown_topic_has_error_3(b: Subject) -> None:
-    """A topic that does not exist is an element with error 3 and no partitions."""
+    """A topic that does not exist is returned with error 3 and without partitions."""
     answer = b.metadata(b.name())
     b.same(answer, "topics[0].error_code", 3)
     b.equal(len(answer.topics[0].partitions), 0, "the number of partitions", answer, "topics[0].partitions")

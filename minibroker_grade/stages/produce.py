@@ -241,25 +241,25 @@ def _check_codec(b: Subject, codec: CompressionCodec) -> None:
 
 @STAGE.check("Compression", look="The records after the header are one gzip stream.")
 def gzip_is_accepted(b: Subject) -> None:
-    """Codec 1: the records are returned as they were sent."""
+    """Codec 1: the records are returned unchanged."""
     _check_codec(b, CompressionCodec.GZIP)
 
 
 @STAGE.check("Compression", look="Kafka uses the snappy framing of snappy-java.")
 def snappy_is_accepted(b: Subject) -> None:
-    """Codec 2: the records are returned as they were sent."""
+    """Codec 2: the records are returned unchanged."""
     _check_codec(b, CompressionCodec.SNAPPY)
 
 
 @STAGE.check("Compression, KAFKA-3160", look="The records are one LZ4 frame.")
 def lz4_is_accepted(b: Subject) -> None:
-    """Codec 3: the records are returned as they were sent."""
+    """Codec 3: the records are returned unchanged."""
     _check_codec(b, CompressionCodec.LZ4)
 
 
 @STAGE.check("KIP-110", look="Accept zstd from Produce 7 on.")
 def zstd_is_accepted(b: Subject) -> None:
-    """Codec 4: the records are returned as they were sent."""
+    """Codec 4: the records are returned unchanged."""
     _check_codec(b, CompressionCodec.ZSTD)
 
 

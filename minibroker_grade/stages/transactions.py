@@ -238,7 +238,7 @@ def a_timeout_that_is_too_long_has_error_50(b: Subject) -> None:
     "KIP-98, UnifiedLog.fetchLastStableOffsetMetadata", look="For read_committed, stop at the last stable offset."
 )
 def open_transactions_are_hidden(b: Subject) -> None:
-    """A read_committed consumer gets no records of an open transaction, and none after its first offset."""
+    """A read_committed consumer gets no records at or after the first offset of an open transaction."""
     topic = topic_with(b, "before")
     _Transaction(b, topic, "open")
     answer = fetch(b, topic, committed=True)

@@ -58,7 +58,7 @@ def each_api_is_listed_once(b: Subject) -> None:
 
 @STAGE.check("NodeApiVersions.latestUsableVersion", look="The first version must not be higher than the last one.")
 def ranges_are_in_order(b: Subject) -> None:
-    """A client uses the highest version between the first and the last, and there is none in an empty range."""
+    """A client uses the highest version in the range, and an empty range contains no version."""
     answer = b.ask(ApiVersionsRequest(), 0)
     for index, api in enumerate(answer.api_keys):
         b.holds(
