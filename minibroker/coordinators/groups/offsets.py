@@ -4,7 +4,8 @@ This is the part of Kafka's `GroupMetadata` that handles offsets. It does not us
 records first, and then applies them to the objects of this module.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from minibroker_protocol.coordinator_records import (
@@ -83,11 +84,8 @@ class GroupOffsets:
 
     def commit(self, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:
         """Apply committed offsets whose records have been written to the log."""
-        committed = self.committed
         for (topic, partition), offset in offsets:
-            if (partitions := committed.get(topic)) is None:
-                partitions = committed[topic] = {}
-            partitions[partition] = offset
+            self.committed.setdefault(topic, {})[partition] = offset
 
     def commit_pending(self, producer_id: int, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:
         """Apply offsets that were written in an open transaction.
@@ -114,7 +112,7 @@ class GroupOffsets:
 
     def everything(self) -> list[TopicPartition]:
         """Return all partitions with a committed or pending offset."""
-        return self._add_pending(dict.fromkeys(self), lambda _: True)
+        return list(dict.fromkeys(chain(self, *self.pending.values())))
 
     def of_topics(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Return those partitions of the given topics that have a committed or pending offset."""
@@ -122,13 +120,9 @@ class GroupOffsets:
         # After a topic is deleted, most groups take this fast path.
         if not self.pending and self.committed.keys().isdisjoint(names):
             return []
-        partitions = {(topic, partition): None for topic in names for partition in self.committed.get(topic, ())}
-        return self._add_pending(partitions, names.__contains__)
-
-    def _add_pending(self, keys: dict[TopicPartition, None], wants: Callable[[str], bool]) -> list[TopicPartition]:
-        for offsets in self.pending.values():
-            keys.update(dict.fromkeys(key for key in offsets if wants(key[0])))
-        return list(keys)
+        committed = ((topic, partition) for topic in names for partition in self.committed.get(topic, ()))
+        pending = (key for offsets in self.pending.values() for key in offsets if key[0] in names)
+        return list(dict.fromkeys(chain(committed, pending)))
 
     def has_more_than(self, partitions: Collection[TopicPartition]) -> bool:
         """Return whether any partition other than these has a committed or pending offset."""

@@ -11,14 +11,7 @@ from operator import itemgetter
 
 from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.modern.topics import Partitions, freeze_partitions
-from minibroker.coordinators.java_order import (
-    TopicPartition,
-    hash_order,
-    in_order,
-    string_hash,
-    table_size,
-    uuid_hash,
-)
+from minibroker.coordinators.java_order import TopicPartition, hash_order, in_order, string_hash, table_size, uuid_hash
 
 
 def assign_simple(members: Mapping[str, MemberSpec], ready: Partitions, *, homogeneous: bool) -> dict[str, Partitions]:

@@ -23,7 +23,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 
 CONSUMER: Final = "consumer"
-"""The protocol type of consumers, whose metadata are subscriptions."""
+"""The protocol type of consumers. Their metadata is a subscription."""
 _NEVER: Final = -1
 
 
@@ -44,7 +44,7 @@ VALID_PREVIOUS_STATES: Final = {
     GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
     GroupState.DEAD: set(GroupState),
 }
-"""The valid previous states of each state (Kafka's `ClassicGroupState.validPreviousStates`)."""
+"""The states from which each state can be entered (Kafka's `ClassicGroupState.validPreviousStates`)."""
 
 
 class Protocol(NamedTuple):
@@ -138,7 +138,7 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """Whether the member is static, so that it keeps its place in the group while absent."""
+        """Whether the member is static. A static member keeps its place in the group while it is absent."""
         return self.group_instance_id is not None
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -291,7 +291,7 @@ class Group:
         return not self.pending and self.waiting_to_join == len(self.members)
 
     def park_join(self, member: Member, reply: Reply) -> None:
-        """Store a JoinGroup that waits for the next generation, for a member or a new client."""
+        """Store the JoinGroup of a member or a new client until the next generation."""
         if member.join is None:
             self.waiting_to_join += 1
         member.join = reply
@@ -309,13 +309,10 @@ class Group:
         Returns:
             False if no member has joined.
         """
-        if self.leader is None:
-            return False
-        if self.members[self.leader].join is not None:
-            return True
-        joined = (member.member_id for member in self.members.values() if member.join is not None)
-        self.leader = next(joined, self.leader)
-        return self.members[self.leader].join is not None
+        joined_ids = [member_id for member_id, member in self.members.items() if member.join is not None]
+        if joined_ids and self.leader not in joined_ids:
+            self.leader = joined_ids[0]
+        return bool(joined_ids)
 
     def begin_generation(self) -> None:
         """Begin the next generation, for which all members have joined."""

@@ -165,13 +165,7 @@ class ModernGroup(Generic[M, T]):
         return not interval_ms or not self.assigned_ms or now_ms >= self.assigned_ms + interval_ms
 
     def validate_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        *,
-        is_transactional: bool,
-        version: int,
+        self, member_id: str, group_instance_id: str | None, generation_id: int, *, is_transactional: bool, version: int
     ) -> ErrorCode:
         """Return NONE if a client can commit offsets now, or an error (`validateOffsetCommit`).
 

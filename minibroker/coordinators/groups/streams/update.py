@@ -88,21 +88,16 @@ class GroupUpdate:
             GroupRefusedError: The topology is invalid, missing, or different from the group's.
         """
         known = self.group.topology
-        if value is None:
-            if known is None:
-                raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has no topology.")
-            self.topology = known
-            return
-        sent = Topology.of(value)
+        sent = known if value is None else Topology.of(value)
+        if sent is None:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has no topology.")
         if sent.epoch < 0:
             raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
         if known is None:
             self.changes.append(Change(StreamsGroupTopologyKey(group_id=self.group.group_id), value))
-            self.topology = sent
         elif known.epoch <= sent.epoch and known != sent:
             raise GroupRefusedError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
-        else:
-            self.topology = known
+        self.topology = known or sent
 
     def set_topics(self, topics: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
         """Use the topics of the topology (`InternalTopicManager.configureTopics`).
