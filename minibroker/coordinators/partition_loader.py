@@ -1,4 +1,4 @@
-"""The base class of the coordinators' stores, which loads the partitions of a coordinator's topic.
+"""The base class of the coordinators' stores. It loads the partitions of a coordinator's topic.
 
 A partition is replayed before its coordinator serves requests. A small partition is replayed immediately, and a larger
 one in steps. Requests wait for these steps, or fail with COORDINATOR_LOAD_IN_PROGRESS if the replay would take long.
@@ -21,7 +21,7 @@ from minibroker_protocol.records.batch import Batch
 from minibroker_protocol.records.record import NewRecord
 
 _MAX_AWAITED_BYTES: Final = 4 << 20
-"""The size in bytes from which requests are refused during a replay. Smaller replays take about a second."""
+"""Requests are refused during a replay of at least this many bytes. Smaller replays take about a second at most."""
 _MAX_SINGLE_STEP_BYTES: Final = 1 << 16
 """The size in bytes below which a partition is replayed in one step of about 10 ms, even if requests could wait."""
 _RETRY_MS: Final = 5_000
@@ -186,7 +186,7 @@ class PartitionLoader(Generic[R]):
             self._on_replayed(partition, loading)
 
     def _get_or_begin_replay(self, partition: int, limit: int) -> _LoadingPartition[R] | None:
-        """Return the replay of a partition, started if necessary, or None if reading it has just failed.
+        """Return the replay of a partition, started if necessary, or None if reading the partition has just failed.
 
         The replay of a partition of at least `limit` bytes runs in the background.
         """
@@ -227,7 +227,7 @@ class PartitionLoader(Generic[R]):
             self._core.call_soon(partial(self._load_queued, self._unread))
 
     def retry_failed(self) -> None:
-        """Try again to load unreadable partitions, if any."""
+        """Try again to load the partitions that were unreadable."""
         self.update_topic()
         if self._failed:
             self._failed = dict.fromkeys(self._failed, 0)

@@ -61,7 +61,7 @@ def commit(
     wins.
 
     Args:
-        core: The cluster core, whose topics are looked up.
+        core: Provides the topics, the configuration and the clock.
         topics: The topics of the request.
         admit: Returns the group if it accepts offsets of these partitions, or raises GroupRefusedError.
         write: Writes the offsets. It is called with the group, the number of offsets, and the offsets.

@@ -41,7 +41,7 @@ class GroupCoordinator:
     Args:
         authorizer: Checks which topics a member can see. None if every client has all rights.
         share_states: Returns the share coordinator. The first call creates it.
-        forgotten: The ids of modern groups that were dropped on purpose. Their members must join again.
+        forgotten: The ids of modern groups that were dropped deliberately. Their members must join again.
         is_before: Returns whether the broker emulates a Kafka release earlier than the given one.
 
     Attributes:

@@ -149,12 +149,7 @@ class Replay(PartitionReplay):
         self, key: OffsetCommitKey, value: OffsetCommitValue, log_offset: int, producer_id: int | None
     ) -> None:
         offset = CommittedOffset(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            log_offset,
+            value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp, log_offset
         )
         if (group := self.groups.get(key.group)) is None:
             group = self.groups[key.group] = (None, GroupOffsets())
@@ -170,7 +165,7 @@ class Replay(PartitionReplay):
 
 
 class GroupReplay(Replay):
-    """The replay of a loading partition: its groups, and the transactions that have ended during the replay."""
+    """The replay of a loading partition: its groups, and the transactions that ended during the replay."""
 
     def __init__(self, clock: Clock, name: str) -> None:
         super().__init__(name)

@@ -30,7 +30,7 @@ from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 
 OffsetChoice = Callable[[], Sequence[TopicPartition] | ErrorCode]
-"""Returns the partitions whose offsets a group should forget in its current state, or an error that prevents it."""
+"""Returns the partitions whose offsets a group should forget in its current state, or an error if it must keep them."""
 
 _GROUP_VERSION: Final = 3
 _TOMBSTONES_PER_STEP: Final = 5_000
@@ -106,7 +106,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
         return group if isinstance(group, Group) else None
 
     def get_or_create(self, group_id: str) -> Group:
-        """Return the classic group with this id, and create it if it is unknown. It can replace an empty modern group.
+        """Return the classic group with this id, creating it if necessary. It can replace an empty modern group.
 
         Callers first check `check_readiness`, and that the group has no members of another protocol.
 

@@ -49,7 +49,7 @@ class AcquisitionRequest(NamedTuple):
     """A member's request for records.
 
     Attributes:
-        max_records: The maximum number of records. Unless `is_strict` is true, it is exceeded to complete a batch.
+        max_records: The maximum number of records. It may be exceeded to complete a batch, unless `is_strict` is true.
         batch_size: The preferred size of acquired batches. Members acknowledge a batch as a whole.
         is_strict: Whether `max_records` is never exceeded (KIP-1206).
     """
@@ -61,7 +61,7 @@ class AcquisitionRequest(NamedTuple):
 
 
 def throttling_threshold(delivery_limit: int) -> int:
-    """Return the number of deliveries from which a record may be bad, so that few others are acquired with it."""
+    """Return the number of deliveries after which a record may be bad, and is acquired with only a few others."""
     return max(_MIN_THROTTLED_DELIVERIES, -(-delivery_limit // 2))
 
 

@@ -3,7 +3,8 @@
 `transaction` has the states and their transitions, `coordinator` the requests, and `markers` the control batches that
 end a transaction in its partitions.
 
-After a start (`load_all`), or when the leader of a partition of `__transaction_state` moves (`leader_moved`), the store
-reads that partition. Then the coordinator completes each transaction whose end was decided. An open transaction stays
-open until its producer ends it, a new producer with the same transactional id fences it, or it times out.
+On startup (`load_all`), the store reads all partitions of `__transaction_state`. When the leader of a partition moves
+(`leader_moved`), the store reads that partition again. Then the coordinator completes each transaction whose end was
+decided. An open transaction stays open until its producer ends it, a new producer with the same transactional id fences
+it, or it times out.
 """

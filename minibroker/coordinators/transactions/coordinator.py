@@ -42,7 +42,7 @@ _FINISHED_ERRORS: Final = frozenset(
         ErrorCode.RECORD_LIST_TOO_LARGE,
     }
 )
-"""Errors of partitions that have no open transaction for a marker to end."""
+"""Errors of partitions in which no transaction is left to end."""
 _logger = logging.getLogger(__name__)
 
 
@@ -109,7 +109,7 @@ class TransactionCoordinator:
         never_ends: bool = False,
         node: Node | None = None,
     ) -> ProducerResult:
-        """Make a producer the only one with its transactional id (KIP-98, KIP-360).
+        """Make a producer the only producer with its transactional id (KIP-98, KIP-360).
 
         Args:
             transactional_id: The producer's transactional id.
@@ -143,7 +143,7 @@ class TransactionCoordinator:
     def _initialize(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> Transaction | ErrorCode:
-        """Save and return the state that makes the producer the only one with its transactional id, or an error.
+        """Save and return the state that makes the producer the only one with its transactional id, or return an error.
 
         Raises:
             OSError: No producer id could be reserved.
@@ -311,7 +311,7 @@ class TransactionCoordinator:
         return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state.is_prepared else transaction
 
     def _is_restored(self, transaction: Transaction) -> bool:
-        """Return whether this state comes from a restore, and its transactional id had no InitProducerId since."""
+        """Return whether this state comes from a restore that no InitProducerId has followed."""
         return transaction.producer_id < self._core.topics.first_valid_producer_id
 
     def _end_transaction(
@@ -352,8 +352,8 @@ class TransactionCoordinator:
     def _complete(self, transaction: Transaction) -> None:
         """Write the markers of a transaction whose end is decided. Markers that the disk refuses are retried later.
 
-        Many markers are written in steps. Until then the transaction stays prepared. It does so in Kafka, too, because
-        the coordinator sends the markers after its response.
+        Many markers are written in steps. Until then the transaction stays prepared, as in Kafka, where the
+        coordinator sends the markers after its response.
         """
         transactional_id = transaction.transactional_id
         if self._completing.get(transactional_id) is transaction:

@@ -145,7 +145,7 @@ class MixedAssignment:
             self._open.discard(member_id)
 
     def _balance(self, movable: list[TopicPartition]) -> None:
-        """Move partitions to subscribers with at least two fewer, until no such move is left.
+        """Move partitions to subscribers that have at least two fewer, until no such move is left.
 
         Each partition moves at most once.
         """

@@ -8,7 +8,7 @@ member that joins again without a rebalance is rejected once, because that error
 
 sarama waits for 2 s if its SyncGroup is rejected because another member has joined. It sends a heartbeat immediately
 after it has its assignment. If the JoinGroup of the other member is served a little later, the heartbeat reports
-the rebalance to sarama, which avoids the delay.
+the rebalance to sarama, without the delay.
 
 aiokafka opens another connection between its lookup of a group and its JoinGroup. When members start together, the
 first one therefore often joins before the others are pending. After each lookup, the first generation of the group is

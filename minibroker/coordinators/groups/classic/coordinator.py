@@ -78,7 +78,7 @@ class _JoinReply(Reply):
 
 
 class ClassicGroups:
-    """Requests from members of the classic protocol, both in classic groups and in consumer groups.
+    """Serves requests from members of the classic protocol, both in classic groups and in consumer groups.
 
     Args:
         status: Returns whether a node can serve requests for a group.
@@ -200,11 +200,7 @@ class _Join:
     """The state of one JoinGroup request while it is processed, until `reply` is sent or stored in the group."""
 
     def __init__(
-        self,
-        groups: ClassicGroups,
-        request: JoinGroupRequest,
-        protocols: Sequence[Protocol],
-        client: JoiningClient,
+        self, groups: ClassicGroups, request: JoinGroupRequest, protocols: Sequence[Protocol], client: JoiningClient
     ) -> None:
         self._groups = groups
         self._rebalances = groups.rebalances

@@ -54,7 +54,7 @@ class ClassicMembers:
         rebalance_timeout_ms: int,
         client: tuple[str, str],
     ) -> ConsumerMember:
-        """Add a member, or update it if it joins again. `client` has the member's client id and host."""
+        """Add a member, or update it if it joins again. `client` is the member's client id and host."""
         group, groups = self._group, self._groups
         try:
             subscription = decode_versioned(ConsumerProtocolSubscription, protocols[0].metadata)
@@ -107,7 +107,8 @@ class ClassicMembers:
         """Restart a member's session.
 
         Raises:
-            GroupRefusedError: REBALANCE_IN_PROGRESS if the member must join again, or an error of the member.
+            GroupRefusedError: REBALANCE_IN_PROGRESS if the member must join again, or an error if it is not a current
+                member.
         """
         member = self._find(member_id, instance_id, generation)
         timers = self._groups.restart_session(self._group, member.member_id)

@@ -65,7 +65,7 @@ class ConsumerMember(ModernMember):
         return self.state is MemberState.UNREVOKED_PARTITIONS
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has reached its target assignment of the given epoch."""
+        """Return whether the member has reached its target assignment in the given epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def epoch_of(self, topic_id: bytes, index: int) -> int | None:

@@ -1,4 +1,4 @@
-"""An update to a consumer group because a member joins, changes or sends a heartbeat, with the resulting records.
+"""An update to a consumer group: the records to write when a member joins, changes or sends a heartbeat.
 
 This is the middle part of Kafka's `GroupMetadataManager.consumerGroupHeartbeat`. Kafka handles a JoinGroup from a
 member of the classic protocol in the same way.
@@ -84,7 +84,7 @@ class GroupUpdate:
             owned: The partitions that the member reports as owned, or None.
 
         Raises:
-            GroupRefusedError: FENCED_MEMBER_EPOCH, because the state of the member is unknown.
+            GroupRefusedError: FENCED_MEMBER_EPOCH if the state of the member is unknown.
         """
         group = self._group
         bumps_epoch = group.epoch == _NEVER or group.has_new_matches
@@ -139,13 +139,13 @@ class GroupUpdate:
         return self._group.assignor(members.values(), next(iter(self._assignors)))
 
     def _list_updated_members(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
-        """Return the group's members after the update, without the member that is replaced, if any."""
+        """Return the group's members after the update, without any member that `updated` replaces."""
         members = {member.member_id: member for member in self._group.members.values() if not _is_same(member, updated)}
         members[updated.member_id] = updated
         return members
 
     def _needs_check(self) -> bool:
-        """Return whether all members must be examined. At most heartbeats, nothing has changed."""
+        """Return whether all members must be examined. On most heartbeats, nothing has changed."""
         group, topic_names = self._group, self._group.named_topics
         has_old_record = group.has_topics_record and self._rules.since_4_1
         if topic_names is None or has_old_record or group.epoch > group.assignment_epoch:

@@ -169,7 +169,7 @@ class Migration:
     ) -> ErrorCode | None:
         """Convert the group like `downgrade`, but put `member` in the place of the removed member.
 
-        The changes of `update` are written, too. All members keep their targets, so the group continues without a
+        The changes in `update` are also written. All members keep their targets, so the group continues without a
         rebalance unless the update raises the group epoch. Kafka 4 does the same.
         """
         others = [other for other in group.members.values() if other.member_id != removed]
@@ -198,7 +198,7 @@ class Migration:
         return code
 
     def _convert_to_classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
-        """Convert a member to a member of the classic group.
+        """Convert a member of a consumer group to a classic member.
 
         Raises:
             DecodeError: The member's subscription has no version.
@@ -228,7 +228,7 @@ def resolve_topic_ids(named_partitions: list[TopicPartition], topics: Topics) ->
 
 
 def encode_assignment(partitions: Partitions, topics: Topics, *, like: bytes) -> bytes:
-    """Return an encoded assignment. Its version is that of the member's subscription.
+    """Return an encoded assignment in the version of the member's subscription, `like`.
 
     Raises:
         DecodeError: The subscription has no version.

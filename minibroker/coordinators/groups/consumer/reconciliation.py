@@ -21,7 +21,7 @@ class Rules(NamedTuple):
     Attributes:
         since_4_0: A member that leaves temporarily may omit its member id in version 0 of ConsumerGroupHeartbeat. The
             uniform assignor lets members keep one partition more than others. If members subscribe to different topics,
-            it balances one topic after another.
+            it balances each topic in turn.
         since_4_1: A group stores a hash of its topics instead of a record of them.
         since_4_2: A member immediately revokes partitions of unsubscribed topics. It moves to another epoch only
             together with the assignment of that epoch.
@@ -52,7 +52,7 @@ class TargetState(NamedTuple):
     Attributes:
         epoch: The epoch of the assignment.
         target: The member's partitions in that epoch.
-        subscribed: The ids of the topics to which the member subscribes now, possibly others than in that epoch.
+        subscribed: The ids of the topics to which the member subscribes now, perhaps not the same as in that epoch.
         is_subscription_new: Whether the subscription has changed with this heartbeat.
         is_free: Returns whether a partition, given by topic id and index, has no owner.
     """
@@ -89,8 +89,8 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
         # Before Kafka 4.2, a member entered the next epoch after the revocation, not with its new assignment.
         epoch += not rules.since_4_2
     elif member.state is MemberState.UNKNOWN:
-        # The member's state was written by a newer release. Only a member that owns nothing can continue. Others are
-        # fenced and join again.
+        # The member's state was written by a newer release. Only a member that owns nothing can continue. Other
+        # members are fenced and join again.
         if owned is None or owned:
             message = "The member's state is unknown here: it must join again."
             raise GroupRefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
@@ -101,7 +101,7 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
 def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
     """Return whether the member may still own any of these partitions.
 
-    This is always possible if the member did not report its partitions.
+    This is assumed if the member did not report its partitions.
     """
     return owned is None or any(indexes & revoked.get(topic, frozenset()) for topic, indexes in owned.items())
 
@@ -128,12 +128,7 @@ def _drop_unsubscribed(
 
 
 def _change_epoch(
-    member: ConsumerMember,
-    epoch: int,
-    state: MemberState,
-    assigned: Partitions,
-    revoking: Partitions,
-    rules: Rules,
+    member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions, rules: Rules
 ) -> ConsumerMember:
     """Return a copy of the member with this epoch, state and partitions."""
     return replace(

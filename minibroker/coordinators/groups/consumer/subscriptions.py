@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TopicAccess(NamedTuple):
-    """The topics that the regular expressions of a group can match, given by a client's access rights.
+    """The topics that the regular expressions of a group can match, according to a client's access rights.
 
     Attributes:
         allows: Returns whether the client has the right to see a topic.
@@ -43,8 +43,8 @@ def resolve(
 ) -> None:
     """Store the topics matched by the members' regular expressions, or begin to match the expressions in steps.
 
-    If `topic_access` is None, there is no client whose rights could be checked. Nothing is matched then, and
-    expressions keep their topics.
+    If `topic_access` is None, there is no client whose rights could be checked. In that case, nothing
+    is matched, and expressions keep their topics.
     """
     regexes = {member.regex for member in members if member.regex}
     if not regexes:

@@ -38,8 +38,8 @@ class GroupRecords:
     Args:
         module: The module that declares the records of the group type.
         kind: The prefix of the record names, such as "ConsumerGroup".
-        before_group: Keys specific to the type. Kafka writes their tombstones before the tombstone of the group.
-        after_group: Keys specific to the type. Kafka writes their tombstones after the tombstone of the group.
+        before_group: A class of keys specific to the type. Kafka writes its tombstone before the group's.
+        after_group: A class of keys specific to the type. Kafka writes its tombstone after the group's.
         target_value: Makes the value of a member's target assignment, if the assignment does not consist of
             partitions.
 

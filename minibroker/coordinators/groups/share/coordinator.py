@@ -150,7 +150,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         return moved
 
     def _check_size(self, group: ShareGroup, size: int) -> None:
-        """Check whether records of this size, in bytes, can be written, before the records are built.
+        """Check, before records are built, whether records of this size in bytes can be written.
 
         Raises:
             GroupRefusedError: The records are too large.
@@ -203,7 +203,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         self.core.slices.run(work, conclude, partial(_log_failure, group))
 
     def _save_states(self, group: ShareGroup, partitions: StatePartitions) -> None:
-        """Write the share-partitions of a group, unless it was deleted during the initialization of their states."""
+        """Write the share-partitions of a group, unless the group was deleted during their initialization."""
         change = state_partitions(group.group_id, partitions)
         if self.find(group.group_id) is group and (code := self.store.save_changes(group, [change])):
             _logger.warning("The share-partitions of group %s could not be stored: %s", group.group_id, code.name)

@@ -361,13 +361,7 @@ def _build_answer(
             )
         )
     return StreamsAnswer(
-        moved.member_id,
-        moved.epoch,
-        tasks,
-        group.endpoint_epoch,
-        endpoints,
-        tuple(statuses),
-        update.configured.missing,
+        moved.member_id, moved.epoch, tasks, group.endpoint_epoch, endpoints, tuple(statuses), update.configured.missing
     )
 
 

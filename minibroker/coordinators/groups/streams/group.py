@@ -64,10 +64,7 @@ def _target_value(tasks: Tasks) -> streams_groups.StreamsGroupTargetAssignmentMe
 
 
 RECORDS: Final = GroupRecords(
-    streams_groups,
-    "StreamsGroup",
-    after_group=streams_groups.StreamsGroupTopologyKey,
-    target_value=_target_value,
+    streams_groups, "StreamsGroup", after_group=streams_groups.StreamsGroupTopologyKey, target_value=_target_value
 )
 
 
@@ -113,7 +110,7 @@ class StreamsMember(ModernMember):
         return self.state is TaskState.UNREVOKED_TASKS
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has reached its target assignment of the given epoch."""
+        """Return whether the member has reached its target assignment in the given epoch."""
         return self.state is TaskState.STABLE and self.epoch == assignment_epoch
 
     def at(self, epoch: int, state: TaskState, assigned: HeldTasks, revoking: HeldTasks = NO_HELD_TASKS) -> Self:

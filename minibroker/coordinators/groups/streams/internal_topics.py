@@ -191,8 +191,8 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
         topics: The existing topics of the topology.
 
     Raises:
-        GroupRefusedError: STREAMS_INVALID_TOPOLOGY, because the topology cannot work with any topics, or
-            UNKNOWN_SERVER_ERROR, because Kafka fails on the topology with an unexpected exception.
+        GroupRefusedError: STREAMS_INVALID_TOPOLOGY if the topology cannot work with any topics, or
+            UNKNOWN_SERVER_ERROR if Kafka fails on the topology with an unexpected exception.
     """
     sources = {name for sub in topology.subtopologies.values() for name in sub.source_topics}
     if missing_sources := sorted(sources - topics.keys()):

@@ -36,7 +36,7 @@ class Tasks(NamedTuple):
 
 
 class HeldTasks(NamedTuple):
-    """The tasks that a member has. Active tasks have assignment epochs, by which late commits are fenced."""
+    """The tasks that a member has. Late commits are fenced by the assignment epochs of active tasks."""
 
     active: TaskEpochs = _NO_TASKS
     standby: TaskSets = _NO_TASKS
@@ -60,11 +60,11 @@ class HeldTasks(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """The processes that own a task.
+    """The processes that own each task.
 
     Attributes:
-        active: The process that runs the task.
-        standby, warmup: The processes that have a copy of its state.
+        active: The process that runs each task.
+        standby, warmup: The processes that have a copy of each task's state.
     """
 
     active: dict[Task, str]
@@ -75,7 +75,7 @@ class Owners(NamedTuple):
 class ReportedOffsets(NamedTuple):
     """The changelog offsets that a member reports for its local task state.
 
-    They include state left by earlier assignments.
+    State left by earlier assignments is included.
 
     Attributes:
         reached: The offset reached in the changelogs of each task, summed over its changelog partitions.
@@ -138,7 +138,7 @@ def _map_offsets_by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
 
 
 def overlap(some: Tasks, others: Tasks) -> bool:
-    """Return whether both contain the same task as the same kind of task."""
+    """Return whether both contain the same task of the same kind."""
     return any(
         tasks & other_kind.get(subtopology, frozenset())
         for kind, other_kind in zip(some, others, strict=True)
