@@ -1,10 +1,10 @@
-"""HOST:PORT addresses: how users write them, and how local programs reach them."""
+"""Parses HOST:PORT addresses that users write, and formats addresses for programs on this machine."""
 
 from typing import Final
 
 LAST_PORT: Final = 65_535
-_LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
-"""The host on which local programs reach a server that listens on all interfaces."""
+_LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared
+"""The hosts on which local programs reach a server that listens on all interfaces, by its own host."""
 
 
 def parse_address(text: str, source: str) -> tuple[str, int]:
@@ -37,7 +37,7 @@ def parse_advertised(text: str, source: str) -> tuple[str, int]:
 
 
 def check_port_range(address: tuple[str, int], brokers: int, source: str) -> tuple[str, int]:
-    """Return the address of the first of several brokers, after checking that enough ports follow for the others.
+    """Return the address of the first broker, after checking that enough ports follow for the other brokers.
 
     Raises:
         ValueError: Too few ports follow. The message names `source`.
@@ -65,7 +65,7 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        import ipaddress  # noqa: PLC0415 - few start with an address that is no name
+        import ipaddress  # noqa: PLC0415 - few brokers start with a numeric address
 
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

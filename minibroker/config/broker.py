@@ -31,7 +31,7 @@ _NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.
 LISTENER: Final = "listener.name."
 """The prefix of keys that apply to one listener."""
 _CONFLUENT = "confluent."
-"""The prefix of Confluent Server's keys. Kafka ignores them too, and they resemble Kafka's on purpose."""
+"""The prefix of Confluent Server's keys. Kafka ignores them, too. They resemble Kafka's keys on purpose."""
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The only supported value of `replica.selector.class` (KIP-392)."""
 ASSIGNORS: Final = {
@@ -53,7 +53,7 @@ _HOST: Final = r"[-%._:0-9a-zA-Z]*"
 """Kafka's pattern of a host (`Utils.validHostPattern`). The host need not exist."""
 
 Rule = tuple[str, Callable[[Mapping[str, Any]], bool], str]
-"""A key to report, the condition on the values, and the error message."""
+"""The key to report, the condition that the values must meet, and the error message."""
 
 
 def _has_items(items: str) -> bool:
@@ -167,7 +167,7 @@ _UNALTERED = RunTime({}, {})
 
 
 class _Values(dict[str, ConfigValue]):
-    """The values of a configuration. The default of an unset key is added when it is first needed."""
+    """The values of a configuration. The default of an unset key is added on first use."""
 
     __slots__ = ("_keys",)
 
@@ -236,7 +236,7 @@ class BrokerConfig(ConfigValues):
         unknown: dict[str, str] = {}
         keys = keys_of_release(emulated(properties), "broker")
         for name, text in properties.items():
-            is_of_listener = name.startswith(LISTENER)  # Keys with a listener prefix are not in the table of keys.
+            is_of_listener = name.startswith(LISTENER)  # They are not in the table of keys.
             (unknown if is_of_listener or not _has_effect(keys, name) else given)[name] = text
         for name, other in (_BROKER_ID_KEYS, _BROKER_ID_KEYS[::-1]):
             if other in given:
@@ -252,7 +252,7 @@ class BrokerConfig(ConfigValues):
         return BrokerConfig({**self.given, **(given or {})}, self.unknown, run_time)
 
     def adopt_values_of(self, other: "BrokerConfig") -> None:
-        """Adopt the values of another configuration. Everything that holds this object sees the new values."""
+        """Adopt the values of another configuration, so that every user of this object gets the new values."""
         for name in ("_values", *self.__slots__):
             setattr(self, name, getattr(other, name))
 
@@ -286,7 +286,7 @@ class BrokerConfig(ConfigValues):
     def remarks_on_replicas(self, brokers: int) -> list[str]:
         """Return warnings about replication factors greater than the number of brokers.
 
-        For a single broker there are none, because a configuration written for a cluster should work there, too.
+        A single broker gets no warning, because a configuration written for a cluster should work for it, too.
         """
         return [
             f"{name} is {factor}, but there are {brokers} brokers; topics get so many replicas"
@@ -334,7 +334,7 @@ class BrokerConfig(ConfigValues):
 
 
 def _has_effect(keys: Mapping[str, ConfigKey], name: str) -> bool:
-    """Return whether a setting has an effect. Both names of a broker's id do in every release."""
+    """Return whether a setting has an effect. Both keys for a broker's id have one in every release."""
     return name in keys and (keys[name].is_known or name in _BROKER_ID_KEYS)
 
 
@@ -384,7 +384,7 @@ def _topic_default(key: ConfigKey, values: Mapping[str, ConfigValue]) -> ConfigV
 
 
 def _check_time(topic_name: str, name: str, given: int, value: int) -> int:
-    """Apply rules that Kafka has for times in milliseconds only. `name` is the key to report."""
+    """Check a time by the rules that Kafka has for milliseconds only. `name` is the key to report in an error."""
     if topic_name == "retention.ms":
         if value == 0:
             raise refused(name, given, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1")

@@ -53,11 +53,11 @@ class ClientMetricsConfig(ConfigValues):
 
     @property
     def interval_ms(self) -> int:
-        """The time between two pushes of a client, in milliseconds."""
+        """The interval between a client's pushes, in milliseconds."""
         return self.integer(_INTERVAL)
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Return whether a client with these values of `MATCHED` is selected. Patterns match whole values."""
+        """Return whether the subscription selects a client with these properties. Patterns match whole values."""
         try:
             return all(pattern.matches(client.get(name, "")) for name, pattern in self.patterns.items())
         except CostError:  # Real values are short, so only a malicious value exceeds the cost limit.

@@ -1,4 +1,4 @@
-"""Reading of files that users write for a broker: JSON, or YAML if PyYAML is installed.
+"""Reads files that users write for a broker: JSON, or YAML if PyYAML is installed.
 
 Interpreting the content is left to the callers.
 """

@@ -69,7 +69,7 @@ class _Values(dict[str, ConfigValue]):
 class GroupConfig(ConfigValues):
     """The configuration of one group: its overrides, and the broker's values for all other keys.
 
-    The constructor does not apply the limits of `check_limits`. These are checked when a value is set, and the
+    The constructor does not apply the limits of `check_limits`. They are checked only when a value is set, and the
     broker's limits may have changed since then.
 
     Raises:
@@ -104,7 +104,7 @@ class GroupConfig(ConfigValues):
         return self if texts == self.overrides else GroupConfig(self.broker, texts)
 
     def check_limits(self) -> None:
-        """Check that the values that are set are within the broker's limits.
+        """Check that the overrides are within the broker's limits.
 
         The order of the checks and the messages are those of `GroupConfig.validateValues` in Kafka 4.4, or in the
         emulated release.
@@ -145,7 +145,7 @@ class GroupConfig(ConfigValues):
         raise ConfigError(f"{name} must be {'greater' if is_too_small else 'less'} than or equal to {limit}")
 
     def _limits(self, name: str) -> tuple[int, int]:
-        """Return the broker's minimum and maximum for a key. A missing limit is one that no value exceeds."""
+        """Return the broker's minimum and maximum for a key. Every value meets a missing limit."""
         minimum_key, maximum_key = _limit_keys(name)
         minimum = -LONG_MAX if name in _WITHOUT_MINIMUM else self.broker.integer(minimum_key)
         return minimum, LONG_MAX if name in _WITHOUT_MAXIMUM else self.broker.integer(maximum_key)
@@ -169,7 +169,10 @@ class GroupConfig(ConfigValues):
         ]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """Return the override and the broker's settings, in order of precedence. Before Kafka 4.3, only the value."""
+        """Return the override and the broker's settings, in order of precedence.
+
+        Before Kafka 4.3, return only the value.
+        """
         synonyms = self.keys[name].synonyms
         if is_before(self.broker.release, _FIRST_WITH_SYNONYMS):
             source = ConfigSource.GROUP_CONFIG if name in self.overrides else ConfigSource.DEFAULT_CONFIG

@@ -7,7 +7,7 @@
 Each line of the file is a key, with these columns:
 
 - the type of resource, the name, the type and the importance
-- the default, which begins with an equals sign, or a dash for null
+- the default: an equals sign and the value, or a dash for null
 - the allowed values
 - flags: "h" marks a key that has an effect, "i" an internal key, "d" a dynamic key (`DynamicBrokerConfig`), and "b" a
   dynamic key that cannot be altered for all brokers together
@@ -39,7 +39,7 @@ def lines_of(file: str) -> list[str]:
 
 
 def validator_of(text: str) -> Validator | None:
-    """Return the validator that a table's column describes. The limits of a double may be integers."""
+    """Return the validator described in a column of a table, or None. The limits of a double may be integers."""
     words, *flags = text.split(" ")
     names = words.split("|") if words else []
     if "anycase" in flags:
@@ -53,7 +53,7 @@ def validator_of(text: str) -> Validator | None:
 
 
 class ConfigKeys(Mapping[str, ConfigKey]):
-    """The keys of one type of resource, in the order of the file. A line is parsed when its key is first used."""
+    """The keys of one type of resource, in the order of the file. A line is parsed on first use of its key."""
 
     def __init__(self, lines: Mapping[str, str]) -> None:
         self._lines = lines

@@ -15,7 +15,7 @@ ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 NO_RECORD_LIMIT = INT_MAX - 8
-"""The largest array of a JVM, which is Kafka's default limit for a decompressed record."""
+"""The size of the largest array of a JVM, Kafka's default limit for a decompressed record."""
 
 # The characters that Java's \s matches. Python's \s matches more.
 _AROUND_COMMAS = " \t\n\v\f\r"
@@ -80,7 +80,7 @@ class ConfigError(ValueError):
 
 
 def refused(name: str, value: ConfigValue, reason: str) -> ConfigError:
-    """Return the error for a value that is not allowed for the key, with the message of Kafka's `ConfigException`."""
+    """Return an error that rejects the value of a key, with the message of Kafka's `ConfigException`."""
     return ConfigError(f"Invalid value {_java_text(value)} for configuration {name}: {reason}")
 
 
@@ -137,10 +137,7 @@ class OneOf(Validator):
 
 
 class Distinct(OneOf):
-    """A list of certain words, or of any words, without duplicates (`ConfigDef.ValidList` since Kafka 4.2).
-
-    Duplicates are removed.
-    """
+    """A list of certain words, or of any words (`ConfigDef.ValidList` since Kafka 4.2). Duplicates are removed."""
 
     def __init__(self, *words: str, is_empty_allowed: bool = True) -> None:
         super().__init__(*words)
@@ -186,7 +183,7 @@ class ThrottledReplicas(Validator):
     description = "partition:broker,..., or *"
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a list with an item of another form."""
+        """Reject a list that has an item in another form."""
         assert isinstance(value, list)
         if value == ["*"] or all(map(self._is_replica, value)):
             return
@@ -257,7 +254,7 @@ class NotEmpty(Validator):
     description = "not empty"
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse the empty text."""
+        """Reject an empty text."""
         if not value:
             raise refused(name, value, "String must be non-empty")
 

@@ -6,7 +6,7 @@ DescribeConfigs. The columns are:
 - the type of resource and the key
 - the first and the last release in which the other columns apply
 - the type
-- the default, which begins with an equals sign, or a dash for null, or a question mark for a required key
+- the default: an equals sign and the value, a dash for null, or a question mark if the key is required
 - the allowed values, or an equals sign for those of `keys.tsv`
 - flags: "i" marks an internal key, "d" a dynamic key
 
@@ -36,7 +36,7 @@ _OWN_DEFAULTS: Final = {
     "listeners": "3.0",
     "ssl.enabled.protocols": "2.6",
 }
-"""Keys with minibroker's own default: in releases before the given one, or for None in all releases."""
+"""Keys with minibroker's own default. It applies before the given release, or in all releases if that is None."""
 
 
 def release_name(text: str) -> str | None:
@@ -53,7 +53,7 @@ def release_name(text: str) -> str | None:
 
 
 def is_before(name: str | None, release: str) -> bool:
-    """Return whether a broker that emulates the release `name`, or none, behaves as before `release`."""
+    """Return whether a broker that emulates `name` behaves as before `release`. False if it emulates no release."""
     return name is not None and RELEASES.index(name) < RELEASES.index(release)
 
 
@@ -81,7 +81,7 @@ def keys_of_release(release: str | None, kind: str) -> Mapping[str, ConfigKey]:
 
 
 def emulated(properties: Mapping[str, str]) -> str | None:
-    """Return the release that is to be emulated according to a broker's properties, or None."""
+    """Return the release that a broker with these properties emulates, or None."""
     return release_name(properties.get("minibroker.emulate", ""))
 
 
@@ -91,7 +91,7 @@ def _rows() -> list[list[str]]:
 
 
 def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str, str]) -> ConfigKey:
-    """Return one row. A key that has an effect is parsed according to `keys.tsv`, whatever type the release reports."""
+    """Return a key's row. If the key has an effect, it is parsed by its type in `keys.tsv`, not the reported one."""
     type_, default, allowed, flags = facts
     reported = ConfigType[type_]
     if base is None:

@@ -30,7 +30,7 @@ _NOT_ALTERABLE: Final = ("listener.security.protocol.map", "listeners")
 """Keys that Kafka applies by opening new listeners, which minibroker cannot do while it runs."""
 
 _FIRST_WITH_JAVA_SETS: Final = "4.3"
-"""The first release whose error messages list keys as Java prints a set. Earlier ones print Scala's."""
+"""The first release whose error messages list keys as Java prints a set. Earlier releases print a set of Scala."""
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
 
 
@@ -48,12 +48,12 @@ def is_alterable(name: str, keys: Mapping[str, ConfigKey]) -> bool:
 
 
 def _match_listener_key(name: str) -> re.Match[str] | None:
-    """Match a key with the prefix of a listener, or return None. Other names need no regular expression."""
+    """Match a key with the prefix of a listener, or return None. Only such keys need the regular expression."""
     return _LISTENER_PREFIX.match(name) if name.startswith(LISTENER) else None
 
 
 def _is_possibly_known(name: str, before: BrokerConfig) -> bool:
-    """Return whether a name may be a known key or a listener's, without raising the exception of a look-up."""
+    """Return whether a name may be a known key or a listener's key, without a look-up that raises an exception."""
     return before.knows(name) or name in DYNAMIC_KEYS or name.startswith(LISTENER)
 
 

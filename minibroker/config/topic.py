@@ -21,11 +21,11 @@ class TopicConfig(ConfigValues):
     Args:
         broker: The configuration of the broker.
         overrides: The settings of the topic. Null is refused, as in Kafka.
-        are_old: Whether the overrides belong to an existing topic whose broker's configuration has changed. The
-            overrides may then conflict with that configuration.
+        are_old: Whether the topic existed before a change to the broker's configuration. The overrides may then
+            conflict with the new configuration.
 
     Attributes:
-        overrides: The settings as they were given.
+        overrides: The settings of the topic, as texts.
 
     Raises:
         ConfigError: A key is not a topic key, or a value is not allowed by itself or together with the others.
@@ -49,7 +49,7 @@ class TopicConfig(ConfigValues):
                 self.overrides[name] = text
             if not are_old:
                 _check_together(reported)
-        # Effective values differ from those in DescribeConfigs only for the limits of timestamps.
+        # Effective values differ from those in DescribeConfigs only in the limits of timestamps.
         limits = timestamp_limits(reported, keys) if "message.timestamp.difference.max.ms" in overrides else None
         super().__init__(keys, {**reported, **limits} if limits else reported)
         self._reported = reported
@@ -57,7 +57,7 @@ class TopicConfig(ConfigValues):
 
     def entries(self) -> list[ConfigEntry]:
         """Return the whole configuration in the order of the table. Internal keys that are set come last."""
-        # Every response to CreateTopics contains the entries, so those that topics share are computed once.
+        # Every response to CreateTopics contains the entries, so the entries that topics share are computed once.
         shared = self.broker.topic_entries
         if not shared:
             unset = TopicConfig(self.broker, {})

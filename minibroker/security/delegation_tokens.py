@@ -25,10 +25,10 @@ class DelegationToken(NamedTuple):
     """A delegation token. Times are in milliseconds since the epoch.
 
     Attributes:
-        owner: the user as whom clients log in with the token.
-        requester: the user that requested the token, possibly for another owner.
-        renewers: other users that are allowed to renew and expire the token.
-        expires_ms: the expiry time, which renewals can extend up to `max_ms`.
+        owner: The user that clients with the token are logged in as.
+        requester: The user that requested the token, possibly for another owner.
+        renewers: Other users that are allowed to renew and expire the token.
+        expires_ms: The expiry time, which renewals can extend up to `max_ms`.
     """
 
     id: str
@@ -93,7 +93,7 @@ class DelegationTokens:
         """Create and store a token. A lifetime of 0 or less means the longest allowed.
 
         Raises:
-            OSError: the metadata cannot be written.
+            OSError: The metadata cannot be written.
         """
         now_ms = self._clock.now_ms()
         lifetime_ms = min(self._max_lifetime_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._max_lifetime_ms
@@ -109,7 +109,7 @@ class DelegationTokens:
         return hmac.digest(self._secret, token.id.encode(), "sha512")
 
     def with_hmac(self, proof: bytes) -> DelegationToken | None:
-        """Return the token with this HMAC. It may have expired, if it is still stored."""
+        """Return the stored token with this HMAC, even if it has expired, or None."""
         tokens = self._load_tokens()
         id_ = self._by_hmac.get(proof)
         return None if id_ is None else tokens[id_]
@@ -118,7 +118,7 @@ class DelegationTokens:
         """Extend a token's lifetime by a period. If the period is 0 or less, the default period is used.
 
         Raises:
-            OSError: the metadata cannot be written.
+            OSError: The metadata cannot be written.
         """
         period_ms = min(self._renewal_ms, period_ms) if period_ms > 0 else self._renewal_ms
         return self._set_expiry(token, self._clock.now_ms() + period_ms)
@@ -127,7 +127,7 @@ class DelegationTokens:
         """Set a token to expire after a period. If the period is negative, remove the token and return None.
 
         Raises:
-            OSError: the metadata cannot be written.
+            OSError: The metadata cannot be written.
         """
         if period_ms < 0:
             self._store(token, is_gone=True)
@@ -155,7 +155,7 @@ class DelegationTokens:
         """Store a token or remove it, and remove all expired tokens.
 
         Raises:
-            OSError: the metadata cannot be written. Nothing has changed.
+            OSError: The metadata cannot be written. Nothing has changed.
         """
         self._load_tokens()
         now_ms = self._clock.now_ms()

@@ -57,14 +57,14 @@ class ListenerSecurity:
 
     Attributes:
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
-        tls: returns the context of the next connection; None without TLS.
-        mechanisms: the enabled SASL mechanisms, as sent to clients; empty without SASL.
-        failure_delay_ms: the delay of the response to a failed login, in milliseconds.
-        max_receive_size: the maximum size in bytes of a request from a client that has not authenticated yet.
+        tls: Returns the context of the next connection; None without TLS.
+        mechanisms: The enabled SASL mechanisms, as sent to clients; empty without SASL.
+        failure_delay_ms: The delay of the response to a failed login, in milliseconds.
+        max_receive_size: The maximum size in bytes of a request from a client that has not authenticated yet.
 
     Raises:
-        SecurityConfigError: the configuration is invalid. Some errors are other ValueErrors.
-        OSError: a file cannot be read.
+        SecurityConfigError: The configuration is invalid. Some errors are other ValueErrors.
+        OSError: A file cannot be read.
     """
 
     def __init__(self, core: "Core", store: "Callable[[], SecurityStore]", name: str, protocol: str) -> None:
@@ -96,7 +96,7 @@ class ListenerSecurity:
         """Check that the listener can use the key and trust stores of a configuration (`SslFactory`).
 
         Raises:
-            ConfigError: the stores cannot be used.
+            ConfigError: The stores cannot be used.
         """
         settings = ListenerSettings(config, self.name)
         if settings.stores() != self._stores:
@@ -117,7 +117,7 @@ class ListenerSecurity:
         """Start an exchange with a SASL mechanism.
 
         Raises:
-            KeyError: the mechanism is not in `mechanisms`.
+            KeyError: The mechanism is not in `mechanisms`.
         """
         return self._exchanges[mechanism]()
 
@@ -129,7 +129,7 @@ class ListenerSecurity:
         """Return the principal of a client that has not authenticated with SASL.
 
         Raises:
-            NoMappingError: no rule maps the name in the client's certificate.
+            NoMappingError: No rule maps the name in the client's certificate.
         """
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
         if certificate is None or self.protocol != "SSL":
@@ -178,10 +178,10 @@ class ListenerSecurity:
             raise SecurityConfigError(f"{key}: {error}") from None
 
     def _scram(self, mechanism: str) -> StartExchange:
-        """Find an account for a SCRAM login.
+        """Return a function that starts a SCRAM exchange.
 
-        Stored credentials are searched first, then the users of the login module (our own addition), then
-        delegation tokens.
+        Users are searched in the stored credentials, then in the login module (our own addition). Delegation tokens
+        are looked up separately.
         """
         passwords = plain_passwords(self._login(mechanism, needed=False).options)
         configured = {user: derive_credential(mechanism, password) for user, password in passwords.items()}

@@ -19,9 +19,9 @@ class Client:
     """A client, as authorization and quotas see it (`minibroker.server.requests.session.Session`).
 
     Attributes:
-        principal: the authenticated principal.
-        client_host: the client's address in Kafka's format.
-        muted_ms: for how many milliseconds nothing is to be read from the client.
+        principal: The authenticated principal.
+        client_host: The client's address in Kafka's format.
+        muted_ms: The time for which nothing is read from the client, in milliseconds.
     """
 
     principal: Principal

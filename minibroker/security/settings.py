@@ -18,7 +18,7 @@ class ListenerSettings:
     """The settings of a listener. `name` is the listener's name in `listeners`.
 
     Raises:
-        ConfigError: a value is invalid. It is raised when the value is read.
+        ConfigError: A value is invalid. It is raised when the value is read.
     """
 
     def __init__(self, config: BrokerConfig, name: str) -> None:

@@ -35,16 +35,16 @@ class Security:
 
     Args:
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
-        users: passwords by user name, for all mechanisms that use passwords.
-        mechanisms: the SASL mechanisms. Client configurations use the first one.
-        client_auth: whether clients must present a certificate: none, requested or required (`ssl.client.auth`).
-        hosts: names and addresses of the broker to include in its certificate, in addition to those of the loopback
+        users: Passwords by user name, for all mechanisms that use passwords.
+        mechanisms: The SASL mechanisms. Client configurations use the first one.
+        client_auth: Whether clients must present a certificate: none, requested or required (`ssl.client.auth`).
+        hosts: Names and addresses of the broker to include in its certificate, in addition to those of the loopback
             interface.
-        certificates: a directory written by `minibroker certificates`. By default, new certificates are created in
+        certificates: A directory written by `minibroker certificates`. By default, new certificates are created in
             a temporary directory that is removed with this object.
 
     Raises:
-        ValueError: a setting is invalid.
+        ValueError: A setting is invalid.
         MissingExtraError: TLS is used without the extra `security`. This error is a ValueError, too.
     """
 
@@ -157,7 +157,7 @@ class Security:
         """Return the TLS context of a client that uses Python's `ssl`.
 
         Raises:
-            RuntimeError: the protocol has no TLS.
+            RuntimeError: The protocol has no TLS.
         """
         files = self.certificates
         if files is None:

@@ -42,7 +42,7 @@ class ScramCredentials:
         """Store or remove credentials by (mechanism, user), all in one atomic change. None removes a credential.
 
         Raises:
-            OSError: the metadata cannot be written.
+            OSError: The metadata cannot be written.
         """
         stored = {mechanism: dict(users) for mechanism, users in self._stored().items()}
         for (mechanism, user), credential in changes.items():

@@ -1,4 +1,4 @@
-"""Acceptors, each of which accepts the connections of one listener while there is room (Kafka's `Acceptor`).
+"""Accepts the connections of a listener while there is room for them (Kafka's `Acceptor`).
 
 asyncio's own server accepts every connection, up to a whole backlog in one turn. Here a connection is accepted only if
 the broker's quotas allow it. Otherwise one accepted connection waits, and later ones stay in the kernel's backlog, as
@@ -75,7 +75,7 @@ class Acceptor:
             self.loop.remove_reader(listening)
 
     def close(self) -> None:
-        """Stop accepting and close the sockets. Connections accepted before are still set up; see `wait_closed`."""
+        """Stop accepting and close the sockets. Connections that were accepted are still set up; see `wait_closed`."""
         self.stop()
         for listening in self.sockets:
             listening.close()
@@ -171,7 +171,7 @@ class Acceptor:
             self._refuse(accepted, permit)
 
     def _refuse(self, accepted: socket.socket, wait_ms: int) -> None:
-        """Close a refused connection after a delay. A client that fails immediately would try again immediately."""
+        """Close a refused connection after a delay. If it failed immediately, the client would retry immediately."""
         if wait_ms:
             self._refused[accepted] = self._clock.call_later(wait_ms, lambda: self._close(accepted))
         else:

@@ -1,6 +1,6 @@
-"""The connection of one client: bytes come in, responses go out in order, and a delayed request is parked.
+"""The connection of one client (Kafka's `Processor` and `KafkaChannel`).
 
-Like Kafka's `Processor` and `KafkaChannel`.
+Bytes come in, responses go out in order, and a delayed request is parked.
 
 Everything that arrives in one wake-up of the event loop is served together: all complete requests are handled, their
 appends are written, and their responses are sent in one piece. As in Kafka, a delayed request blocks the requests after
@@ -54,10 +54,10 @@ _WRITE_HIGH_WATER: Final = 0
 The next bytes may come from a file, which requires an empty transport.
 """
 _TLS_WRITE_HIGH_WATER: Final = 1
-"""The limit for asyncio's TLS, which with 0 would pause endlessly. No file is sent directly to its socket."""
+"""The limit for asyncio's TLS transport. With 0 it would stay paused. No file is sent directly to its socket."""
 
 _TURN_S: Final = 0.005
-"""How long requests of one connection are served before other connections have their turn, in seconds."""
+"""The time for which a connection's requests are served before other connections get their turn, in seconds."""
 _NOT_COMPOSED: Final = -1
 
 
@@ -115,6 +115,9 @@ class Connection(asyncio.BufferedProtocol):
         listener: The name of that listener.
         permit: The connection's permit under the quotas of that node.
         security: The TLS and SASL of the listener, or None for plaintext.
+
+    Attributes:
+        waiting: The delayed request, or the delay of a quota, for which later requests wait. None without a delay.
     """
 
     _transport: asyncio.Transport
@@ -136,7 +139,6 @@ class Connection(asyncio.BufferedProtocol):
         self._connections = connections
         self._reader = FrameReader(pool, services.core.config.integer("socket.request.max.bytes"))
         self._state = _READY
-        # The delayed request, or the delay of a quota, for which later requests wait.
         self.waiting: Waiting | None = None
         self._stopped = False  # Whether reading is paused.
         self._listener = listener
@@ -218,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.max_size = self._services.core.config.integer("socket.request.max.bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Release everything after the connection was closed."""
+        """Release all resources of the closed connection."""
         self._connections.discard(self)
         self._permit.release()
         self._state = State.CLOSING

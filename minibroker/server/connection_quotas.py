@@ -96,17 +96,17 @@ def _of_listener(config: BrokerConfig, listener: str, key: str) -> int:
 _logger: Final = logging.getLogger(__name__)
 _SECOND_MS: Final = 1000
 _MIN_CHECK_INTERVAL_MS: Final = 300
-"""The shortest time between two checks of all connections, that of a network thread of Kafka."""
+"""The shortest time between checks of all connections, as in a network thread of Kafka."""
 
 
 class IdleExpiry:
-    """One timer for all connections, set to the time when the connection that is idle the longest may expire.
+    """One timer for all connections, set to the time when the longest idle connection may expire.
 
     A connection that waits for a response counts as idle, as in Kafka.
 
     Args:
         clock: The clock of the timer.
-        longest_ms: How long a connection can be idle, in milliseconds. A negative number means forever.
+        longest_ms: The maximum idle time of a connection, in milliseconds. A negative number means no limit.
         permits: The permits of the open connections.
     """
 
@@ -197,7 +197,7 @@ class ConnectionQuotas:
 
     Attributes:
         taken: The number of connections accepted since the start.
-        left: The number of accepted connections that are closed by now.
+        left: The number of accepted connections that have been closed.
 
     Raises:
         ConfigError: A limit is invalid.
@@ -356,7 +356,7 @@ class ConnectionQuotas:
         return wait_ms
 
     def _close_excess(self) -> None:
-        """Close as many connections as exceed the limit, the longest idle ones first.
+        """Close the connections in excess of the limit, the longest idle ones first.
 
         Connections of the protected listener are not closed.
         """

@@ -22,9 +22,9 @@ from minibroker.cluster.errors import MinibrokerWarning, is_ours
 _logger: Final = logging.getLogger(LOGGER)
 
 _CHECK_INTERVAL_S: Final = 0.5
-"""Pause between two checks of a running loop, in seconds."""
+"""The pause between checks of a running loop, in seconds."""
 _BLOCKED_AFTER_S: Final = 1.0
-"""How long a loop must not respond to count as blocked, in seconds."""
+"""The time without a response after which a loop counts as blocked, in seconds."""
 
 
 class LoopWatch:
@@ -57,7 +57,7 @@ class LoopWatch:
                 self._loop.call_soon_threadsafe(self._turned.set)
             except RuntimeError:  # The loop is closed, so there is nothing left to watch.
                 return
-            if self._ended.is_set():  # If `stop` was called before `clear`, its signal is lost.
+            if self._ended.is_set():  # If `stop` was called before `clear`, `clear` has removed its signal.
                 return
             if not self._turned.wait(_BLOCKED_AFTER_S) and self._has_warned():
                 return

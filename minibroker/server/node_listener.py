@@ -56,7 +56,7 @@ def check_free(host: str, port: int) -> None:
 
 
 class Kind(NamedTuple):
-    """The name of a listener, and its TLS context if it has any."""
+    """The name of a listener, and the function that returns its TLS context, or None without TLS."""
 
     name: str
     tls: Callable[[], ssl.SSLContext] | None = None
@@ -97,7 +97,7 @@ class NodeListener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port) of the node's first listener, even while the node is stopped."""
+        """The (host, port) of the node's first listener, even while the node is stopped."""
         return next(iter(self.addresses.values()))
 
     @property
@@ -127,8 +127,8 @@ class NodeListener:
         except OSError as error:
             raise cannot_listen(host, port, error) from None
         self._acceptors.append((kind, acceptor))
-        number: int = acceptor.sockets[0].getsockname()[1]
-        return number
+        bound_port: int = acceptor.sockets[0].getsockname()[1]
+        return bound_port
 
     async def _serve(
         self, kind: Kind, host: str = "", port: int = 0, bound_before: socket.socket | None = None
@@ -161,7 +161,7 @@ class NodeListener:
         return bound
 
     async def end(self) -> None:
-        """Close everything. All accepted connections have been set up and closed when this returns."""
+        """Close all sockets and connections. Connections that were accepted are set up first, and then closed, too."""
         await self.settled()
         await self._accept_no_more()
         for _, bound in self._held:
@@ -233,7 +233,7 @@ class NodeListener:
 
 
 def _bound_socket(family: int, kind: int, protocol: int, address: tuple[Any, ...]) -> socket.socket:
-    """Return a socket bound to an address, even if it was just closed.
+    """Return a socket bound to an address, even if the address was in use until just now.
 
     Raises:
         OSError: The address cannot be bound.

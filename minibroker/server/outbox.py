@@ -25,7 +25,7 @@ _MAX_WHOLE_BYTES: Final = 4 * _CHUNK_BYTES
 _MAX_UNSENT_BYTES: Final = 128 * 1024
 """Bytes that the kernel buffers beyond the client's window.
 
-By default it would buffer megabytes ahead of the client, which leave the processor's caches before they are sent. With
+By default the kernel would buffer megabytes, and those would leave the processor's caches before they are sent. With
 32 KiB, readers with small windows stall.
 """
 _NOTSENT_LOWAT: Final = getattr(socket, "TCP_NOTSENT_LOWAT", None)
@@ -53,7 +53,7 @@ class Outbox:
         self._queue: deque[memoryview | LogSlice] = deque()
         self.is_blocked = False
         self._paused = False  # Whether the transport still has buffered bytes.
-        self._resuming = False  # The transport's buffer is empty, and `_resume_source` is scheduled.
+        self._resuming = False  # Whether `_resume_source` is scheduled, because the transport's buffer is empty.
         self._waiting = False  # Whether a file range waits until the socket is writable.
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()

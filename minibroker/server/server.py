@@ -45,7 +45,7 @@ class Server:
     Args:
         config: The configuration of the brokers.
         data_dir: The data directory.
-        given: The listeners of the first broker. The other brokers use the ports after it, for listening and in
+        given: The listeners of the first broker. The other brokers use the ports after these, for listening and in
             advertised addresses. Port 0 picks a free port for each broker.
         clock: The clock of the brokers.
         brokers: The number of brokers.
@@ -71,8 +71,8 @@ class Server:
         self._step = port_step((listener.port for listener in given), brokers)
         for listener in given:
             if listener.port:
-                for number in range(brokers):
-                    check_free(listener.host, listener.port + number * self._step)
+                for index in range(brokers):
+                    check_free(listener.host, listener.port + index * self._step)
         self._loop = asyncio.get_running_loop()
         self._pool = BufferPool()
         self._listeners: list[NodeListener] = []
@@ -123,8 +123,8 @@ class Server:
         Raises:
             OSError: An address is not available.
         """
-        for number, node in enumerate(self.services.core.cluster.nodes.values()):
-            offset = number * self._step
+        for index, node in enumerate(self.services.core.cluster.nodes.values()):
+            offset = index * self._step
             make, quotas = partial(self._connection, node), self._quotas[node.id]
             listener = node.listener = NodeListener(make, quotas, self.services.core.clock, self.services.core.advice)
             self._listeners.append(listener)
@@ -193,7 +193,7 @@ class Server:
         future.add_done_callback(end)
 
     def _run_detached(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
-        """Like _background(), but for work that may never end: neither stop nor exit waits for it."""
+        """Like _run_in_thread(), but for work that may never end: neither stop nor exit waits for it."""
 
         def run() -> None:
             try:
@@ -229,7 +229,7 @@ class Server:
 
 
 def _log_file_limit() -> int:
-    """Return how many log files may be open at once: half of the process's descriptors. The rest is for connections."""
+    """Return the maximum number of open log files: half of the process's descriptors. The rest is for connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft < limit:

@@ -39,7 +39,7 @@ _COORDINATOR_OF: Final = {
     CONSUMER_OFFSETS: "groups",
     SHARE_GROUP_STATE: "share_states",
 }
-"""The attribute of `Services` that keeps its state in each topic, in the order of loading."""
+"""The topics of coordinators, in the order of loading, with the attribute of `Services` for the coordinator."""
 _COORDINATORS: Final = (*_COORDINATOR_OF.values(), "share_partitions")
 """The attributes of `Services` that are coordinators. Each is created by the first request for it."""
 _logger = logging.getLogger(__name__)
@@ -56,12 +56,12 @@ class Services:
     Attributes:
         core: The core of the broker.
         release: The emulated release of Kafka, or None to serve the APIs of all releases.
-        served: The first and last served version by API key, or None for those of the dispatch table.
+        served: The first and last served version by API key, or None to serve those of the dispatch table.
         authorizer: The authorizer, or None if every client may do everything.
         quotas: The quotas of clients, or None if there are none.
         recording: The recording of requests (`minibroker.server.inspection.recording`), or None while it is off.
         faults: The installed faults (`minibroker.server.faults.registry`), or None before the first one.
-        chain_version: Counts the changes of `quotas`, `recording` and `faults`. Connections compose their
+        chain_version: Counts the changes to `quotas`, `recording` and `faults`. Connections compose their
             interceptors again after a change.
         misspelt_topics: For each topic created by a client's request with a likely misspelling, the topic that was
             probably meant.
@@ -181,7 +181,7 @@ class Services:
         return quotas_host_names.HostNames(self.core.clock, self._aside)
 
     def _move_misplaced(self) -> None:
-        """Repair a directory of minibroker 1.0 before the first coordinator reads it."""
+        """Repair a data directory of minibroker 1.0 before the first coordinator reads it."""
         if self._has_moved_misplaced:
             return
         self._has_moved_misplaced = True

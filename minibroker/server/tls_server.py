@@ -1,9 +1,8 @@
 """TLS listeners, whose connections begin after the TLS handshake.
 
-asyncio's own server reports neither why a handshake failed nor that one is in progress. No advice could be
-given then, and a stopping broker could not end handshakes. Here both are possible, and a handshake has a
-timeout. asyncio needs some 0.3 MB for a handshake. It is not allocated until the client has sent its first
-message.
+asyncio's own server reports neither why a handshake failed nor that one is in progress. With it, a broker could
+give no advice, and could not end handshakes when it stops. Here both are possible, and a handshake has a timeout.
+asyncio needs some 0.3 MB for a handshake. This memory is not allocated until the client has sent its first message.
 """
 
 import asyncio
@@ -141,10 +140,10 @@ class _WatchedObject(ssl.SSLObject):
 
 
 class _Handshake:
-    """The TLS context of one connection, in the form that asyncio expects.
+    """A wrapper of a TLS context for the handshake of one connection, passed to asyncio in its place.
 
-    It sends the alert of a failed handshake, which asyncio would discard. Without the alert a client only sees a
-    closed connection and tries again.
+    It sends the alert after a failed handshake. asyncio would discard the alert, and the client would only get a
+    closed connection and try again.
     """
 
     def __init__(self, context: ssl.SSLContext, line: socket.socket) -> None:
@@ -154,9 +153,9 @@ class _Handshake:
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **others: Any) -> ssl.SSLObject:
         """Begin the handshake."""
-        begun = self._context.wrap_bio(incoming, outgoing, **others)
-        cast("_WatchedObject", begun).on_failure = partial(self._send_alert, outgoing)
-        return begun
+        ssl_object = self._context.wrap_bio(incoming, outgoing, **others)
+        cast("_WatchedObject", ssl_object).on_failure = partial(self._send_alert, outgoing)
+        return ssl_object
 
     def _send_alert(self, outgoing: ssl.MemoryBIO) -> None:
         """Send the TLS alert without waiting. The alert is lost if the socket cannot take it immediately."""

@@ -33,7 +33,7 @@ class ResourceType(_Coded):
 
 
 class PatternType(_Coded):
-    """How a rule's name is matched: LITERAL (`*` is all resources) or PREFIXED. ANY and MATCH are for filters only."""
+    """The ways to match a rule's name: LITERAL (`*` is all resources), PREFIXED. ANY and MATCH are only for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -125,8 +125,8 @@ class AclBinding(NamedTuple):
     """A rule that allows or denies an operation of a principal on the resources of a pattern.
 
     Attributes:
-        principal: type and name, such as "User:alice"; "User:*" is every user.
-        host: an IP address, or `*` for all hosts. Host names match nothing.
+        principal: Type and name, such as "User:alice"; "User:*" is every user.
+        host: An IP address, or `*` for all hosts. Host names match nothing.
     """
 
     resource_type: ResourceType
@@ -141,7 +141,7 @@ class AclBinding(NamedTuple):
         """Check that this is a valid rule (`AclApis`, `AclControlManager.validateNewAcl`).
 
         Raises:
-            InvalidAclError: the rule is invalid.
+            InvalidAclError: The rule is invalid.
         """
         if self.resource_type is ResourceType.CLUSTER and self.resource_name != CLUSTER_NAME:
             raise InvalidAclError(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
@@ -177,7 +177,7 @@ class AclFilter(NamedTuple):
         """Check that the filter has no unknown values (`AclControlManager.validateFilter`).
 
         Raises:
-            InvalidAclError: a value is unknown.
+            InvalidAclError: A value is unknown.
         """
         if ResourceType.UNKNOWN is self.resource_type or PatternType.UNKNOWN is self.pattern_type:
             raise InvalidAclError("Unknown patternFilter.")

@@ -75,7 +75,7 @@ def create_authorizer(config: BrokerConfig, metadata: ClusterMetadata) -> Author
     Kafka also fails to start if it cannot load the class. Without an authorizer, every request would be allowed.
 
     Raises:
-        ConfigError: the class is not supported.
+        ConfigError: The class is not supported.
     """
     name = config.text(_CLASS_NAME)
     if name not in _SERVED_CLASSES:
@@ -104,7 +104,7 @@ class Authorizer:
         if session.principal is BROKER:
             return True
         question = session.principal, session.client_host, operation, resource_type, name
-        # Most requests need the same few decisions, so they are cached. A change of the rules clears the cache.
+        # Most requests need the same few decisions, so they are cached. A change to the rules clears the cache.
         decision = self._decisions.get(question)
         return self._decide(question) if decision is None else decision
 
@@ -160,8 +160,8 @@ class Authorizer:
         """Add rules. Existing rules are unchanged.
 
         Raises:
-            InvalidAclError: a rule is invalid. No rule is added.
-            OSError: the metadata cannot be written. No rule is added.
+            InvalidAclError: A rule is invalid. No rule is added.
+            OSError: The metadata cannot be written. No rule is added.
         """
         added: dict[AclBinding, _Entry] = {}
         for acl in acls:
@@ -177,7 +177,7 @@ class Authorizer:
         """Remove rules.
 
         Raises:
-            OSError: the metadata cannot be written. No rule is removed.
+            OSError: The metadata cannot be written. No rule is removed.
         """
         removed = {acl for acl in acls if acl in self._entries}
         if removed:
@@ -242,7 +242,7 @@ def _parse_super_users(text: str) -> frozenset[str]:
     """Parse a list of principals separated by semicolons (`SecurityUtils.parseKafkaPrincipal`).
 
     Raises:
-        ConfigError: an element is not a principal.
+        ConfigError: An element is not a principal.
     """
     principals = frozenset(name for element in text.split(";") if (name := element.strip()))
     for name in principals:
@@ -260,8 +260,8 @@ class _Rules:
     """The rules for one resource type.
 
     Attributes:
-        literal, prefixed: the rules of each name or prefix.
-        lengths: the number of rules for prefixes of each length.
+        literal, prefixed: The rules of each name or prefix.
+        lengths: The number of rules for prefixes of each length.
     """
 
     def __init__(self) -> None:

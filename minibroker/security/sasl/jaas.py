@@ -47,7 +47,7 @@ def parse_jaas(text: str) -> JaasLogin:
     """Parse a text that contains exactly one login module, and return the module.
 
     Raises:
-        JaasError: the text is invalid.
+        JaasError: The text is invalid.
     """
     tokens = _tokenize(text)
     module, flag = (tokens.pop(0)[0] if tokens else "" for _ in range(2))
@@ -73,7 +73,7 @@ def section_of(text: str, name: str) -> str:
     """Return the logins in a section of a JAAS file.
 
     Raises:
-        JaasError: the file has no such section.
+        JaasError: The file has no such section.
     """
     match = re.search(rf"(?<![\w.]){name}{_SECTION}", _COMMENT.sub("", text))
     if match is None:
@@ -85,7 +85,7 @@ def server_logins(text: str) -> dict[str, str]:
     """Return the logins in the section `KafkaServer` of a JAAS file, as settings such as `plain.sasl.jaas.config`.
 
     Raises:
-        JaasError: the file is invalid or has no such section.
+        JaasError: The file is invalid or has no such section.
     """
     settings: dict[str, str] = {}
     for login in filter(str.strip, _LOGINS.findall(section_of(text, "KafkaServer"))):

@@ -35,10 +35,10 @@ class SaslServer(ABC):
     """One exchange of tokens with one client.
 
     Attributes:
-        mechanism: the name of the mechanism.
-        user: the authenticated user name; None until the exchange succeeds.
-        expires_ms: when the credentials expire, in milliseconds since the epoch; None if they do not expire.
-        is_token: whether the client used a delegation token. Such a client is not allowed to create other tokens.
+        mechanism: The name of the mechanism.
+        user: The authenticated user name; None until the exchange succeeds.
+        expires_ms: The expiry time of the credentials, in milliseconds since the epoch; None if they do not expire.
+        is_token: Whether the client used a delegation token. Such a client is not allowed to create other tokens.
     """
 
     mechanism: str
@@ -51,7 +51,7 @@ class SaslServer(ABC):
         """Return the response to a token from the client.
 
         Raises:
-            SaslError: the exchange has failed.
+            SaslError: The exchange has failed.
         """
 
     @property
@@ -68,7 +68,7 @@ class PlainServer(SaslServer):
     """A PLAIN exchange.
 
     Args:
-        passwords: the passwords by user name.
+        passwords: The passwords by user name.
     """
 
     mechanism = PLAIN

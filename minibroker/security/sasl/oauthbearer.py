@@ -99,7 +99,7 @@ def bearer_token(claims: Claims, principal_claim: str, now_ms: int, skew_ms: int
     """Return the token described by the claims if they are valid now (`OAuthBearerValidationUtils`).
 
     Raises:
-        TokenError: a claim is missing or invalid, or the token has expired.
+        TokenError: A claim is missing or invalid, or the token has expired.
     """
     principal = claims.get(principal_claim)
     if not isinstance(principal, str) or not principal.strip():
@@ -120,7 +120,7 @@ def _read_time(claims: Claims, name: str) -> float | None:
     """Return the value of a time claim.
 
     Raises:
-        TokenError: the claim is not a time.
+        TokenError: The claim is not a time.
     """
     value = claims.get(name)
     if value is None:
@@ -134,7 +134,7 @@ def scopes_of(claims: Claims, name: str) -> list[str]:
     """Return the scopes in a claim. The claim is a list of strings, or one string with spaces between the scopes.
 
     Raises:
-        TokenError: the claim has another type.
+        TokenError: The claim has another type.
     """
     value: Any = claims.get(name)
     if value is None:
@@ -174,8 +174,8 @@ def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
     """Return a validator for signed tokens. The keys are read now, not at the first login.
 
     Raises:
-        ValueError: the file has no usable keys.
-        OSError: the file cannot be read.
+        ValueError: The file has no usable keys.
+        OSError: The file cannot be read.
     """
     try:
         import jwt  # noqa: PLC0415 - only signed tokens need it
@@ -212,7 +212,7 @@ def _verify_signature(jwt: ModuleType, keys: Sequence[Any], token: str, rules: T
     """Return the claims of a token with a valid signature. Times are checked later, with the broker's own clock.
 
     Raises:
-        TokenError: the token is not a JWT, or no key verifies its signature.
+        TokenError: The token is not a JWT, or no key verifies its signature.
     """
     by_ourselves = ("verify_exp", "verify_iat", "verify_nbf", "verify_sub", "verify_jti")
     options = {**dict.fromkeys(by_ourselves, False), "verify_aud": bool(rules.audiences)}
@@ -248,7 +248,7 @@ def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -
     """Return a validator with the options of an `OAuthBearerLoginModule`.
 
     Raises:
-        ValueError: an option is invalid.
+        ValueError: An option is invalid.
     """
     principal_claim = options.get(f"{_OPTION}PrincipalClaimName", "").strip() or "sub"
     scope_claim = options.get(f"{_OPTION}ScopeClaimName", "").strip() or "scope"
@@ -273,7 +273,7 @@ def _parse_unsecured(token: str) -> dict[str, Any]:
     """Return the claims of an unsecured JWS (RFC 7515, section 3.1; RFC 7519, section 6.1).
 
     Raises:
-        TokenError: the token is anything else.
+        TokenError: The token is anything else.
     """
     sections = token.split(".")
     if len(sections) != _SECTIONS or sections[2]:

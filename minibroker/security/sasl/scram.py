@@ -54,8 +54,8 @@ class ScramAccount(NamedTuple):
     """The account of a login: its user, and the credential that checks the proof.
 
     Attributes:
-        user: the user after the login. If the client logged in with a delegation token, this is the token's owner.
-        expires_ms: see `SaslServer.expires_ms`.
+        user: The user after the login. If the client logged in with a delegation token, this is the token's owner.
+        expires_ms: See `SaslServer.expires_ms`.
     """
 
     credential: ScramCredential

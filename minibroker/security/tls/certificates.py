@@ -13,7 +13,7 @@ from minibroker_storage.installation_hints import missing_extra
 with lazy:
     from minibroker.security.tls import signing
 
-PASSWORD: Final = "minibroker"  # noqa: S105 - of key stores whose keys lie beside them in the clear
+PASSWORD: Final = "minibroker"  # noqa: S105 - the same keys are also stored unencrypted
 """The default password of the PKCS12 files. Java requires a password."""
 
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
@@ -25,14 +25,14 @@ class Certificates(NamedTuple):
     """The files in a directory of certificates.
 
     Attributes:
-        ca: the authority trusted by clients, and by the broker for client certificates (PEM).
-        server_keystore: the broker's key and certificates, for `ssl.keystore.location` (PEM; `server_keystore_p12`
+        ca: The authority trusted by clients, and by the broker for client certificates (PEM).
+        server_keystore: The broker's key and certificates, for `ssl.keystore.location` (PEM; `server_keystore_p12`
             is PKCS12 for Java).
-        client_certificate: the certificate of a client that must present one. Its key is `client_key`.
-        client_keystore: the client's certificate and key in one file, as required by Kafka's
+        client_certificate: The certificate of a client that must present one. Its key is `client_key`.
+        client_keystore: The client's certificate and key in one file, as required by Kafka's
             `ssl.keystore.type=PEM`.
         truststore_p12: `ca` in PKCS12.
-        password: the password of the PKCS12 files.
+        password: The password of the PKCS12 files.
     """
 
     ca: str
@@ -54,20 +54,20 @@ def write_certificates(
     """Create an authority and the certificates of a broker and a client. The directory is created if missing.
 
     Args:
-        directory: the directory to write to.
-        hosts: additional names and addresses of the broker; those of the loopback interface are always included.
-        client: the common name in the client's certificate. The client's principal is then `User:CN=client`.
-        password: the password of the PKCS12 files. Java requires at least six characters.
+        directory: The directory to write to.
+        hosts: Additional names and addresses of the broker; those of the loopback interface are always included.
+        client: The common name in the client's certificate. The client's principal is then `User:CN=client`.
+        password: The password of the PKCS12 files. Java requires at least six characters.
 
     Raises:
-        FileExistsError: the directory already has certificates, which clients might trust.
-        ValueError: a host is invalid, or the password is too short.
+        FileExistsError: The directory already has certificates, which clients might trust.
+        ValueError: A host is invalid, or the password is too short.
     """
     try:
         sign = signing.sign
     except ImportError:
         raise missing_extra("Making certificates", "cryptography") from None
-    if len(password) < 6:  # noqa: PLR2004 - what Java's keytool wants
+    if len(password) < 6:  # noqa: PLR2004 - required by Java's keytool
         raise ValueError("the password of key stores has at least six characters")
     paths = paths_of(directory, password)
     names = [signing.general_name(host) for host in dict.fromkeys((*_LOOPBACK_HOSTS, *hosts))]

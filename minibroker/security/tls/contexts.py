@@ -34,14 +34,14 @@ def server_context(settings: "ListenerSettings", *, may_ask: bool) -> ssl.SSLCon
     """Return the TLS context of a listener.
 
     Args:
-        settings: the settings of the listener.
-        may_ask: whether `ssl.client.auth` applies. It does not with SASL, unless it is set for the listener itself.
+        settings: The settings of the listener.
+        may_ask: Whether `ssl.client.auth` applies. With SASL, this key must be set for the listener itself.
 
     Raises:
-        TlsError: a setting is invalid.
-        KeyStoreError: a key store or trust store cannot be used.
-        MissingExtraError: the package cryptography is missing.
-        OSError: a file cannot be read.
+        TlsError: A setting is invalid.
+        KeyStoreError: A key store or trust store cannot be used.
+        MissingExtraError: The package cryptography is missing.
+        OSError: A file cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     protocols = settings.items("ssl.enabled.protocols")
@@ -172,7 +172,7 @@ def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     """Return the TLS context described by the keys `ssl.*`.
 
     Raises:
-        ValueError: a store cannot be used.
+        ValueError: A store cannot be used.
     """
     context = ssl.create_default_context()
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # As in Java, trust each certificate in the store.

@@ -36,9 +36,9 @@ class Entry(NamedTuple):
     """An entry of a JKS or JCEKS store.
 
     Attributes:
-        alias: the name of the entry.
-        key: the protected private key in DER; None for a trusted certificate.
-        chain: certificates in DER, beginning with the key's own certificate.
+        alias: The name of the entry.
+        key: The protected private key in DER; None for a trusted certificate.
+        chain: Certificates in DER, beginning with the key's own certificate.
     """
 
     alias: str
@@ -50,7 +50,7 @@ def read_entries(content: bytes, password: str | None) -> list[Entry]:
     """Return the entries of a JKS or JCEKS store.
 
     Raises:
-        JavaKeyStoreError: the store is corrupt, or the password is wrong.
+        JavaKeyStoreError: The store is corrupt, or the password is wrong.
     """
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if password is not None and hashlib.sha1(_utf_16(password) + _WHITENER + body).digest() != digest:  # noqa: S324 - the format's
@@ -81,7 +81,7 @@ def decrypt_private_key(protected: bytes, password: str) -> bytes | None:
     """Return a private key in DER (PKCS#8), or None if the password is wrong.
 
     Raises:
-        JavaKeyStoreError: the protection algorithm is unknown.
+        JavaKeyStoreError: The protection algorithm is unknown.
     """
     (_, algorithm), (_, data) = list(_read_der(next(_read_der(protected))[1]))[:2]
     parts = list(_read_der(algorithm))
@@ -151,7 +151,7 @@ def _read_der(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the tag and the content of each DER element.
 
     Raises:
-        JavaKeyStoreError: the data is truncated.
+        JavaKeyStoreError: The data is truncated.
     """
     reader = _Reader(data)
     while reader.remaining:
@@ -182,8 +182,8 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
     """Return the key store in `ssl.keystore.location`. `kind` is the value of `ssl.keystore.type`.
 
     Raises:
-        KeyStoreError: the store cannot be used.
-        OSError: the file cannot be read.
+        KeyStoreError: The store cannot be used.
+        OSError: The file cannot be read.
     """
     source = f"ssl.keystore.location: {path}"
     content = _read_content(source, path, kind)
@@ -224,8 +224,8 @@ def read_trust_store(path: str, kind: str, password: str | None) -> str:
     """Return the certificates in `ssl.truststore.location` as PEM.
 
     Raises:
-        KeyStoreError: the store cannot be used.
-        OSError: the file cannot be read.
+        KeyStoreError: The store cannot be used.
+        OSError: The file cannot be read.
     """
     source = f"ssl.truststore.location: {path}"
     content = _read_content(source, path, kind)

@@ -62,7 +62,7 @@ def _format_attribute(attribute: "NameAttribute[str | bytes]") -> str:
 
 
 def _encode_der(attribute: "NameAttribute[str | bytes]") -> bytes:
-    """Return the value as encoded in the certificate, after the headers of a name, a set and a pair, and the type."""
+    """Return the encoded value, which follows the headers of a name, a set and a pair, and the encoded type."""
     from cryptography import x509  # noqa: PLC0415 - as above
 
     data = x509.Name([attribute]).public_bytes()
@@ -80,7 +80,7 @@ class PrincipalMapper:
     """The rules of `ssl.principal.mapping.rules`. The first matching rule applies.
 
     Raises:
-        MappingRuleError: the rules are invalid.
+        MappingRuleError: The rules are invalid.
     """
 
     def __init__(self, rules: str = "DEFAULT") -> None:
@@ -98,7 +98,7 @@ class PrincipalMapper:
         """Return the principal's name for the subject of a certificate.
 
         Raises:
-            NoMappingError: no rule applies.
+            NoMappingError: No rule applies.
         """
         for rule in self._rules:
             if rule is None:

@@ -34,7 +34,7 @@ def general_name(host: str) -> x509.GeneralName:
     """Return a host in the form used in certificates: an IP address or a DNS name.
 
     Raises:
-        ValueError: the host is neither.
+        ValueError: The host is neither.
     """
     try:
         return x509.IPAddress(ipaddress.ip_address(host))

@@ -1,1 +1,1 @@
-"""Requests and responses as people read them: one recording, for the journal and for the lab's page."""
+"""The recording of requests and responses, for the journal and for the lab's page."""

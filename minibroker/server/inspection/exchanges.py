@@ -1,4 +1,4 @@
-"""Exchanges: requests with their responses, and the ring of the newest ones.
+"""Exchanges, each a request with its response, and the ring of the newest exchanges.
 
 The broker (`inspection.recording`) and the proxy of `minibroker trace` fill such a ring. The journal and the lab's page
 read it. Messages are decoded on demand.
@@ -10,11 +10,11 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 MAX_BYTES: Final = 1 << 26
-"""The estimated memory for the messages in a ring. The newest exchange always stays, regardless of its size."""
+"""The maximum estimated memory of a ring's messages, in bytes. The newest exchange stays, whatever its size."""
 MAX_EXCHANGES: Final = 100_000
 """The maximum number of exchanges for a page."""
 EXCHANGE_SIZE: Final = 600
-"""The estimated memory of an exchange and its row on the page, without the frames."""
+"""The estimated memory of an exchange and its row on the page, without the frames, in bytes."""
 
 
 class Kind(Enum):
@@ -49,8 +49,8 @@ class Exchange:
 
     Attributes:
         number: The number of the exchange in its ring, or 0 outside a ring.
-        began: When the request was complete, in ms since the epoch and on the monotonic clock.
-        ended_ms: When the response was complete, on the monotonic clock.
+        began: The time at which the request was complete, in ms since the epoch and on the monotonic clock.
+        ended_ms: The time at which the response was complete, on the monotonic clock.
         header: The API key, version and correlation id.
         request_frame: The frame as the client sent it, with its length field. It is truncated if it exceeds the
             size that is kept, and empty if there is none or none is kept.
@@ -58,7 +58,7 @@ class Exchange:
         bytes_in: The size of the request frame, with its length field.
         bytes_out: The size of the response frame, with its length field.
         expects_response: False for Produce with acks=0.
-        failure: Why the connection was closed because of the request.
+        failure: The reason why the request closed the connection, or None.
         replaced: Addresses in the broker's response that the client does not see, with the addresses it sees
             instead.
         memory: The memory that the ring counts for the exchange, in bytes.

@@ -2,7 +2,7 @@
 
 It is a view of the ring of exchanges that `inspection.recording` fills: the newest `capacity` exchanges, with
 at most 64 MiB of their messages. Messages are decoded on demand. Records are summarized
-(`message_json.RecordsSummary`). Their bytes are only kept in small requests.
+(`message_json.RecordsSummary`). Only small requests keep the bytes of records.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Entry(Exchange):
         bytes_in: The size of the request, with the length field.
         bytes_out: The size of the response with the length field, or 0 if none was sent.
         fault: The fault that hit the request.
-        failure: Why the connection was closed because of the request.
+        failure: The reason why the request closed the connection, or None.
     """
 
     origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry's is one

@@ -1,8 +1,8 @@
 """The forms in which the recording keeps messages: copied bytes that are decoded on demand.
 
 Decoding and copying a message costs more than serving the request, and few messages are ever read. Two kinds
-are copied immediately (`message_json.detach`): messages with secrets, without the secrets, and long requests,
-because their frames can contain more bytes than the message. Records are replaced by a summary, or by their
+are copied immediately (`message_json.detach`): messages with secrets, to leave the secrets out, and long
+requests, because their frames can contain more bytes than the message. Records are replaced by a summary, or by their
 file range if summarizing takes long. The batch headers in the range are then read on demand.
 """
 
@@ -57,7 +57,7 @@ _COMPACT_MARK: Final = b"\2" + _MARK
 
 
 class _Undetached(NamedTuple):
-    """A message with summaries of records, or file ranges, that is copied when it is read."""
+    """A message whose records are summaries or file ranges. It is copied when it is read."""
 
     message: Any
 
@@ -70,7 +70,7 @@ class _Spliced(NamedTuple):
 
 
 def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[Any, int]:
-    """Return the form in which to keep a request decoded from `frame`, and its memory size in bytes."""
+    """Convert a request decoded from `frame` to the form that is kept. Return the form and its size in bytes."""
     if request is None:
         return None, 0
     cls: Any = endpoint.request
@@ -86,7 +86,7 @@ def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[A
 
 
 def plain_request_form(frame: memoryview, values: tuple[Any, ...]) -> tuple[Any, int]:
-    """Return the form of a request in the plain shape, and its memory in bytes."""
+    """Like request_form(), for a request in the plain shape."""
     size = len(frame)
     if size <= MAX_FRAME_BYTES:
         return bytes(frame), size
@@ -95,10 +95,10 @@ def plain_request_form(frame: memoryview, values: tuple[Any, ...]) -> tuple[Any,
 
 
 def response_form(call: Call, response: Any, frame: bytearray, splices: Splices) -> tuple[Any, int]:
-    """Return the form of a response, and the memory of the form in bytes.
+    """Convert a response to the form that is kept. Return the form and its size in bytes.
 
-    The frame does not contain file ranges, which are in `splices`. The records in the response are replaced in
-    place, which is safe because it has been sent and is no longer used.
+    File ranges are in `splices`, not in the frame. The records in the response are replaced in place. This is safe,
+    because the response has been sent and is no longer used.
     """
     cls: Any = call.endpoint.response
     size = len(frame)
@@ -119,7 +119,7 @@ def response_form(call: Call, response: Any, frame: bytearray, splices: Splices)
 
 
 def _summarize(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
-    """Copy a message as far as its records, which are replaced by summaries. Add their sizes to `sizes`."""
+    """Copy the parts of a message that lead to its records. Summarize the records, and add their sizes to `sizes`."""
     copy = shallow_copy(message)
     name, inner_path = path[0], path[1:]
     value = getattr(message, name)
@@ -162,7 +162,7 @@ def _uses_topic_ids(names: Names, request: Any) -> bool:
 
 
 def resolve_targets(call: Call, request: Any) -> tuple[Target, ...] | None:
-    """Return those targets of a request that could change later: targets by topic id, of a session, or all topics.
+    """Return targets that could later be different: targets by topic id, targets of a session, or all topics.
 
     Return None for a request that names all its targets itself.
     """
@@ -176,7 +176,7 @@ def resolve_targets(call: Call, request: Any) -> tuple[Target, ...] | None:
 
 
 def decode_request(endpoint: Endpoint, form: Any) -> Any:
-    """Decode a request from any form."""
+    """Return a request from any of the forms in which requests are kept."""
     if isinstance(form, bytes):
         view = memoryview(form)
         header = read_request_header(view)
@@ -192,7 +192,7 @@ def decode_request(endpoint: Endpoint, form: Any) -> Any:
 
 
 def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
-    """Return the decoded response, whichever form it was recorded in. File ranges are replaced by summaries."""
+    """Return a response from any of the forms in which responses are kept. Replace file ranges by summaries."""
     # Replace file ranges by their summaries, because the file may be deleted before the next access.
     if isinstance(form, _Undetached):
         holders, name = _holders(form.message)
@@ -245,7 +245,7 @@ def _holders(message: Any) -> tuple[list[Any], str]:
 
 
 def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_request: bool) -> bytes | bytearray:
-    """Return a frame without tokens, as it may be recorded. In SaslAuthenticate, tokens are replaced by zeros.
+    """Return a frame without tokens, so that it is safe to record. In SaslAuthenticate, tokens become zeros.
 
     Args:
         exchange: An exchange with its kind and its header set.

@@ -35,9 +35,9 @@ SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 SETTINGS: Final = frozenset(("AlterableConfig", "IncrementallyAlteredConfig"))
 """Structures of AlterConfigs and IncrementalAlterConfigs, whose value may be a broker's password."""
 _LOGINS: Final = ".sasl.jaas.config"
-"""The end of a key that begins with a mechanism. Its value contains the users' passwords."""
+"""The suffix of keys that begin with a mechanism. Their values contain the users' passwords."""
 _SECRET_WORDS: Final = ("password", "secret", "credential", "token")
-"""Parts of the names of unknown keys that may be secrets, as Kafka says of unknown keys."""
+"""Parts of the names of unknown keys whose values may be secrets. Kafka treats all unknown keys as sensitive."""
 _HIDDEN: Final = "[hidden]"
 
 _VALUE_SIZE: Final = 40
@@ -45,7 +45,7 @@ _VALUE_SIZE: Final = 40
 _PART: Final = 65_536
 """The number of bytes read from a file at a time."""
 _SHORT: Final = 4096
-"""The headers in longer file ranges are read on demand, since there can be tens of thousands."""
+"""The headers in longer file ranges are read on demand, because a range can have tens of thousands."""
 _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
 _HEAD: Final = struct.Struct(">8xi4xB40xi")
@@ -71,7 +71,7 @@ class RecordsSummary(NamedTuple):
 
 
 def summary(records: Any) -> RecordsSummary | None:
-    """Return a summary of a records field: bytes, a file range, or None. In a range little more than headers is read.
+    """Return a summary of a records field: bytes, a file range, or None. Read little more than the headers of a range.
 
     It can be called on any thread.
     """
@@ -255,7 +255,7 @@ def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
 def _json_fields(
     cls: type[Any], version: int, *, flexible: bool
 ) -> tuple[tuple[str, str, bool, Callable[[Any], Any]], ...]:
-    """Return (name, name in JSON, whether it is an array, the converter of a value or element) for each field."""
+    """Return a tuple for each field: its name, its JSON name, an is-array flag, and the converter for its elements."""
     return tuple(
         (field.name, camel_case(field.name), field.is_array, _json_converter(field, version, flexible=flexible))
         for field in fields_of(cls)

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 MAX_KEPT: Final = 1 << 20
-"""The maximum bytes kept for a page, each of a request, of a response in memory, and of the file ranges in it."""
+"""The maximum bytes kept for a page: of a request, of a response in memory, and of a response's file ranges."""
 SHORT: Final = 4096
-"""Frames up to this size are always kept, and at least this much of longer ones."""
+"""Frames of at most this many bytes are always kept whole. Of a longer frame, at least its beginning is kept."""
 MAX_PER_SECOND: Final = 1 << 26
-"""The bytes of longer frames kept per second. More would leave the ring within the same second."""
+"""The maximum bytes of longer frames kept per second. The ring would drop more bytes within the same second."""
 _TARGET_SIZE: Final = 120
 """The estimated memory of a target of a request, in bytes."""
 _LENGTH: Final = struct.Struct(">i")
@@ -96,9 +96,10 @@ class RecordedRequest(Entry):
     """A request in progress, and its entry in the journal.
 
     Attributes:
-        waits_since_ms: When the request started to wait for other clients, on the monotonic clock. None if it does
-            not wait.
-        waited_ms: How long the request waited before a fault held its response, or None without such a fault.
+        waits_since_ms: The time at which the request started to wait for other clients, on the monotonic clock, or
+            None if it does not wait.
+        waited_ms: The time for which the request waited before a fault held its response, in milliseconds, or None
+            without such a fault.
     """
 
     _call: Call | None = None
@@ -210,7 +211,7 @@ class RecordedRequest(Entry):
             self.waited_ms = self._recording.monotonic_ms() - self.waits_since_ms
 
     def sent(self, data: bytes | bytearray) -> None:
-        """Note that raw bytes were sent instead of a regular response, and end the entry."""
+        """Record that raw bytes were sent instead of a regular response, and end the entry."""
         if self._recording.is_shown(self):
             self._recording.grow(self, self._keep_response_frame(bytes(data[: MAX_KEPT + _LENGTH.size])))
         self.ended_ms = self._recording.monotonic_ms()
@@ -316,7 +317,7 @@ class Recording:
             channel: The connection.
             frame: The request.
             session: The session of the connection.
-            began: When the request arrived, on the wall clock and on the monotonic clock.
+            began: The time of arrival, on the wall clock and on the monotonic clock.
             call: The context of the request, or None for a rejected request.
             request: The message.
         """
@@ -383,7 +384,7 @@ class Recording:
         return origin
 
     def room(self, size: int) -> int:
-        """Return how many bytes to keep of a part of `size` bytes of a frame."""
+        """Return the number of bytes to keep of a part of a frame. The part has `size` bytes."""
         if size <= SHORT:
             return size
         now = perf_counter()
@@ -414,7 +415,7 @@ class Recording:
 
 
 def _drop_token(refused: RecordedRequest, frame: memoryview) -> memoryview:
-    """Return the bytes to keep of a frame that is not a request: none if it may be a SASL token.
+    """Return the bytes to keep of a refused frame: at most a valid header if the frame may be a SASL token.
 
     Clients may send tokens even to a listener without SASL.
     """
@@ -445,7 +446,7 @@ def _address(end: Any) -> str:
 
 
 def recording_of(services: Services) -> Recording:
-    """Return the recording of a broker. It intercepts requests only while something uses it."""
+    """Return the recording of a broker. Requests are intercepted only while the recording is in use."""
     return cast("Recording | None", services.recording) or Recording(services)
 
 

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 _logger: Final = logging.getLogger(__name__)
 
 _MAX_AUTHENTICATION_MS: Final = 60_000
-"""The time from the connection to the last token. Kafka only limits it by `connections.max.idle.ms`, ten minutes."""
+"""The maximum time until the last token. In Kafka, only `connections.max.idle.ms` limits it, to ten minutes."""
 _MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1000
 _MAX_TOKEN_BYTES: Final = 65_536
-"""In bytes. The slowest mechanism reads such a token in 10 ms. Kafka only limits the whole request."""
+"""The maximum size of a token. The slowest mechanism reads it in 10 ms. Kafka limits only the whole request."""
 _MAX_REFUSED: Final = 2
-"""A client repeats ApiVersions once, in a version that the broker serves. Kafka sets no limit."""
+"""The maximum number of rejected ApiVersions requests. Clients repeat the request once. Kafka sets no limit."""
 
 
 class _State(Enum):

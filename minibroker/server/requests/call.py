@@ -74,7 +74,7 @@ class Call:
         return advertised if node is self.session.node else node.address(self.session.listener, advertised)
 
     def max_fetch_bytes(self, requested: int) -> int:
-        """Return how many bytes a fetch may read: the requested limit, or less by the configuration or the quota."""
+        """Return the maximum bytes of a fetch: as requested, or less because of the configuration or a quota."""
         limit = min(requested, self.services.fetch_max_bytes)
         quotas = self.services.quotas
         allowed = None if quotas is None else quotas.fetch_bytes(self.session, self.client_id)

@@ -68,8 +68,8 @@ class KeyList(NamedTuple):
 
     Attributes:
         field: The field with the list.
-        kind: "group" or "transactional_id". It is empty if the request's `key_type` decides.
-        single: The field with the only key, in versions without the list.
+        kind: "group" or "transactional_id". Empty if the request's `key_type` determines the kind.
+        single: The field that holds the single key in versions without a list.
     """
 
     field: str
@@ -129,7 +129,7 @@ def transactional_ids_at(field: str) -> Names:
 def coordinator_keys_at(field: str, single: str) -> Names:
     """Declare a list of group ids or transactional ids, according to `key_type`.
 
-    `single` is the field with the only key, in versions without the list.
+    `single` is the field that holds the single key in versions without a list.
     """
     return Names(keys=KeyList(field, "", single))
 
@@ -173,8 +173,8 @@ class PlainShape(NamedTuple):
     Attributes:
         handle: Takes the values of a request and returns a result, or None to fall back to the regular handler. It
             must decide on the fallback before it changes anything.
-        values: Takes the result of `handle`, when the response is encoded after all appends are written. Returns
-            the values of the response, or a whole response.
+        values: Takes the result of `handle`, and returns the values of the response, or a whole response. It is
+            called when the response is encoded, after all appends are written.
     """
 
     handle: Callable[[tuple[Any, ...], Call], Any]

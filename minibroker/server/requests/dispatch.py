@@ -102,7 +102,7 @@ class SlicedRequest(DelayedResponse):
             self.fail(error)
 
 
-# Module constants, because looking up a member of an enum with every request takes time.
+# Module constants, because looking up an enum member on every request is slow.
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _START: Final = Struct(">Ii")
@@ -371,10 +371,10 @@ def _refused(request: Any, call: Call, code: ErrorCode) -> Any:
 
 def in_slices(work: Any, services: Services) -> Outcome:
     """Return the outcome of work, or a `Waiting` for the outcome if the work does not fit into one slice."""
-    begun = services.core.slices.begin(work)
-    if isinstance(begun, Work):
-        return Waiting(SlicedRequest(cast("Work[Outcome]", begun), services), NO_ANSWER)
-    outcome: Outcome = begun
+    result = services.core.slices.begin(work)
+    if isinstance(result, Work):
+        return Waiting(SlicedRequest(cast("Work[Outcome]", result), services), NO_ANSWER)
+    outcome: Outcome = result
     return outcome
 
 
@@ -415,7 +415,9 @@ def _should_hasten(frame: memoryview, session: Session) -> bool:
 
 
 class UnencodableAnswerError(Exception):
-    """A response cannot be encoded, for example because a text is too long. The message names its type and version.
+    """The error for a response that cannot be encoded, such as one with a text that is too long.
+
+    The message names the type and version of the response.
 
     Attributes:
         data: The frames of the preceding responses, which can be sent.

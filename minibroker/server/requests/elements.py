@@ -1,4 +1,4 @@
-"""Requests about many groups or partitions. Each of these is served separately, in a step of its own."""
+"""Serves requests about many groups or partitions, each of these in a separate step."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -101,10 +101,10 @@ def find_blank_field(**fields: str | None) -> str | None:
 
 
 def check_describable(call: Call, *assignments: Any) -> None:
-    """Check that the client may describe every topic in assignments of a group's member.
+    """Check that the client may describe every topic in the assignments of a group's member.
 
     Raises:
-        GroupRefusedError: The client may not.
+        GroupRefusedError: The client may not describe a topic.
     """
     topics = (topic.topic_name for assignment in assignments for topic in assignment.topic_partitions)
     if not all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):

@@ -17,7 +17,7 @@ with lazy:
 if TYPE_CHECKING:
     from minibroker.server.requests.requirements import Requirement
 
-# A module constant, because looking up a member of an enum with every request takes time.
+# A module constant, because looking up an enum member on every request is slow.
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 
 

@@ -32,7 +32,7 @@ class Session(Client):
         listener: The name of the listener.
         protocol: The security protocol of the listener.
         authentication: The SASL authentication, or None if the listener requires none.
-        muted_ms: For how many milliseconds nothing is read from the client, because it is over a quota.
+        muted_ms: The time for which nothing is read from a client over its quota, in milliseconds.
         origin: The connection in the recording (`inspection.recording.BrokerConnection`), or None before the first
             recorded request.
         software: The client's name and version, as sent with ApiVersions (v3).

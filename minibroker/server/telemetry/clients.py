@@ -22,7 +22,7 @@ _MAX_CLIENTS: Final = 16_384
 _MAX_TEXT_LENGTH: Final = 500
 """The maximum length of a text that a client sends about itself, in characters."""
 _MAX_KEPT_BYTES: Final = 64 << 20
-"""The maximum size of all kept pushes, not counting the newest. It is limited because every client can send them."""
+"""The maximum size of all kept pushes, not counting the newest. It is limited because every client can push."""
 _MIN_LIFETIME_MS: Final = 60_000
 _LIFETIME_INTERVALS: Final = 3
 _NEVER: Final = -(10**12)

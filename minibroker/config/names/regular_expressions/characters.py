@@ -51,18 +51,18 @@ _DOTLESS_I: Final = "\u0131"
 
 
 def perl(letter: str) -> Accepts:
-    r"""Return the class that `\d`, `\s` or `\w` stands for, which is limited to ASCII."""
+    r"""Return the class for `\d`, `\s` or `\w`. It contains only ASCII characters."""
     return frozenset(_PERL[letter]).__contains__
 
 
 def posix(name: str) -> Accepts | None:
-    """Return the class that `[:name:]` stands for, or None if there is no such class."""
+    """Return the class for `[:name:]`, or None if no class has this name."""
     members = _POSIX.get(name)
     return None if members is None else frozenset(members).__contains__
 
 
 def unicode(name: str) -> Accepts | None:
-    r"""Return the class that `\p{name}` stands for, or None if `name` is not a general category."""
+    r"""Return the class for `\p{name}`, or None if `name` is not a general category."""
     if name == "Any":
         return ANY
     if name not in _CATEGORIES:
@@ -109,7 +109,7 @@ def _folded(character: str) -> str:
 
 @functools.cache
 def _orbits() -> dict[str, str]:
-    """Return a map from each cased character to the characters that differ from it only in case, and itself."""
+    """Map each cased character to itself and the characters that differ from it only in case."""
     orbits: dict[str, list[str]] = {}
     for character in (chr(code) for first, last in _CASED_RANGES for code in range(first, last + 1)):
         plain = _folded(character)

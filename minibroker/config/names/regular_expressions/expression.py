@@ -1,8 +1,8 @@
 """Regular expressions sent by clients, matched by a lazy DFA as in RE2.
 
-Python's own matcher backtracks, which can take exponential time. This one follows all paths through the expression at
-the same time. It caches, for each set of states and each character, the set that follows. Once the sets are cached, a
-text costs one look-up per character. The sizes of the program and of the cache are limited.
+Python's own matcher backtracks, which can take exponential time. This matcher follows all paths through the expression
+at the same time. It caches, for each set of states and each character, the set that follows. Once the sets are cached,
+a text costs one look-up per character. The sizes of the program and of the cache are limited.
 """
 
 from collections.abc import Callable, Collection, Generator
@@ -41,7 +41,7 @@ _CONDITIONS: Final[dict[str, Condition]] = {
 
 
 def kind_of(character: str) -> int:
-    """Return the type of a character, to the extent that anchors distinguish characters."""
+    """Return the type of a character. Anchors distinguish only these types."""
     if character == "\n":
         return NEWLINE
     is_word = character == "_" or (character.isascii() and character.isalnum())
@@ -114,7 +114,7 @@ class Program:
         return then
 
     def _copy(self, node: Node, then: int) -> int:
-        """Like _node(), for a repeated node, which may be empty and add no state."""
+        """Like _node(), for a repeated node. Its copies are limited, because an empty node adds no state."""
         self._copies += 1
         if self._copies > MOST_STATES:
             raise RegularExpressionError(f"the expression repeats something more than {MOST_STATES} times")
@@ -126,13 +126,13 @@ __all__ = ["CostError", "RegularExpression", "RegularExpressionError"]
 _MAX_CACHED_STATES: Final = 50_000
 """The most states in all cached sets together. Beyond it the cache is cleared."""
 _VISITS_PER_SLICE: Final = 5_000
-"""State visits between two yields, which take about a millisecond."""
+"""The number of state visits between yields. They take about a millisecond."""
 _VISITS: Final = 500_000
 _VISITS_PER_TEXT: Final = 2_000
 _SET_VISITS: Final = 20
 """The cost of creating a set of states, in state visits."""
 _CHARACTERS_PER_VISIT: Final = 4
-"""How many characters with cached sets cost as much as one state visit."""
+"""The number of characters with cached sets that cost as much as one state visit."""
 
 
 class CostError(RegularExpressionError):
@@ -140,13 +140,13 @@ class CostError(RegularExpressionError):
 
 
 class _StateSet:
-    """A set of states that are active together, which is a state of the DFA.
+    """A state of the DFA: the set of states of the program that are active at the same time.
 
     Attributes:
         members: The active states, before following those that consume no character.
         kind: The type of the preceding character.
         following: The next set, by character and by class of characters.
-        accepts: Whether a text that ends here matches. None until it was computed.
+        accepts: Whether a text that ends here matches. None until this is computed.
     """
 
     __slots__ = ("accepts", "following", "kind", "members")

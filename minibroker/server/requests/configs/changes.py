@@ -35,7 +35,7 @@ class Resource(NamedTuple):
 
 
 Changes = Sequence[tuple[str, int, str | None]]
-"""The changes of one resource: key, operation and value."""
+"""The changes to one resource: key, operation and value."""
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _OPERATIONS: Final = frozenset(map(int, Change))

@@ -19,7 +19,7 @@ _MAX_LOGS_AHEAD_OF_PRODUCER: Final = 8
 
 
 def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
-    """Return how long a fetch may wait for appends, in milliseconds.
+    """Return the maximum time for which a fetch waits for appends, in milliseconds.
 
     The first fetches of a session often lack partitions whose offsets the client is still looking up. The client
     adds them to its next fetch, which has to wait until the current one is answered. Also, many clients close only

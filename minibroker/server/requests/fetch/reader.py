@@ -104,7 +104,7 @@ class Reader:
         return {key: self._read(key, requested) for key, requested in context.partitions.items()}
 
     def _read_session(self, session: FetchSession) -> dict[FetchKey, PartitionData]:
-        """Read the partitions of a session, except those about which the consumer already knows everything.
+        """Read the partitions of a session, except those that have nothing new for the consumer.
 
         The client's rights, the racks of replicas, and the protection of old consumers can change without a change
         of the partition.
@@ -159,9 +159,9 @@ class Reader:
     def has_enough(self) -> bool:
         """Return whether to answer immediately.
 
-        That is so with at least `min_bytes`, or with as much as the limits allow. One read covers one segment, so
-        it is also so if some of the records are in an older segment than the log end. A partition with an error
-        ends the wait. As in Kafka, a partition that is missing or that the client may not read does not.
+        At least `min_bytes`, or as much as the limits allow, are enough. So is a read from a segment older than the
+        one at the log end, because one read covers only one segment. A partition with an error ends the wait, too.
+        As in Kafka, a partition that is missing or that the client may not read does not.
         """
         if self._failed or self._size >= self._min_bytes:
             return True
@@ -385,7 +385,7 @@ def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, Partitio
 
 
 def _find_aborted(log: Log, offset: int, log_slice: LogSlice) -> list[AbortedTransaction]:
-    """Return the aborted transactions that overlap the data to send. Additional later ones do no harm."""
+    """Return the aborted transactions that overlap the data to send. Additional, later transactions do no harm."""
     if not log_slice.size:
         return []
     return [

@@ -12,9 +12,9 @@ from minibroker_storage.log import Log
 
 
 def refuse_partition(response: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
-    """Set an error in a partition's response to say why nothing was appended.
+    """Set an error in a partition's response that explains why nothing was appended.
 
-    It is not named `refuse`, because handlers have a function of that name for whole requests.
+    This function is not named `refuse`, because handlers have a function of that name for whole requests.
     """
     response.error_code = code
     response.base_offset = NO_OFFSET

@@ -159,7 +159,7 @@ def append_validated(topic: Topic, data: PartitionProduceData, call: Call, reque
 def _set_error(
     response: PartitionProduceResponse, error: Exception, topic: Topic, records: Records, call: Call
 ) -> PartitionProduceResponse:
-    """Put the reason why nothing was appended into a response."""
+    """Set the error that explains why nothing was appended, and return the response."""
     record_bytes = records if isinstance(records, memoryview) else memoryview(b"")
     if isinstance(error, UnsupportedMagicError):
         has_old_format = call.api_version >= FIRST_WITH_ONE_BATCH and record_bytes and not is_v2(record_bytes)
