@@ -29,10 +29,10 @@ _WITHOUT_ANSWER: Final = frozenset({"disconnect", "black_hole", "drop"})
 
 
 class DelayedByFault(DelayedResponse):
-    """Waits for the handler's response, if there is one, and for the fault's delay, then applies the fault.
+    """A response that waits for the handler's response, if there is one, and for the delay of a fault.
 
-    Like any delayed response it blocks later requests on its connection. Records that the request appended are
-    written before the fault is applied.
+    It then applies the fault. Like any delayed response it blocks later requests on its connection. Records that the
+    request appended are written first.
 
     Args:
         channel: The connection.
@@ -65,7 +65,7 @@ class DelayedByFault(DelayedResponse):
             self._inner.hasten()
 
     def waits_for(self) -> str:
-        """Return what the request waits for, see `DelayedResponse`."""
+        """Return a description of what the request waits for, see `DelayedResponse`."""
         return "the delay of a fault" if self._inner is None else self._inner.waits_for()
 
     def proceed(self, response: Any) -> None:
@@ -183,7 +183,7 @@ def _corrupt_records(fault: Fault, response: Any) -> bool:
 
 
 class BlackHole(asyncio.BufferedProtocol):
-    """Discards everything received for `connection`. Only the end of the connection is passed on to it."""
+    """A protocol that discards all received bytes. Only the end of the connection is passed on to `connection`."""
 
     def __init__(self, connection: asyncio.BaseProtocol) -> None:
         self._connection = connection

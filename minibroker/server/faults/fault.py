@@ -294,7 +294,7 @@ def read_faults(path: str) -> list[Fault]:
 
         {"faults": [{"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}, ...]}
 
-    The fields are those of `Fault`. The list alone is accepted, too.
+    The fields are those of `Fault`. A bare list is accepted, too.
 
     Raises:
         FaultError: The file is invalid. The message names the file, the fault and the field.

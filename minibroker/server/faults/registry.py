@@ -51,7 +51,7 @@ class MatchedFault:
 
 
 class FaultRegistry:
-    """The installed faults, in the order of their installation. While there are any, `serve` gets all requests.
+    """The installed faults, in the order of their installation. While there are any, all requests go through `serve`.
 
     Attributes:
         history: The history of the metadata, or None if no fault returns stale metadata.

@@ -48,7 +48,7 @@ class MetadataHistory:
             self._states.append(current)
 
     def response(self, request: Any, changes: int, call: Call) -> MetadataResponse:
-        """Return the response that a request would have got `changes` changes ago, or from the oldest known state."""
+        """Return the response as of `changes` changes of the metadata ago, or as of the oldest known state."""
         self.update()
         past: MetadataResponse = detach(self._states[max(0, len(self._states) - 1 - changes)])
         current_brokers = {broker.node_id: broker for broker in _request_metadata([], call).brokers}

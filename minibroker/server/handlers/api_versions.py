@@ -56,14 +56,14 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
     (KIP-1242).
 
     The client metrics APIs are listed only while a subscription exists, because clients that find these APIs use them,
-    and some clients log it. Kafka lists the APIs while a plugin collects metrics.
+    and some clients log that. Kafka lists the APIs while a plugin collects metrics.
 
     Feature levels are returned since version 3. Features that can be turned off, with a first level of 0, are listed as
     supported only since version 4, because older Java clients cannot read them (KIP-1022).
 
     Args:
         request: The request, or None if the client's version is not supported.
-        call: The call of the request.
+        call: The context of the request.
     """
     release = call.services.release
     table = _served_versions(call)

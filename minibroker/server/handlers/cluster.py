@@ -324,7 +324,7 @@ def _refuse_voter(
 
     Args:
         request: The request to add or remove a voter.
-        call: The call of the request.
+        call: The context of the request.
         verb: The change as an imperative, for the message.
         doing: The change as a gerund, for the message.
     """

@@ -162,12 +162,12 @@ def join_group(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Rep
     first gets its id (MEMBER_ID_REQUIRED) and then joins under this id, so that a lost response leaves no unused member
     in the group (KIP-394).
 
-    Static members exist since version 5 (KIP-345). A static member that returns without its member id gets a new
-    one and takes its old place, and the old member id is fenced. There is no rebalance if the group is stable and
-    keeps its protocol. Since version 9 a static leader that returns this way leads without assigning (KIP-814). In
+    Static members exist since version 5 (KIP-345). A static member that returns without its member id gets a new one
+    and takes its old place, and the old member id is fenced. There is no rebalance if the group is stable and keeps its
+    protocol. Since version 9 a static leader that returns this way leads without assigning partitions (KIP-814). In
     earlier versions the response names its former member id as the leader.
 
-    Unlike in Kafka, a second JoinGroup of a member ends the first one with REBALANCE_IN_PROGRESS. Kafka never
+    Unlike in Kafka, a second JoinGroup from a member ends the first one with REBALANCE_IN_PROGRESS. Kafka never
     answers the first one.
     """
     session = call.session
@@ -203,7 +203,7 @@ def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Rep
     contains them. Since version 5 a member must send its protocol type and name (KIP-559). If they are missing or
     wrong, the error is INCONSISTENT_GROUP_PROTOCOL.
 
-    Unlike in Kafka, a second SyncGroup of a member ends the first one with REBALANCE_IN_PROGRESS, and a member that
+    Unlike in Kafka, a second SyncGroup from a member ends the first one with REBALANCE_IN_PROGRESS, and a member that
     leaves gets UNKNOWN_MEMBER_ID. Kafka never answers such requests.
     """
     if call.api_version >= _FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):

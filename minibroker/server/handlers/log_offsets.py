@@ -1,4 +1,4 @@
-"""Handlers for log offsets: look-up by timestamp or leader epoch, and DeleteRecords, which moves the start."""
+"""Handlers that look up log offsets by timestamp or leader epoch, and that delete records."""
 
 import os
 from collections import Counter
@@ -202,7 +202,7 @@ def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> 
 
 
 def _last_written_ms(log: Log, segment: LogSegment) -> int:
-    """Return when a segment was last written, or when it was created if it has no file yet.
+    """Return the time of the last write to a segment, or of its creation if it has no file yet.
 
     Raises:
         OSError: The file cannot be read.
@@ -216,7 +216,7 @@ def _last_written_ms(log: Log, segment: LogSegment) -> int:
     names=topics_at("topics.topic", "partitions.partition"),
 )
 def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) -> ForEach[OffsetForLeaderEpochResponse]:
-    """OffsetForLeaderEpoch: return where leader epochs end, for consumers that check for truncation (KIP-320).
+    """OffsetForLeaderEpoch: return the ends of leader epochs, for consumers that check for truncation (KIP-320).
 
     Versions 0-4 are served. Partitions are looked up one by one (`ReplicaManager.lastOffsetForLeaderEpoch`). The
     response has the largest epoch that is not above the requested one, and its end offset. The current epoch ends

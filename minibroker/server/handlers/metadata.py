@@ -79,8 +79,8 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
     set. Unlike in Kafka, the response to that request already has the topic's partitions, which saves clients a
     retry.
 
-    A request for all topics omits those that the client may not describe. If the request names such a topic, the
-    topic gets TOPIC_AUTHORIZATION_FAILED whether it exists or not. A missing topic that the client may not create
+    The response to a request for all topics omits topics that the client may not describe. If the request names one of
+    them, it gets TOPIC_AUTHORIZATION_FAILED, whether it exists or not. A missing topic that the client may not create
     gets the same error.
     """
     requested = request.topics or []
@@ -131,7 +131,7 @@ def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, cal
 
 
 def _add_storage_errors(created: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
-    """Replace the topics that the request created with errors, because they could not be forced to disk."""
+    """Report an error for each topic that the request created, because the topics could not be forced to disk."""
     for position, topic in enumerate(response.topics):
         if isinstance(created.get(topic.name or ""), Topic):
             response.topics[position] = _error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
@@ -209,7 +209,10 @@ def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]
 
 
 def _creation_error(error: TopicError) -> ErrorCode:
-    """Return the error for a topic that was not created. Kafka's broker does not wait for the controller's refusal."""
+    """Return the error for a topic that cannot be created.
+
+    Kafka's broker does not wait for the controller, whose refusals become UNKNOWN_TOPIC_OR_PARTITION.
+    """
     is_of_controller = error.code in {ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION}
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_of_controller else error.code
 
@@ -270,23 +273,14 @@ def _error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> Me
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
 
 
-def _refused_topic(name: str | None, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+def _refused_topic(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
-
-
-def _refuse_describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest, _version: int, code: ErrorCode
-) -> DescribeTopicPartitionsResponse:
-    """Refuse a request with an error for each topic."""
-    topics = [_refused_topic(topic.name, code) for topic in request.topics]
-    return DescribeTopicPartitionsResponse(topics=topics)
 
 
 @handles(
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     needs=asked_by_handler("DESCRIBE on each topic, or it is hidden"),
     names=topics_at("topics.name"),
-    refusal=Refusal(whole=_refuse_describe_topic_partitions),
 )
 def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, call: Call

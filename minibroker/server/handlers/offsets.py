@@ -348,7 +348,7 @@ class _Deletion:
         ]
 
     def forget(self, part: list[TopicPartition]) -> Any:
-        """Delete the offsets of some partitions. Return NONE or the error that ends the deletion, or work for that."""
+        """Delete the offsets of some partitions. Return NONE or the error that ends the deletion, or pending work."""
         if self._code:
             return self._code
         removes_empty = isinstance(self._group, Group)

@@ -42,7 +42,7 @@ _ALREADY_AUTHENTICATED: Final = "SaslAuthenticate request received after success
 
 @handles(ApiKey.SASL_AUTHENTICATE, needs=NOTHING)
 def sasl_authenticate(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse | DelayedResponse:
-    """SaslAuthenticate: process a token of the exchange that SaslHandshake v1 began.
+    """SaslAuthenticate: process a token in the exchange that SaslHandshake v1 started.
 
     Versions 0-2 are served. Since version 1 the response to the last token has the lifetime of the session
     (KIP-368). Any other request between SaslHandshake and its token closes the connection, while Kafka first

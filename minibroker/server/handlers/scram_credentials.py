@@ -36,21 +36,10 @@ from minibroker_protocol.messages.scram_credentials import (
 )
 
 
-def _refuse_describe_user_scram_credentials(
-    request: DescribeUserScramCredentialsRequest, _version: int, code: ErrorCode
-) -> DescribeUserScramCredentialsResponse:
-    """Refuse a request with a nameless result for each user, as in Kafka."""
-    results = [
-        DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None, credential_infos=[])
-        for _ in request.users or ()
-    ]
-    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=results)
-
-
 @handles(
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     needs=on_cluster(Operation.DESCRIBE),
-    refusal=Refusal(whole=_refuse_describe_user_scram_credentials),
+    refusal=Refusal(everywhere=True),
 )
 def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, call: Call

@@ -97,7 +97,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
 
 
 def _request_error(request: ShareGroupHeartbeatRequest) -> str | None:
-    """Return why a request is invalid, or None."""
+    """Return the error message for an invalid request, or None."""
     if not request.member_id or len(request.member_id) > _MAX_MEMBER_ID_LENGTH:
         return f"A member id has 1 to {_MAX_MEMBER_ID_LENGTH} characters."
     blank = find_blank_field(MemberId=request.member_id, GroupId=request.group_id, RackId=request.rack_id)
@@ -199,8 +199,7 @@ def _describe_offsets(
     requested: DescribeShareGroupOffsetsRequestGroup, call: Call
 ) -> ForEach[DescribeShareGroupOffsetsResponseGroup]:
     code, topics = _topics_of(requested, call)
-    # The ids of the topics that the client may describe.
-    ids = {
+    describable_ids = {
         topic.topic_name: _topic_id(topic.topic_name, call)
         for topic in topics
         if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name)
@@ -208,7 +207,7 @@ def _describe_offsets(
 
     def answer(topic: DescribeShareGroupOffsetsRequestTopic, index: int) -> DescribeShareGroupOffsetsResponsePartition:
         start = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if topic.topic_name in ids:
+        if topic.topic_name in describable_ids:
             start = call.services.groups.share_offsets.start_of(requested.group_id, topic.topic_name, index)
         return DescribeShareGroupOffsetsResponsePartition(
             partition_index=index,
@@ -224,7 +223,9 @@ def _describe_offsets(
         "partitions",
         answer,
         lambda topic, partitions: DescribeShareGroupOffsetsResponseTopic(
-            topic_name=topic.topic_name, topic_id=ids.get(topic.topic_name, ZERO_UUID), partitions=partitions
+            topic_name=topic.topic_name,
+            topic_id=describable_ids.get(topic.topic_name, ZERO_UUID),
+            partitions=partitions,
         ),
         lambda topics: DescribeShareGroupOffsetsResponseGroup(
             group_id=requested.group_id, topics=topics, error_code=code

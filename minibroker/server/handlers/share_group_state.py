@@ -1,4 +1,4 @@
-"""Handlers of the share coordinator, which keeps the state of share-partitions (KIP-932).
+"""Handlers for the share coordinator, which keeps the state of share-partitions (KIP-932).
 
 Group coordinators and partition leaders send these requests.
 """
@@ -82,7 +82,7 @@ def initialize_share_group_state(
     Version 0 is served (`ShareCoordinatorService.initializeState`). An existing state is initialized again, unless
     its epoch is higher (FENCED_STATE_EPOCH). A request without a group gets an empty response, as in Kafka.
 
-    Error codes of all APIs of this module:
+    Error codes of all APIs in this module:
 
     - NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE: the coordinator is another broker,
       still loading, or unavailable.
@@ -103,7 +103,7 @@ def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> S
     """ReadShareGroupState: return the state of share-partitions to their leader (KIP-932).
 
     Version 0 is served (`ShareCoordinatorService.readState`). The leader's epoch is saved, and requests with an
-    earlier one get FENCED_LEADER_EPOCH from then on. Without an initialized state the error is INVALID_REQUEST. A
+    earlier epoch get FENCED_LEADER_EPOCH from then on. Without an initialized state the error is INVALID_REQUEST. A
     request without a group, or with a topic without partitions, gets an empty response, as in Kafka.
     """
     states, node = call.services.share_states, call.node

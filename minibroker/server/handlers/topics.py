@@ -71,7 +71,7 @@ def _count_mutation(call: Call, partitions: int, first_strict: int) -> None:
 
 
 _FIRST_STRICT_CREATION: Final = 6
-"""Since this version a client over its quota gets THROTTLING_QUOTA_EXCEEDED. Earlier versions are only delayed."""
+"""The first version with THROTTLING_QUOTA_EXCEEDED for clients over their quota. Earlier versions are only delayed."""
 
 
 @handles(

@@ -219,8 +219,7 @@ def _add_partitions(transaction: AddPartitionsToTxnTransaction, call: Call) -> l
             )
             for partition in dict.fromkeys(partitions)
         )
-    # Brokers send versions from `_FIRST_FROM_BROKERS` on only for producers that support epochs raised by the
-    # coordinator.
+    # Brokers send these versions only for producers that support epochs raised by the coordinator.
     version = RAISES_EPOCHS if call.api_version >= _FIRST_FROM_BROKERS else 0
     added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
     error = downgrade_fenced_error(added, call.api_version)

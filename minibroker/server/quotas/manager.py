@@ -1,4 +1,4 @@
-"""Compares the usage of clients with their quotas, and computes throttle times (`ClientQuotaManager` and others).
+"""Compares the usage of clients with their quotas and computes throttle times (`ClientQuotaManager` and others).
 
 `Services.quotas` is None until a quota is set, and requests are not measured until then. A client that is over
 its quota is answered immediately, with `throttle_time_ms`, and its connection is not read for that time
@@ -45,7 +45,7 @@ Sharer = tuple[str, str]
 
 
 class Quotas:
-    """The quotas of a broker, and how much of them clients have used.
+    """The quotas of a broker, and their usage by clients.
 
     Args:
         core: The core of the broker.
