@@ -4,6 +4,7 @@ Where Spark cannot run, the tests that need it are skipped with a reason; under 
 """
 
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 
@@ -11,6 +12,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline import jars, session
+
+
+@pytest.fixture(scope="session", autouse=True)
+def python_of_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have Spark's Python processes import the installed PySpark, which saves a quarter of the tests' CPU time.
+
+    Spark starts a process for each plan of a query. PYTHONPATH then names a zip file of PySpark and a jar: Python reads
+    the directories of both, and compiles every module that it imports from the zip file.
+    """
+    script = tmp_path_factory.mktemp("python") / "python"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH= exec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYSPARK_PYTHON", str(script))
+        yield
 
 
 @pytest.fixture(scope="session")
