@@ -5,6 +5,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib import request
@@ -104,7 +105,7 @@ def _wait_for_brokers(values: Values, words: Sequence[str]) -> int:
     try:
         with Cluster(Settings(servers, properties), timeout=timeout) as cluster:
 
-            def check_brokers(_left: float) -> str | None:
+            def check_brokers(_deadline: float) -> str | None:
                 count = len(cluster.metadata([]).brokers)
                 shortage = f"expected {expected} brokers but found only {count} at {servers} within {timeout:g} s"
                 return None if count >= expected else f"kafka-ready: {shortage}"
@@ -116,14 +117,14 @@ def _wait_for_brokers(values: Values, words: Sequence[str]) -> int:
 
 
 def _wait_until_ready(timeout: float, problem_of: Callable[[float], str | None]) -> int:
-    """Call `problem_of` with the remaining seconds until it returns None.
+    """Call `problem_of` with the deadline until it returns None.
 
     Returns:
         The exit status: 0 on success, or 1 after a timeout. In that case the last problem is printed.
     """
     deadline = time.monotonic() + timeout
     while True:
-        problem = problem_of(deadline - time.monotonic())
+        problem = problem_of(deadline)
         if problem is None:
             return 0
         if time.monotonic() + _PAUSE_S > deadline:
@@ -135,30 +136,27 @@ def _wait_until_ready(timeout: float, problem_of: Callable[[float], str | None])
 def _wait_for_path(command: str, path: str, timeout: float) -> int:
     """Wait until a file or directory exists."""
     problem = f"{command}: {path} was not there within {timeout:g} s"
-    return _wait_until_ready(timeout, lambda _left: None if os.path.exists(path) else problem)
+    return _wait_until_ready(timeout, lambda _deadline: None if os.path.exists(path) else problem)
 
 
 def _wait_for_port(command: str, servers: str, timeout: float) -> int:
     """Wait until one of the servers accepts a connection."""
-    deadline = time.monotonic() + timeout
     addresses = Settings(servers).addresses
 
-    def check_ports(_left: float) -> str | None:
+    def check_ports(deadline: float) -> str | None:
         for address in addresses:
-            try:
-                socket.create_connection(address, timeout=max(deadline - time.monotonic(), 0.01)).close()
-            except OSError:
-                continue
-            return None
+            remaining_s = max(deadline - time.monotonic(), 0.01)
+            with suppress(OSError), socket.create_connection(address, timeout=remaining_s):
+                return None
         return f"{command}: {servers} accepted no connection within {timeout:g} s"
 
     return _wait_until_ready(timeout, check_ports)
 
 
 def _wait_for_http(url: str, timeout: float) -> int:
-    def check_readiness(remaining_s: float) -> str | None:
+    def check_readiness(deadline: float) -> str | None:
         try:
-            with request.urlopen(url, timeout=max(remaining_s, 0.1)) as answer:  # noqa: S310 - http and https only
+            with request.urlopen(url, timeout=max(deadline - time.monotonic(), 0.1)) as answer:  # noqa: S310 - http and https only
                 if answer.status in _HTTP_OK:
                     return None
                 reason = f"status {answer.status}"
@@ -185,9 +183,8 @@ def _check_locally(command: str, words: Sequence[str]) -> int:
     if command in {"ensure", "ensure-atleast-one"} and words:
         if any(os.environ.get(name) for name in words):
             return 0
-        write_error_line(
-            f"{' or '.join(words)} is required." if len(words) == 1 else f"One of {', '.join(words)} is required."
-        )
+        choice = words[0] if len(words) == 1 else f"One of {', '.join(words)}"
+        write_error_line(f"{choice} is required.")
         return 1
     if command == "path" and words:
         kind = words[1] if len(words) > 1 else "exists"

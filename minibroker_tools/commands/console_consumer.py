@@ -157,10 +157,8 @@ def _check_options(values: Values) -> None:
 
 
 def _consumer_properties(values: Values) -> dict[str, str]:
-    file_properties, line_properties = (
-        load_properties(values.text("consumer.config")),
-        key_values(values.all("consumer-property")),
-    )
+    file_properties = load_properties(values.text("consumer.config"))
+    line_properties = key_values(values.all("consumer-property"))
     properties = {**file_properties, **line_properties}
     group_ids = [values.text("group"), file_properties.get("group.id"), line_properties.get("group.id")]
     groups = sorted({group for group in group_ids if group is not None})
@@ -209,10 +207,10 @@ def formatter_of(values: Values) -> Formatter:
     Raises:
         UsageError: The formatter class is unknown.
     """
-    properties = {**load_properties(values.text("formatter-config"))}
+    properties = load_properties(values.text("formatter-config"))
     for part in ("key", "value"):
-        if values.text(f"{part}-deserializer"):
-            properties[f"{part}.deserializer"] = values.text(f"{part}-deserializer") or ""
+        if name := values.text(f"{part}-deserializer"):
+            properties[f"{part}.deserializer"] = name
     properties.update(key_values(values.all("property")))
     name = values.text("formatter") or f"{_PACKAGE}DefaultMessageFormatter"
     if name.startswith("kafka.tools."):
@@ -291,9 +289,9 @@ class LoggingFormatter(DefaultFormatter):
         record = received.record
         kind = _TIMESTAMP_NAMES.get(record.timestamp_type)
         stamp = "" if kind is None else f"{kind}:{record.timestamp}, "
-        key = "key:null" if record.key is None else f"key:{record.key.decode('utf-8', 'replace')}"
-        value = "null" if record.value is None else record.value.decode("utf-8", "replace")
-        log("INFO", f"{stamp}{key}, value:{value}", "org.apache.kafka.tools.consumer.LoggingMessageFormatter")
+        data = (record.key, record.value)
+        key, value = ("null" if part is None else part.decode("utf-8", "replace") for part in data)
+        log("INFO", f"{stamp}key:{key}, value:{value}", "org.apache.kafka.tools.consumer.LoggingMessageFormatter")
 
 
 def _number_deserializer(form: str, size: int) -> Deserialize:

@@ -34,8 +34,8 @@ _MIN_METADATA_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "streams.version": ("4.2-IV1",),
 }
 """The minimum metadata.version for each level of a feature, starting at level 1, in Kafka's order (`Feature`)."""
-_DEPENDENCIES: Final = {("eligible.leader.replicas.version", 1): (_METADATA_FEATURE, "4.0-IV1")}
-"""The feature levels that require a level of another feature."""
+_DEPENDENCIES: Final = {("eligible.leader.replicas.version", 1): "4.0-IV1"}
+"""The metadata.version that kafka-features reports as a requirement of a feature level."""
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _COMMANDS: Final = ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")
 _RELEASE_COMMANDS: Final = ("upgrade", "downgrade", "version-mapping")
@@ -78,8 +78,9 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     with cluster_of(values) as cluster:
         if command == "describe":
             _describe_features(cluster, values)
-            return 0
-        return _update_features(cluster, command, levels, values)
+        else:
+            _update_features(cluster, command, levels, values)
+    return 0
 
 
 def _describe_features(cluster: Cluster, values: Values) -> None:
@@ -181,12 +182,11 @@ def _print_dependencies(features: Sequence[str]) -> None:
             raise ToolError(f"Unknown feature: {name}")
         elif not 0 <= level <= len(_MIN_METADATA_VERSIONS[name]):
             raise ToolError(f"No feature:{name} with feature level {level}")
-        dependency = _DEPENDENCIES.get((name, level))
-        if dependency is None:
+        version = _DEPENDENCIES.get((name, level))
+        if version is None:
             write_line(f"{feature_text} has no dependencies.")
         else:
-            required_feature, version = dependency
-            write_line(f"{feature_text} requires:\n    {required_feature}={_VERSIONS.index(version) + 1} ({version})")
+            write_line(f"{feature_text} requires:\n    {_METADATA_FEATURE}={_VERSIONS.index(version) + 1} ({version})")
 
 
 def _parse_feature(text: str) -> tuple[str, int]:
@@ -199,7 +199,7 @@ def _parse_feature(text: str) -> tuple[str, int]:
         raise ToolError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.") from None
 
 
-def _update_features(cluster: Cluster, command: str, levels: Mapping[str, int], values: Values) -> int:
+def _update_features(cluster: Cluster, command: str, levels: Mapping[str, int], values: Values) -> None:
     kind = _UNSAFE_DOWNGRADE if values.has("unsafe") else _SAFE_DOWNGRADE
     kind = _UPGRADE if command == "upgrade" else kind
     request = api.UpdateFeaturesRequest(
@@ -222,7 +222,5 @@ def _update_features(cluster: Cluster, command: str, levels: Mapping[str, int], 
             verb = "can be" if values.has("dry-run") else "was"
             outcome = "disabled" if command == "disable" else f"{command}d to {levels[name]}"
             write_line(f"{name} {verb} {outcome}.")
-    failures = sum(error is not None for error in errors.values())
-    if failures:
+    if failures := sum(error is not None for error in errors.values()):
         raise ToolError(f"{failures} out of {len(levels)} operation(s) failed.")
-    return 0

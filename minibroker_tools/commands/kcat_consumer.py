@@ -38,11 +38,12 @@ def consume(cluster: Cluster, options: KcatOptions) -> int:
     After any signal the consumer leaves its group, as it does after Ctrl-C.
     """
     with suppress(KeyboardInterrupt), raise_interrupt_on_sigterm():
-        return _consume_group(cluster, options) if options.has("G") else _consume_partitions(cluster, options)
+        consume_records = _consume_group if options.has("G") else _consume_partitions
+        consume_records(cluster, options)
     return 0
 
 
-def _consume_group(cluster: Cluster, options: KcatOptions) -> int:
+def _consume_group(cluster: Cluster, options: KcatOptions) -> None:
     topics = set(options.words)
     properties = {**cluster.settings.properties, "group.id": options.text("G") or ""}
     consumer = Consumer(cluster, None, topics.__contains__, properties)
@@ -67,10 +68,9 @@ def _consume_group(cluster: Cluster, options: KcatOptions) -> int:
                     break
     finally:
         consumer.close()
-    return 0
 
 
-def _consume_partitions(cluster: Cluster, options: KcatOptions) -> int:
+def _consume_partitions(cluster: Cluster, options: KcatOptions) -> None:
     topic = options.text("t") or ""
     partitions = _select_partitions(cluster, topic, options)
     starts, stops = _find_offsets(cluster, partitions, options)
@@ -90,13 +90,12 @@ def _consume_partitions(cluster: Cluster, options: KcatOptions) -> int:
             write(record)
             count += 1
             if count == limit:
-                return 0
+                return
         sys.stdout.flush()
         if not received or stops:
             _report_ends(cluster, reader, reached, options, stops)
         if len(reached) == len(partitions) and (options.has("e") or stops):
             break
-    return 0
 
 
 def _record_limit(options: KcatOptions) -> int:

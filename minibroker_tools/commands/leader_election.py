@@ -54,7 +54,8 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             raise ToolError(error.described) from None
         write_line("Not authorized to perform leader election")
         raise ToolError("Not authorized to perform leader election") from None
-    return _report_results(kind, results)
+    _report_results(kind, results)
+    return 0
 
 
 def _parse_election_type(text: str) -> str:
@@ -103,7 +104,7 @@ def _elect_leaders(
     }
 
 
-def _report_results(kind: str, results: dict[TopicPartition, ApiError | None]) -> int:
+def _report_results(kind: str, results: dict[TopicPartition, ApiError | None]) -> None:
     errors = {partition_name(partition): error for partition, error in results.items()}
     elected = [name for name, error in errors.items() if error is None]
     unneeded = [name for name, error in errors.items() if error and error.code is ErrorCode.ELECTION_NOT_NEEDED]
@@ -116,4 +117,3 @@ def _report_results(kind: str, results: dict[TopicPartition, ApiError | None]) -
         write_line(f"Error completing leader election ({kind}) for partition: {name}: {error.described}")
     if failed:
         raise ToolError(f"{len(failed)} replica(s) could not be elected")
-    return 0

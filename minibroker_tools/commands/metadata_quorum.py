@@ -14,7 +14,7 @@ from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.failures import ApiError, ToolError, raise_if_failed
+from minibroker_tools.failures import ApiError, ToolError, raise_if_failed, reword_failures
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import print_table, write_line
 
@@ -26,6 +26,10 @@ _UUID_BYTES: Final = 16
 _UUID_LETTERS: Final = 24
 _TIMEOUT_MS: Final = 30_000
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d+)")
+_STILL_REGISTERED: Final = (
+    "To unregister the controller from the cluster, run `kafka-cluster.sh unregister-controller --id {}`."
+)
+"""The end of the error message for a controller that stays registered."""
 _FILE_QUESTION: Final = "Is this a valid controller configuration file?"
 
 
@@ -184,10 +188,8 @@ def add_voter(cluster: Cluster, values: Values) -> None:
             voter_directory_id=_parse_uuid(directory_id),
             listeners=listeners,
         )
-        try:
+        with reword_failures(lambda error: error.described, ApiError):
             raise_if_failed(cluster.ask(request))
-        except ApiError as error:
-            raise ToolError(error.described) from None
     endpoints = ", ".join(
         f"{listener.name}://{f'[{listener.host}]' if ':' in listener.host else listener.host}:{listener.port}"
         for listener in listeners
@@ -216,27 +218,17 @@ def remove_voter(cluster: Cluster, values: Values) -> None:
             raise_if_failed(cluster.ask(request))
         except ApiError as error:
             if unregisters and error.code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.VOTER_NOT_FOUND}:
-                raise _still_registered_error(f"Failed to remove KRaft voter {controller}", error, controller) from None
+                problem = f"Failed to remove KRaft voter {controller}: {error.message}"
+                raise ToolError(f"{problem}. {_STILL_REGISTERED.format(controller)}") from None
             raise ToolError(error.described) from None
     verb = "DRY RUN of removing" if is_dry_run else "Removed"
     write_line(f"{verb} KRaft controller {controller} with directory id {uuid_text(uuid)}")
     if unregisters:
         if not is_dry_run:
-            _unregister(cluster, controller)
+            problem, advice = f"Failed to unregister controller {controller}", _STILL_REGISTERED.format(controller)
+            with reword_failures(lambda error: f"{problem}: {error.message}. {advice}", ApiError):
+                raise_if_failed(cluster.ask(api.UnregisterControllerRequest(controller_id=controller)))
         write_line(f"{'DRY RUN of unregistering' if is_dry_run else 'Unregistered'} KRaft controller {controller}")
-
-
-def _unregister(cluster: Cluster, controller: int) -> None:
-    try:
-        raise_if_failed(cluster.ask(api.UnregisterControllerRequest(controller_id=controller)))
-    except ApiError as error:
-        raise _still_registered_error(f"Failed to unregister controller {controller}", error, controller) from None
-
-
-def _still_registered_error(problem: str, error: ApiError, controller: int) -> ToolError:
-    """Return an error that explains how to unregister the controller, which is still registered."""
-    command = f"kafka-cluster.sh unregister-controller --id {controller}"
-    return ToolError(f"{problem}: {error.message}. To unregister the controller from the cluster, run `{command}`.")
 
 
 def _controller_id(properties: Mapping[str, str]) -> int:
