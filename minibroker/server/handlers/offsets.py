@@ -290,7 +290,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
     """
     group, code = _deletable_group(request.group_id, call)
     if group is None:
-        return OffsetDeleteResponse(error_code=code, topics=[])
+        raise GroupRefusedError(code)
     outcomes: Outcomes = []
     existing: list[TopicPartition] = []
     for requested in request.topics:
@@ -303,10 +303,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
             outcomes.append((name, [(index, ErrorCode.NONE if 0 <= index < count else unknown) for index in indexes]))
     deletion = _Deletion(group, existing, call)
 
-    def conclude(codes: list[ErrorCode]) -> OffsetDeleteResponse:
-        code = next(filter(None, codes), ErrorCode.NONE)
-        if code:
-            return OffsetDeleteResponse(error_code=code, topics=[])
+    def conclude(_: object) -> OffsetDeleteResponse:
         results = deletion.add_kept_topics(outcomes)
         return OffsetDeleteResponse(
             error_code=ErrorCode.NONE,
@@ -334,7 +331,6 @@ class _Deletion:
         self._named = {name for name, _ in partitions}
         self._call = call
         self._store = call.services.groups.store
-        self._code = ErrorCode.NONE
         # The topics to which a member was subscribed at any time during this request.
         self._subscribed_topics_seen: set[str] = set()
 
@@ -348,13 +344,15 @@ class _Deletion:
         ]
 
     def forget(self, part: list[TopicPartition]) -> Any:
-        """Delete the offsets of some partitions. Return NONE or the error that ends the deletion, or pending work."""
-        if self._code:
-            return self._code
+        """Delete the offsets of some partitions, in steps.
+
+        Raises:
+            GroupRefusedError: The offsets can no longer be deleted. Work that is returned can raise this error, too.
+        """
         removes_empty = isinstance(self._group, Group)
         return then(
             self._store.forget(self._group, partial(self._find_deletable, part), removes_empty=removes_empty),
-            self._save_error,
+            _check_deleted,
         )
 
     def add_kept_topics(self, outcomes: Outcomes) -> Outcomes:
@@ -366,10 +364,6 @@ class _Deletion:
             else (name, results)
             for name, results in outcomes
         ]
-
-    def _save_error(self, code: ErrorCode) -> ErrorCode:
-        self._code = code
-        return code
 
     def _update_subscribed(self) -> AbstractSet[str] | None:
         """Return and remember the topics to which members are subscribed. Return None if they cannot be determined."""
@@ -384,6 +378,11 @@ class _Deletion:
             return code or ErrorCode.GROUP_ID_NOT_FOUND
         subscribed = self._update_subscribed()
         return [] if subscribed is None else group.offsets.known(key for key in part if key[0] not in subscribed)
+
+
+def _check_deleted(code: ErrorCode) -> None:
+    if code:
+        raise GroupRefusedError(code)
 
 
 def _deletable_group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:

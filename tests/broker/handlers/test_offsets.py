@@ -23,9 +23,11 @@ from tests.broker.harness import Configured, Harness
 from tests.broker.logs.world import log_of
 
 VERSIONS = range(11)
-
-
 T0 = ("t", 0)
+
+
+def refuse(log: Log) -> None:
+    raise LogWriteError("no space", log.log_end_offset)
 
 
 def last_record(harness: Harness, group_id: str = "g") -> tuple[OffsetCommitKey, int, OffsetCommitValue]:
@@ -119,10 +121,6 @@ def test_the_longest_retention_ends_at_the_last_moment_there_is(harness: Harness
 
 def test_offsets_are_not_committed_when_the_disk_refuses(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(harness, {T0: 7})
-
-    def refuse(log: Log) -> None:
-        raise LogWriteError("no space", log.log_end_offset)
-
     with monkeypatch.context() as patched:
         patched.setattr(Log, "commit", refuse)
         assert commit(harness, {T0: 8}) == {T0: ErrorCode.NOT_COORDINATOR}
@@ -189,9 +187,6 @@ def test_a_group_with_members_that_are_no_consumers_keeps_everything(committed: 
 
 
 def test_nothing_is_forgotten_when_the_disk_refuses(committed: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(log: Log) -> None:
-        raise LogWriteError("no space", log.log_end_offset)
-
     with monkeypatch.context() as patched:
         patched.setattr(Log, "commit", refuse)
         assert delete(committed, T0) == (ErrorCode.NOT_COORDINATOR, {})

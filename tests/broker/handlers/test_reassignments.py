@@ -145,13 +145,11 @@ def test_any_replica_leads_if_the_client_takes_the_loss(preferring: Harness) -> 
     assert leader(preferring) == 2
 
 
-def test_nobody_leads_where_no_replica_is_up(tmp_path: Path) -> None:
-    harness = Harness(str(tmp_path / "data"), brokers=2)
-    create(harness, by_hand=((1,),))
-    harness.core.cluster.stop_node(1)
-    harness.asks = 2
-    assert elect(harness, UNCLEAN, T0) == {T0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
-    harness.close()
+def test_nobody_leads_where_no_replica_is_up(preferring: Harness) -> None:
+    create(preferring, "u", by_hand=((1,),))
+    preferring.core.cluster.stop_node(1)
+    preferring.asks = 2
+    assert elect(preferring, UNCLEAN, ("u", 0)) == {("u", 0): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
 
 
 def test_of_all_partitions_those_are_told_that_needed_an_election(preferring: Harness) -> None:

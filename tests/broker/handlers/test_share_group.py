@@ -1,7 +1,5 @@
 import errno
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 from unittest.mock import PropertyMock
 
@@ -18,7 +16,7 @@ from minibroker_protocol.messages.share_group import (
     ShareGroupDescribeRequest,
 )
 from tests.broker.handlers.share_group_requests import ShareGroupClient
-from tests.broker.harness import Harness, batch
+from tests.broker.harness import Configured, Harness, batch
 from tests.broker.logs.world import topic_of
 
 
@@ -39,10 +37,9 @@ def test_a_member_joins_is_assigned_and_leaves(harness: Harness) -> None:
     assert client.beat(epoch=3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_before_4_3_a_group_begins_in_epoch_0_and_always_assigns(tmp_path: Path) -> None:
-    with closing(Harness(str(tmp_path), {"minibroker.emulate": "4.2"})) as harness:
-        client = ShareGroupClient(harness)
-        assert [client.beat(member=member).member_epoch for member in ("a", "b")] == [1, 2]
+def test_before_4_3_a_group_begins_in_epoch_0_and_always_assigns(configured: Configured) -> None:
+    client = ShareGroupClient(configured({"minibroker.emulate": "4.2"}))
+    assert [client.beat(member=member).member_epoch for member in ("a", "b")] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -99,13 +96,15 @@ def test_what_is_no_share_group_is_not_found(harness: Harness) -> None:
     assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def describe(harness: Harness, topics: Mapping[str, Sequence[int]] | None, version: int = 1) -> Any:
+def describe(
+    harness: Harness, topics: Mapping[str, list[int]] | Sequence[tuple[str, list[int]]] | None, version: int = 1
+) -> Any:
     """Describe the offsets of the group "g"."""
     requested = None
     if topics is not None:
         requested = [
-            DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=list(indexes))
-            for name, indexes in topics.items()
+            DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
+            for name, indexes in (topics.items() if isinstance(topics, Mapping) else topics)
         ]
     group = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=requested)
     (described,) = harness.ask(DescribeShareGroupOffsetsRequest(groups=[group]), version).groups
@@ -133,16 +132,9 @@ def test_a_group_that_has_not_begun_to_read_has_no_offset(harness: Harness) -> N
 
 def test_a_topic_that_is_named_twice_is_answered_once(harness: Harness) -> None:
     ShareGroupClient(harness).read_something()
-    requested = [
-        DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
-        for name, indexes in (("t", [0]), ("none", [0]), ("t", [7, 0]))
-    ]
-    request = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=requested)
-    (group,) = harness.ask(DescribeShareGroupOffsetsRequest(groups=[request]), 1).groups
-    answered = [
-        (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in group.topics
-    ]
-    assert answered == [("none", [0]), ("t", [0, 7])]
+    group = describe(harness, [("t", [0]), ("none", [0]), ("t", [7, 0])])
+    assert list(offsets(group)) == [("none", 0), ("t", 0), ("t", 7)]
+    assert len(group.topics) == 2
 
 
 def test_the_lag_is_the_end_without_what_is_done(harness: Harness) -> None:

@@ -1,10 +1,9 @@
 from collections.abc import Mapping
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from minibroker.cluster.releases import release
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -82,9 +81,6 @@ def test_what_cannot_be_altered_is_refused(harness: Harness) -> None:
 def test_an_error_of_the_share_coordinator_is_that_of_the_partition(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> Outcome:
-        return Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not now")
-
     monkeypatch.setattr(ShareCoordinator, "initialize", refuse)
     answer = alter(harness, {"t": {0: 5}})
     assert codes(answer) == {("t", 0): ErrorCode.COORDINATOR_NOT_AVAILABLE}
@@ -159,9 +155,7 @@ def test_a_group_is_deleted_with_its_states(harness: Harness, monkeypatch: pytes
     assert harness.services.share_states.summary(key).start_offset == UNKNOWN
 
 
-def test_before_4_2_no_topics_are_deleted_from_any_group(tmp_path: Path) -> None:
-    for release, code in (("4.1", ErrorCode.NONE), ("4.2", ErrorCode.GROUP_ID_NOT_FOUND)):
-        with closing(Harness(str(tmp_path / release), {"minibroker.emulate": release})) as harness:
-            harness.services.groups.store.log.ensure()
-            harness.core.features.finalize({"share.version": 1})
-            assert delete(harness, group_id="nowhere").error_code == code
+@pytest.mark.parametrize(("emulated", "code"), [("4.1", ErrorCode.NONE), ("4.2", ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_before_4_2_no_topics_are_deleted_from_any_group(harness: Harness, emulated: str, code: ErrorCode) -> None:
+    harness.services.release = release(emulated)
+    assert delete(harness, group_id="nowhere").error_code == code
