@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 BROKERS, CONTROLLERS = 1, 2
 """The endpoint types of DescribeCluster (KIP-919)."""
-_BACKOFF_S: Final = 0.1
+BACKOFF_S: Final = 0.1
+"""The pause before a retry, in seconds."""
 _TRANSIENT_ERRORS: Final = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -193,7 +194,7 @@ class Cluster:
             except ApiError as error:
                 if error.code not in _TRANSIENT_ERRORS or time.monotonic() > self._deadline:
                     raise
-            time.sleep(_BACKOFF_S)
+            time.sleep(BACKOFF_S)
 
     def ask_with_retries(self, find: Callable[[], Connection], request: object) -> Any:
         """Send a request over the connection that `find` returns, and return the response. Retry transient errors.
@@ -228,9 +229,9 @@ class Cluster:
             tried = "; ".join(failures)
             if unknown == len(self.settings.addresses):
                 raise UnreachableError(f"No resolvable bootstrap urls given in bootstrap.servers: {tried}")
-            if time.monotonic() + _BACKOFF_S > self._deadline:
+            if time.monotonic() + BACKOFF_S > self._deadline:
                 raise TimedOutError(f"Timed out waiting for a node assignment after {self._timeout:g} s: {tried}")
             if not warned:
                 log("WARN", f"{tried}. Broker may not be available; trying again", "minibroker_tools")
                 warned = True
-            time.sleep(_BACKOFF_S)
+            time.sleep(BACKOFF_S)

@@ -26,7 +26,7 @@ from minibroker_tools.client.offsets import (
     fetch_committed_offsets,
     group_values,
 )
-from minibroker_tools.client.reader import Reader, Received
+from minibroker_tools.client.reader import POLL_S, Reader, Received
 from minibroker_tools.failures import ApiError, check, error_code
 
 _ASSIGNOR: Final = "range"
@@ -245,7 +245,7 @@ class Consumer:
         self._next_refresh = float("inf")
         self._group = None
 
-    def poll(self, seconds: float) -> list[Received]:
+    def poll(self, seconds: float = POLL_S) -> list[Received]:
         """Return the records that arrive within `seconds`, but wait at most half a second."""
         now = time.monotonic()
         if now >= self._next_refresh:

@@ -11,7 +11,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.partitioner import partition_for_key
 from minibroker_protocol.records.record import Headers, NewRecord
-from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.cluster import BACKOFF_S, Cluster
 from minibroker_tools.failures import ApiError, error_code
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 """The protocol's number for each value of `acks`."""
 CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 """The codec for each value of `compression.type`."""
-_BACKOFF_S: Final = 0.1
 OnAcknowledged = Callable[[int, int, int], None]
 """A callback for each batch: its partition, its base offset (-1 with acks=0) and its timestamp in milliseconds."""
 
@@ -132,7 +131,7 @@ class Producer:
             if not error.code.retriable or attempt == self._retries:
                 self._on_refused(records, error)
                 return
-            time.sleep(_BACKOFF_S)
+            time.sleep(BACKOFF_S)
             self._leaders = self._cluster.retry(self._find_leaders)
 
     def _ask(self, partition: int, request: api.ProduceRequest) -> tuple[int, str | None, int]:

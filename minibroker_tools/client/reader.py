@@ -9,7 +9,7 @@ from minibroker_protocol.errors import ProtocolError
 from minibroker_protocol.messages import fetch as api
 from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.record import Record
-from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.cluster import BACKOFF_S, Cluster
 from minibroker_tools.client.connection import Connection
 from minibroker_tools.client.offsets import (
     EARLIEST,
@@ -23,8 +23,8 @@ from minibroker_tools.failures import ApiError, ToolError, error_code, raise_if_
 
 _MAX_PARTITION_BYTES: Final = 1 << 20
 _MAX_FETCH_BYTES: Final = 50 << 20
-_POLL_S: Final = 0.5
-_BACKOFF_S: Final = 0.1
+POLL_S: Final = 0.5
+"""The maximum wait of a poll, in seconds."""
 _ABORT_MARKER_KEY: Final = b"\0\0\0\0"
 _LEADER_ERRORS: Final = frozenset(
     {
@@ -73,9 +73,9 @@ class Reader:
             self.positions |= list_offsets_at(self._cluster, partitions, special_offset, isolation=self._isolation)
         self._leaders = find_leaders(self._cluster, self.positions) if self.positions else {}
 
-    def poll(self, seconds: float = _POLL_S) -> list[Received]:
+    def poll(self, seconds: float = POLL_S) -> list[Received]:
         """Return the records that arrive within `seconds`, but wait at most half a second."""
-        seconds = max(min(seconds, _POLL_S), 0.0)
+        seconds = max(min(seconds, POLL_S), 0.0)
         if not self.positions:
             time.sleep(seconds)
             return []
@@ -90,7 +90,7 @@ class Reader:
             connection.send(request, version, wait=seconds)
             pending.append((connection, request, version))
         if not pending:
-            time.sleep(_BACKOFF_S)
+            time.sleep(BACKOFF_S)
             self._leaders = find_leaders(self._cluster, self.positions)
         received: list[Received] = []
         for connection, request, version in pending:

@@ -23,7 +23,6 @@ from minibroker_tools.output import log, write_error_line
 
 _LOGGER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _FOREVER: Final = float("inf")
-_POLL_S: Final = 0.5
 _SIGNAL_STATUS_BASE: Final = 128
 _PACKAGE: Final = "org.apache.kafka.tools.consumer."
 _TIMESTAMP_NAMES: Final = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
@@ -118,7 +117,7 @@ class _Printer:
         write, out = self._format, sys.stdout.buffer
         last = time.monotonic()
         while self._max_messages < 0 or self.count < self._max_messages:
-            received = consumer.poll(min(last + self._timeout - time.monotonic(), _POLL_S))
+            received = consumer.poll(last + self._timeout - time.monotonic())
             for record in received:
                 self.count += 1
                 try:

@@ -24,7 +24,6 @@ from minibroker_tools.commands.kcat import KcatOptions, topic_error
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.output import compact_json
 
-_POLL_S: Final = 0.5
 _TOKEN: Final = re.compile(r"%(.)", re.DOTALL)
 _TIMESTAMP_KINDS: Final = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
 _NAMED_OFFSETS: Final = {"beginning": EARLIEST, "earliest": EARLIEST, "end": LATEST, "latest": LATEST}
@@ -52,7 +51,7 @@ def _consume_group(cluster: Cluster, options: KcatOptions) -> None:
     reached: set[TopicPartition] = set()
     try:
         while count != limit:
-            received = consumer.poll(_POLL_S)
+            received = consumer.poll()
             for record in received:
                 write(record)
                 consumer.next_offsets[record.topic, record.partition] = record.record.offset + 1
@@ -81,7 +80,7 @@ def _consume_partitions(cluster: Cluster, options: KcatOptions) -> None:
     count, limit = 0, _record_limit(options)
     reached: set[TopicPartition] = set()
     while count != limit:
-        received = reader.poll(_POLL_S)
+        received = reader.poll()
         for record in received:
             partition = record.topic, record.partition
             if partition in stops and record.record.offset >= stops[partition]:

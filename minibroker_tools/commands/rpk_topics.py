@@ -24,7 +24,6 @@ from minibroker_tools.failures import ApiError, ToolError, find_error
 from minibroker_tools.output import flush, write_line
 
 _TIMEOUT_MS: Final = 30_000
-_POLL_S: Final = 0.5
 _OFFSET: Final = re.compile(r"(?P<start>start|end|oldest|newest|[+-]?\d+)?(?P<range>:(?P<stop>end|\d+)?)?")
 _NAMED_OFFSETS: Final = {"start": EARLIEST, "oldest": EARLIEST, "end": LATEST, "newest": LATEST}
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r"}
@@ -264,7 +263,7 @@ def _read_group(cluster: Cluster, arguments: argparse.Namespace) -> Generator[Re
     consumer = Consumer(cluster, None, set(arguments.topics).__contains__, properties)
     try:
         while True:
-            for received in consumer.poll(_POLL_S):
+            for received in consumer.poll():
                 consumer.next_offsets[received.topic, received.partition] = received.record.offset + 1
                 yield received
     finally:
@@ -300,7 +299,7 @@ def _read_partitions(cluster: Cluster, arguments: argparse.Namespace) -> Generat
     reader = Reader(cluster, reset="earliest", read_committed=True)
     reader.assign(starts)
     while not match["range"] or any(reader.positions[partition] < stop for partition, stop in stops.items()):
-        for received in reader.poll(_POLL_S):
+        for received in reader.poll():
             if received.record.offset < stops.get((received.topic, received.partition), received.record.offset + 1):
                 yield received
 

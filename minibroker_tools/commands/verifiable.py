@@ -17,7 +17,6 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import compact_json, flush, write_error_line, write_line
 
 _PRODUCER: Final = "kafka-verifiable-producer"
-_POLL_S: Final = 0.5
 _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
@@ -184,7 +183,7 @@ def _consume_records(consumer: Consumer, values: Values) -> None:
     assigned: list[TopicPartition] | None = None
     remaining = values.number("max-messages", -1)
     while remaining:
-        received = consumer.poll(_POLL_S)
+        received = consumer.poll()
         partitions = sorted(consumer.reader.positions)
         if partitions != assigned:
             if assigned is not None:
