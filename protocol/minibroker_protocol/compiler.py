@@ -19,7 +19,7 @@ The module is long because both directions and both shapes follow the same decla
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -91,7 +91,7 @@ class _Generator:
         self.lines.append("    " * self.depth + text)
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, head: str) -> Generator[None]:
         """Emit the head of a compound statement, and indent its body."""
         self.emit_line(head)
         self.depth += 1
@@ -172,7 +172,7 @@ class _Decoder(_Generator):
             if self.is_ordinary(field):
                 self.emit_field(field, values[field.name])
             else:
-                self.emit_line(f"{values[field.name]} = {self.default(field)}")
+                self.emit_line(f"{values[field.name]} = {self.format_default(field)}")
         if self.flexible:
             self.emit_tagged_section(cls, values)
         if cls.__dataclass_params__.frozen:
@@ -180,7 +180,7 @@ class _Decoder(_Generator):
             arguments = ", ".join(f"{name}={value}" for name, value in values.items())
             self.emit_line(f"{target} = {bound}({arguments})")
 
-    def default(self, field: Field) -> str:
+    def format_default(self, field: Field) -> str:
         """Return an expression for a field's default. It creates a new list or structure each time it is evaluated."""
         value = field.default()
         if value is None or isinstance(value, _LITERALS):
@@ -191,7 +191,7 @@ class _Decoder(_Generator):
         kind = field.kind
         null = self.version in field.nullable
         if field.is_array:
-            self.array(field, target, null=null)
+            self.emit_array(field, target, null=null)
         elif not isinstance(kind, p.WireType):
             self.emit_nested(field, kind, target, null=null)
         elif kind.fmt:
@@ -245,7 +245,7 @@ class _Decoder(_Generator):
             self.emit_line(f"elif {length} == -1: {target} = None")
         self.emit_line(f"else: raise DecodeError(f'{name}: length {{{length}}} with {{end - p}} bytes left')")
 
-    def array(self, field: Field, target: str, *, null: bool) -> None:
+    def emit_array(self, field: Field, target: str, *, null: bool) -> None:
         count, values, element = self.emit_length("i"), self.new_name("a"), self.new_name("e")
         if self.flexible:
             self.emit_line(f"{count} -= 1")
@@ -343,7 +343,7 @@ class _Encoder(_Generator):
         kind = field.kind
         null = self.version in field.nullable
         if field.is_array:
-            self.array(field, expression, null=null)
+            self.emit_array(field, expression, null=null)
         elif not isinstance(kind, p.WireType):
             self.emit_nested(kind, expression, null=(0 if self.is_tagged(field) else _NULL_STRUCTURE) if null else None)
         elif kind.fmt:
@@ -401,7 +401,7 @@ class _Encoder(_Generator):
                 shortened = self.bind("shortened", p.shorten_text)
                 self.emit_line(f"if len({value}) > {p.MAX_STRING_BYTES}: {value} = {shortened}({value})")
         if kind is p.RECORDS:
-            self.records(value, kind)
+            self.emit_records(value, kind)
         else:
             length = self.new_name("n")
             self.emit_line(f"{length} = len({value})")
@@ -411,7 +411,7 @@ class _Encoder(_Generator):
         if guarded:
             self.depth -= 1
 
-    def records(self, value: str, kind: p.WireType) -> None:
+    def emit_records(self, value: str, kind: p.WireType) -> None:
         length = self.new_name("n")
         in_memory = self.bind("in_memory", (bytes, bytearray, memoryview))
         self.emit_line(f"{length} = len({value}) if isinstance({value}, {in_memory}) else {value}.size")
@@ -421,7 +421,7 @@ class _Encoder(_Generator):
         counted = f"; spliced += {length}" if self.is_framed else ""
         self.emit_line(f"elif {length}: splices.append((len(out), {value})){counted}")
 
-    def array(self, field: Field, expression: str, *, null: bool) -> None:
+    def emit_array(self, field: Field, expression: str, *, null: bool) -> None:
         values, count, element = self.new_name("a"), self.new_name("n"), self.new_name("e")
         self.emit_line(f"{values} = {expression}")
         if null:
@@ -487,7 +487,7 @@ class _PlainDecoder(_Decoder):
                 self.values.append(self.new_name("v"))
                 self.emit_field(field, self.values[-1])
             else:
-                self.values.append(self.default(field))
+                self.values.append(self.format_default(field))
         if self.flexible:
             count = self.new_name("t")
             self.emit_fixed("B", count)

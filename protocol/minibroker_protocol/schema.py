@@ -151,7 +151,7 @@ def tagged(tag: int, text: str) -> _Tagged:
 
 def empty() -> Any:
     """Declare that an array without a value is an empty list."""
-    return dataclasses.field(default_factory=list)
+    return dataclasses.field(default_factory=list[Any])
 
 
 class Field(NamedTuple):

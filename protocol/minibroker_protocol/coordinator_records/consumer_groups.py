@@ -4,8 +4,9 @@ The version of a key determines the type of the record.
 """
 
 from dataclasses import field
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
+from minibroker_protocol.coordinator_records.versioned import record_classes
 from minibroker_protocol.schema import (
     Array,
     Bytes,
@@ -187,12 +188,5 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     partitions_pending_revocation: Array[TopicPartitions]
 
 
-CONSUMER_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
-    (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
-    (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
-    (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
-    (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
-    (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
-    (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
-)
+CONSUMER_GROUP_RECORDS: Final = record_classes(globals())
 """All key classes, each with its value class."""

@@ -6,6 +6,7 @@ snapshot and version 1 an update. A tombstone has the key of a snapshot.
 
 from typing import Annotated, Any, Final
 
+from minibroker_protocol.coordinator_records.versioned import record_classes
 from minibroker_protocol.schema import (
     Array,
     Int8,
@@ -155,14 +156,7 @@ class ShareGroupStatePartitionMetadataValue:
     deleting_topics: Array[TopicInfo]
 
 
-SHARE_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
-    (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
-    (ShareGroupMetadataKey, ShareGroupMetadataValue),
-    (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
-    (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
-    (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
-    (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
-)
+SHARE_GROUP_RECORDS: Final = record_classes(globals())
 """All key classes, each with its value class."""
 
 

@@ -3,8 +3,9 @@
 The version of a key determines the type of the record.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
+from minibroker_protocol.coordinator_records.versioned import record_classes
 from minibroker_protocol.schema import (
     Array,
     Int8,
@@ -226,12 +227,5 @@ class StreamsGroupTopologyValue:
     subtopologies: Array[Subtopology]
 
 
-STREAMS_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
-    (StreamsGroupMetadataKey, StreamsGroupMetadataValue),
-    (StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue),
-    (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue),
-    (StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue),
-    (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
-    (StreamsGroupTopologyKey, StreamsGroupTopologyValue),
-)
+STREAMS_GROUP_RECORDS: Final = record_classes(globals())
 """All key classes, each with its value class."""

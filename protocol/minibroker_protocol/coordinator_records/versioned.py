@@ -5,6 +5,7 @@ group.
 """
 
 import struct
+from collections.abc import Mapping
 from typing import Any, Final, TypeGuard, TypeVar
 
 from minibroker_protocol import primitives as p
@@ -27,6 +28,12 @@ def later_versions_only_append(cls: type[T]) -> type[T]:
     """
     _READ_IN_NEWEST_FORM.add(cls)
     return cls
+
+
+def record_classes(module: Mapping[str, Any]) -> tuple[tuple[type[Any], type[Any]], ...]:
+    """Return the key classes among the names of a module, each with its value class."""
+    keys = [name for name in module if name.endswith("Key")]
+    return tuple((module[key], module[f"{key.removesuffix('Key')}Value"]) for key in keys)
 
 
 def encode_versioned(message: object, version: int) -> bytes:

@@ -1,6 +1,6 @@
 """The tree of fields, and the cursor that reads bytes and creates the nodes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from struct import Struct
 from typing import Any, Final, NamedTuple, NoReturn
@@ -188,7 +188,7 @@ class Cursor:
         return self.budget.left <= 0
 
     @contextmanager
-    def open_node(self, parent: Node, name: str, kind: str, about: str = "") -> Iterator[Node]:
+    def open_node(self, parent: Node, name: str, kind: str, about: str = "") -> Generator[Node]:
         """Add a node to `parent`. It ends at the cursor's position when the block ends."""
         node = parent.add(Node(name, kind, self.at, self.at, about=about))
         try:

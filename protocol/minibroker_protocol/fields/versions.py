@@ -114,14 +114,14 @@ def _decode_message(cls: type[Any], view: memoryview, version: int, position: in
 
 
 def _encode_translation(message: Any, version: int, out: bytearray) -> Translation:
-    flexible = version in schema_of(type(message)).flexible
+    flexible = version in schema_of(message.__class__).flexible
     lost = sorted(set(_lost_fields(message, version, "", flexible=flexible)))
     encode(message, version, out, [])
     return Translation(version, _LENGTH.pack(len(out)) + bytes(out), lost)
 
 
 def _lost_fields(value: Any, version: int, path: str, *, flexible: bool) -> Iterator[str]:
-    for field in fields_of(type(value)):
+    for field in fields_of(value.__class__):
         content = getattr(value, field.name)
         name = path + camel_case(field.name)
         if version not in field.present or (version in field.tagged_in and not flexible):

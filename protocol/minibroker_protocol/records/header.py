@@ -109,8 +109,6 @@ HEADER: Final = Struct(">qiibIhiqqqhii")
 """All 13 fields of `BatchHeader`, in wire order."""
 _HEADER_V0: Final = Struct(">qiIBB")
 _HEADER_V1: Final = Struct(">qiIBBq")
-_SMALLEST_V0: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
-_SMALLEST_V1: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1
 CONTROL_KEY: Final = Struct(">hh")
 """The key of a control record: its version and its type (Kafka's `ControlRecordType`)."""
 UNKNOWN_RECORD_COUNT: Final = -1
@@ -278,7 +276,7 @@ def read_entry_header(buffer: bytes | bytearray | memoryview, position: int = 0)
 def _read_legacy_header(buffer: bytes | bytearray | memoryview, position: int, magic: int) -> BatchHeader:
     if magic > MAGIC_V1:
         raise UnsupportedMagicError(f"magic: {magic}")
-    smallest = _SMALLEST_V1 if magic else _SMALLEST_V0
+    smallest = LOG_OVERHEAD + (MIN_MESSAGE_LENGTH_V1 if magic else MIN_MESSAGE_LENGTH)
     if len(buffer) - position < smallest:
         raise DecodeError(f"message of format v{magic}: {len(buffer) - position} of at least {smallest} bytes")
     if magic:

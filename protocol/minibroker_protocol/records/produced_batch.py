@@ -265,10 +265,6 @@ def check_record(batch: bytes | memoryview, position: int) -> int:
         extract, content, delta = form
         if extract(batch) == content:
             return delta
-    return _walk_and_cache(batch, position)
-
-
-def _walk_and_cache(batch: bytes | memoryview, position: int) -> int:
     delta = walk_records(batch, position, 1)
     size = len(batch)
     if size == _forms.last_size and size not in _forms.by_size:
