@@ -112,7 +112,7 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
             path = os.path.join(SECRETS_DIR, name)
             security[key] = path if key.endswith(".location") else _first_line(variables.variable_of(variable), path)
     java_options = environment.get("KAFKA_OPTS", "")
-    users = _users(environment)
+    users = _read_users(environment)
     if users:
         security |= jaas.user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
     login_config = jaas.login_config_of(java_options) if java_options else None
@@ -122,7 +122,7 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
     return {key: value for key, value in security.items() if key not in configs}
 
 
-def _users(environment: Mapping[str, str]) -> dict[str, str]:
+def _read_users(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the users of bitnami/kafka with their passwords.
 
     Raises:
@@ -221,7 +221,7 @@ def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) 
             further += ["--silent-port", silent]
     for port in environment.get(_ADMIN_API, "").split():
         further += ["--admin-api", port]
-    options.setdefault("--data-dir", _data_dir(configs))
+    options.setdefault("--data-dir", _find_data_dir(configs))
     path = config_file(environment)
     if path is not None:
         options["--config"] = path
@@ -233,7 +233,7 @@ def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) 
     return [*arguments, *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))], secrets
 
 
-def _data_dir(configs: Mapping[str, str]) -> str:
+def _find_data_dir(configs: Mapping[str, str]) -> str:
     """Return the first configured log directory.
 
     Without one, return a volume mounted at another image's data directory, or else this image's own directory.
@@ -249,14 +249,14 @@ def read_configure_settings(environment: Mapping[str, str]) -> dict[str, str]:
         OSError: a file cannot be read.
         ValueError: a variable or a file is invalid.
     """
-    understood = vendors.translate(environment, _warn)
-    configs = {key: value for key, value in effective_configs(understood).items() if value}
-    configs |= security_configs(understood, configs)
+    translated = vendors.translate(environment, _warn)
+    configs = {key: value for key, value in effective_configs(translated).items() if value}
+    configs |= security_configs(translated, configs)
     if not _is_controller_only(configs):
         _checked_listeners(configs)
         configs["listeners"] = lists.listener_list(configs)
         configs["advertised.listeners"] = lists.advertised_list(configs)
-    configs["log.dirs"] = _data_dir(configs)
+    configs["log.dirs"] = _find_data_dir(configs)
     configs.setdefault("node.id", lists.node_of(configs))
     return {key: value for key, value in configs.items() if key not in variables.IMAGE_FILES and value}
 
@@ -314,26 +314,26 @@ def container_command(
             and not _SERVICE_LINKS.fullmatch(name)
         ):
             _warn(f"{name} is not known and has no effect")
-    understood = vendors.translate(environment, _warn)
-    configs = effective_configs(understood)
-    if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
-        silent = lists.silent_addresses(understood, configs)
+    translated = vendors.translate(environment, _warn)
+    configs = effective_configs(translated)
+    if _is_controller_only(configs) and not translated.get("MINIBROKER_LISTEN"):
+        silent = lists.silent_addresses(translated, configs)
         return [sys.executable, os.path.abspath(sys.argv[0]), lists.HOLD_PORTS, lists.node_of(configs), *silent]
-    overrides = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in understood.items() if value}
+    overrides = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in translated.items() if value}
     lead = None if overrides else lists.find_lead(configs)
     is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
     if lead is not None and not is_lead and checks_files:
         link = addresses.parse_address(lead[1], "KAFKA_CONTROLLER_QUORUM_VOTERS")
         if ports.answers(link, _LEAD_TIMEOUT_S):
-            return _follower_command(understood, configs, lead[1])
+            return _follower_command(translated, configs, lead[1])
     remark = lists.remark_on_other_containers(configs)
     if is_lead:
         _warn("the other brokers of this cluster are containers that pass their connections on to this one")
-    elif remark and not understood.get("MINIBROKER_BROKERS"):
+    elif remark and not translated.get("MINIBROKER_BROKERS"):
         _warn(remark)
-    if checks_files and not understood.get("MINIBROKER_LISTEN"):
-        _check_stores(understood, configs)
-    options, secrets = serve_options(understood, keeps_names=is_lead)
+    if checks_files and not translated.get("MINIBROKER_LISTEN"):
+        _check_stores(translated, configs)
+    options, secrets = serve_options(translated, keeps_names=is_lead)
     if is_lead:
         options = _replace_silent_port(options, configs)
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
@@ -394,13 +394,13 @@ def check_health(environment: Mapping[str, str]) -> None:
     if sys.prefix == _IMAGE_PREFIX:
         health.check_all(health.addresses())
         return
-    understood = vendors.translate(environment, lambda _: None)  # The container's start already printed the warnings.
-    configs = effective_configs(understood)
-    listen = understood.get("MINIBROKER_LISTEN")
+    translated = vendors.translate(environment, lambda _: None)  # The container's start already printed the warnings.
+    configs = effective_configs(translated)
+    listen = translated.get("MINIBROKER_LISTEN")
     if listen:
         health.check_broker(listen, has_tls=False)
     elif _is_controller_only(configs):
-        for address in lists.silent_addresses(understood, configs):
+        for address in lists.silent_addresses(translated, configs):
             health.check_port(address)
     else:
         first = lists.client_listeners(configs)[0]
@@ -466,11 +466,11 @@ def main(arguments: Sequence[str]) -> NoReturn:
                 _start(arguments)
         sys.exit(0)
     except (OSError, ValueError) as problem:
-        _warn(variables.add_variable(_reason(problem)))
+        _warn(variables.add_variable(_describe_problem(problem)))
         sys.exit(1)
 
 
-def _reason(problem: OSError | ValueError) -> str:
+def _describe_problem(problem: OSError | ValueError) -> str:
     if isinstance(problem, OSError) and problem.filename:
         return f"{problem.filename}: {problem.strerror}"
     return str(problem)

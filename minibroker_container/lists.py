@@ -198,7 +198,7 @@ def find_lead(configs: Mapping[str, str]) -> tuple[int, str] | None:
 
 def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
     """Return a warning for a broker whose cluster is spread over several containers, or None for a single container."""
-    reason = _reason_of_several(configs)
+    reason = _find_cluster_variable(configs)
     if reason is None:
         return None
     node = node_of(configs)
@@ -209,7 +209,7 @@ def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
     )
 
 
-def _reason_of_several(configs: Mapping[str, str]) -> str | None:
+def _find_cluster_variable(configs: Mapping[str, str]) -> str | None:
     """Return the variable that shows that the cluster has several brokers, or None for a single broker."""
     roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
     voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]

@@ -92,7 +92,7 @@ class SilentPorts(_Ports):
         """Start listening. An address that cannot be opened is logged and skipped, because no Kafka client needs it."""
         for address, (host, port) in self._addresses:
             try:
-                await self._listen(host, port, _drain, most=MAX_CONNECTIONS)
+                await self._listen(host, port, _discard_input, most=MAX_CONNECTIONS)
             except OSError as error:
                 _logger.warning("--silent-port %s cannot be opened: %s", address, error.strerror or error)
 
@@ -124,7 +124,7 @@ class LinkPort(_Ports):
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = await reader.readuntil(b"\n")
         if not line.startswith(_GREETING):
-            await _drain(reader, writer)
+            await _discard_input(reader, writer)
             return
         name = line.removeprefix(_GREETING).strip().decode("ascii")
         if name == _NO_LISTENER:
@@ -134,7 +134,7 @@ class LinkPort(_Ports):
             inner_reader, broker_writer = await asyncio.open_connection(*self._listeners[name], limit=_CHUNK_BYTES)
             with contextlib.closing(broker_writer):
                 writer.write(_ACCEPTED)
-                await _join(reader, writer, inner_reader, broker_writer)
+                await _relay(reader, writer, inner_reader, broker_writer)
         else:
             _logger.warning("a container asks for the listener %s, which this broker does not have", name)
 
@@ -166,7 +166,7 @@ class Follower(_Ports):
         with contextlib.closing(lead):
             lead.write(_GREETING + name.encode("ascii") + b"\n")
             if await lead_reader.readexactly(len(_ACCEPTED)) == _ACCEPTED:
-                await _join(reader, writer, lead_reader, lead)
+                await _relay(reader, writer, lead_reader, lead)
 
 
 @contextlib.asynccontextmanager
@@ -216,7 +216,7 @@ def hold_ports(node: str, addresses: Sequence[str]) -> None:
         )
         write_controller_lines(int(node))
 
-    asyncio.run(_keep(announce, silent))
+    asyncio.run(_run_until_stopped(announce, silent))
 
 
 def format_listener(address: str, name: str = "", protocol: str = "") -> str:
@@ -248,19 +248,19 @@ def forward_connections(node: str, lead: str, listeners: Sequence[str]) -> None:
         write_broker_lines(int(node), [(name, f"{host}:{port}") for name, host, port in entries])
 
     follower = Follower(parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), entries)
-    asyncio.run(_keep(announce, follower, SilentPorts(silent)))
+    asyncio.run(_run_until_stopped(announce, follower, SilentPorts(silent)))
 
 
-async def _keep(announce: Callable[[], None], *ports: SilentPorts | Follower) -> None:
+async def _run_until_stopped(announce: Callable[[], None], *ports: SilentPorts | Follower) -> None:
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     async with open_ports(*ports):
         announce()
         await stop.wait()
 
 
-async def _join(
+async def _relay(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     other_reader: asyncio.StreamReader,
@@ -280,6 +280,6 @@ async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         await writer.drain()
 
 
-async def _drain(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+async def _discard_input(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
     while await reader.read(_CHUNK_BYTES):
         pass

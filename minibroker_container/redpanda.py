@@ -41,22 +41,22 @@ class _Listener(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
+def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
     """Return the environment that starts an equivalent broker.
 
     Raises:
         OSError: a file cannot be read.
         ValueError: an option or a file is invalid.
     """
-    options = _options(arguments)
-    node, cluster = _read(NODE_CONFIG), _read(BOOTSTRAP_CONFIG)
-    settings: dict[str, Any] = {**cluster, **_section(node, "redpanda")}
+    options = _parse_options(arguments)
+    node, cluster = _read_yaml(NODE_CONFIG), _read_yaml(BOOTSTRAP_CONFIG)
+    settings: dict[str, Any] = {**cluster, **_get_section(node, "redpanda")}
     for pair in options.get("set", ()):
         key, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"redpanda start: --set {pair!r} is not KEY=VALUE")
         settings[key.removeprefix("redpanda.")] = value
-    variables = {name: value for name, value in given.items() if not name.startswith("KAFKA_")}
+    variables = {name: value for name, value in inherited.items() if not name.startswith("KAFKA_")}
     variables |= _listener_variables(options, settings)
     node_id = _find_last_value(options, "node-id") or str(settings.get("node_id", 0))
     automatic = settings.get("auto_create_topics_enabled", _find_last_value(options, "mode") == "dev-container")
@@ -64,7 +64,7 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
         "KAFKA_NODE_ID": node_id,
         "KAFKA_LOG_DIRS": str(settings.get("data_directory") or DATA_DIR),
         "KAFKA_AUTO_CREATE_TOPICS_ENABLE": str(_is_true(automatic)).lower(),
-        "MINIBROKER_LOG_LINES": given.get("MINIBROKER_LOG_LINES") or "redpanda",
+        "MINIBROKER_LOG_LINES": inherited.get("MINIBROKER_LOG_LINES") or "redpanda",
     }
     for key, name in (
         ("default_topic_partitions", "KAFKA_NUM_PARTITIONS"),
@@ -72,20 +72,20 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
     ):
         if key in settings:
             variables[name] = str(settings[key])
-    variables |= _security(settings, given, warn)
+    variables |= _security_variables(settings, inherited, warn)
     if _find_last_value(options, "seeds") or settings.get("seed_servers"):
         warn("--seeds: each container is a cluster of its own here; topics and records of one are not on the others")
-    admin = _addresses("admin", settings.get("admin"), 9644)
+    admin = _parse_addresses("admin", settings.get("admin"), 9644)
     ports = [f"redpanda={listener.address}" for listener in admin]
     for section, key, port in _ABSENT:
         listed = _parse_listeners(options, key.removesuffix("_api").replace("_", "-") + "-addr")
-        listed = listed or _addresses(key, _section(node, section).get(key), port)
+        listed = listed or _parse_addresses(key, _get_section(node, section).get(key), port)
         ports += [f"absent={listener.address}" for listener in listed]
     variables.setdefault("MINIBROKER_ADMIN_API", " ".join(ports))
     return variables
 
 
-def _options(arguments: Sequence[str]) -> dict[str, list[str]]:
+def _parse_options(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Return the values of each option by name.
 
     An option is given as `--name value`, in one or two arguments, or as `--name=value`.
@@ -105,7 +105,7 @@ def _find_last_value(options: Mapping[str, Sequence[str]], name: str) -> str:
     return options[name][-1] if name in options else ""
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read_yaml(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}
     import yaml  # type: ignore[import-untyped] # noqa: PLC0415 - no stubs; most containers have no such file
@@ -115,23 +115,23 @@ def _read(path: str) -> dict[str, Any]:
             content = cast("object", yaml.safe_load(file) or {})
         except yaml.YAMLError as error:
             raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
-    mapping = _mapping(content)
+    mapping = _as_mapping(content)
     if mapping is None:
         raise ValueError(f"{path}: it is not a YAML mapping")
     return mapping
 
 
-def _mapping(content: object) -> dict[str, Any] | None:
+def _as_mapping(content: object) -> dict[str, Any] | None:
     return cast("dict[str, Any]", content) if isinstance(content, dict) else None
 
 
-def _items(content: object) -> list[object]:
+def _as_list(content: object) -> list[object]:
     """Return the elements of a list. A value that is not a list counts as its only element, unless it is empty."""
     return cast("list[object]", content) if isinstance(content, list) else [content] if content else []
 
 
-def _section(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return _mapping(content.get(name)) or {}
+def _get_section(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return _as_mapping(content.get(name)) or {}
 
 
 def _is_true(value: object) -> bool:
@@ -149,11 +149,11 @@ def _parse_listeners(options: Mapping[str, Sequence[str]], option: str) -> list[
     return listeners
 
 
-def _addresses(key: str, content: object, port: int) -> list[_Listener]:
+def _parse_addresses(key: str, content: object, port: int) -> list[_Listener]:
     """Return the listeners of a YAML value, which is a mapping or a list of mappings."""
     listeners: list[_Listener] = []
-    for entry in _items(content) or [{"port": port}]:
-        mapping = _mapping(entry)
+    for entry in _as_list(content) or [{"port": port}]:
+        mapping = _as_mapping(entry)
         if mapping is None or not str(mapping.get("port", port)).isdecimal():
             raise ValueError(f"{NODE_CONFIG}: {key}: {entry!r} has no address and port")
         name, host = str(mapping.get("name") or ""), str(mapping.get("address") or _ALL)
@@ -165,18 +165,18 @@ def _addresses(key: str, content: object, port: int) -> list[_Listener]:
 
 def _listener_variables(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables for listeners, their protocols and their advertised addresses."""
-    listed = _parse_listeners(options, "kafka-addr") or _addresses(_KAFKA, settings.get(_KAFKA), 9092)
+    listed = _parse_listeners(options, "kafka-addr") or _parse_addresses(_KAFKA, settings.get(_KAFKA), 9092)
     advertised = _parse_listeners(options, "advertise-kafka-addr")
     if not advertised and settings.get("advertised_kafka_api"):
-        advertised = _addresses("advertised_kafka_api", settings["advertised_kafka_api"], 9092)
-    names = _names(listener.name for listener in listed)
+        advertised = _parse_addresses("advertised_kafka_api", settings["advertised_kafka_api"], 9092)
+    names = _name_listeners(listener.name for listener in listed)
     for listener in advertised:
         if listener.name not in names:
             raise ValueError(
                 f"redpanda start: the advertised {listener.name or listener.host!r} is not one of the Kafka listeners"
             )
     has_login = _is_true(settings.get("enable_sasl")) or _is_true(settings.get("kafka_enable_authorization"))
-    tls = _tls(settings)
+    tls = _read_tls_settings(settings)
     protocols: dict[str, str] = {}
     variables: dict[str, str] = {}
     for listener in listed:
@@ -197,7 +197,7 @@ def _listener_variables(options: Mapping[str, Sequence[str]], settings: Mapping[
     return variables
 
 
-def _names(redpanda_names: Iterable[str]) -> dict[str, str]:
+def _name_listeners(redpanda_names: Iterable[str]) -> dict[str, str]:
     """Return Kafka's names of the listeners, by their Redpanda names.
 
     Raises:
@@ -212,11 +212,11 @@ def _names(redpanda_names: Iterable[str]) -> dict[str, str]:
     return kafka_names
 
 
-def _tls(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def _read_tls_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Return the TLS settings of each listener by its Redpanda name. The keys are the last parts of Kafka's keys."""
     settings_by_name: dict[str, dict[str, str]] = {}
-    for entry in _items(settings.get("kafka_api_tls")):
-        mapping = _mapping(entry)
+    for entry in _as_list(settings.get("kafka_api_tls")):
+        mapping = _as_mapping(entry)
         if mapping is None or not _is_true(mapping.get("enabled")):
             continue
         texts: dict[str, str] = {"KEYSTORE_TYPE": "PEM"}
@@ -233,17 +233,19 @@ def _tls(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return settings_by_name
 
 
-def _security(settings: Mapping[str, Any], given: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
+def _security_variables(
+    settings: Mapping[str, Any], inherited: Mapping[str, str], warn: Callable[[str], None]
+) -> dict[str, str]:
     """Return the variables for superusers, the authorizer and the first user."""
     variables: dict[str, str] = {}
-    superusers = _items(settings.get("superusers"))
+    superusers = _as_list(settings.get("superusers"))
     if superusers:
         variables["KAFKA_SUPER_USERS"] = ";".join(f"User:{superuser}" for superuser in superusers)
     if _is_true(settings.get("kafka_enable_authorization")) or _is_true(settings.get("enable_sasl")):
         variables["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
     if _is_true(settings.get("admin_api_require_auth")) or settings.get("admin_api_tls"):
         warn("admin_api_require_auth, admin_api_tls: the admin API asks for no login here, and speaks no TLS")
-    user, colon, credentials = given.get("RP_BOOTSTRAP_USER", "").partition(":")
+    user, colon, credentials = inherited.get("RP_BOOTSTRAP_USER", "").partition(":")
     if colon:
         mechanism = credentials.rpartition(":")
         secret = mechanism[0] if mechanism[2] in _MECHANISMS.split(",") else credentials

@@ -27,22 +27,22 @@ def main(arguments: Sequence[str], proc: Path = _PROC) -> int:
     letters = {letter for word in arguments for letter in word.lstrip("-")}
     shows = "listening" if "l" in letters else "all" if "a" in letters else "connected"
     lines = [_ROW_FORMAT.format("Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "State")]
-    for local, remote, state in _sockets(proc):
+    for local, remote, state in _read_sockets(proc):
         if shows == "all" or (state == _LISTEN) == (shows == "listening"):
             lines.append(_ROW_FORMAT.format("tcp", "0", "0", local, remote, state))
     sys.stdout.write("Active Internet connections\n" + "".join(f"{line.rstrip()}\n" for line in lines))
     return 0
 
 
-def _sockets(proc: Path) -> Iterator[tuple[str, str, str]]:
+def _read_sockets(proc: Path) -> Iterator[tuple[str, str, str]]:
     """Yield the local address, the remote address and the state of each socket."""
     for path in (proc / "tcp", proc / "tcp6"):
         for line in path.read_text(encoding="ascii").splitlines()[1:] if path.exists() else ():
             _, local, remote, state = line.split()[:4]
-            yield _address(local), _address(remote), _STATES[int(state, 16)]
+            yield _format_address(local), _format_address(remote), _STATES[int(state, 16)]
 
 
-def _address(text: str) -> str:
+def _format_address(text: str) -> str:
     """Convert a hexadecimal address, made of little-endian 32-bit words, to HOST:PORT."""
     host, _, port = text.partition(":")
     words = (bytes.fromhex(host[start : start + 8])[::-1] for start in range(0, len(host), 8))

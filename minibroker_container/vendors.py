@@ -154,7 +154,7 @@ def _run_commands(variables: dict[str, str], warn: Warn) -> None:
     for command, target in _COMMANDS.items():
         if not variables.get(command):
             continue
-        output = _output(command, variables[command], variables, warn)
+        output = _run_command(command, variables[command], variables, warn)
         placeholder = f"_{{{command}}}"
         for name in [name for name, value in variables.items() if name.startswith("KAFKA_") and placeholder in value]:
             variables[name] = variables[name].replace(placeholder, output)
@@ -163,7 +163,7 @@ def _run_commands(variables: dict[str, str], warn: Warn) -> None:
             variables.setdefault(target, output)
 
 
-def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:
+def _run_command(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:
     """Return a command's output.
 
     If the command fails, return the container's host name for HOSTNAME_COMMAND, and "" for other commands.
@@ -192,9 +192,9 @@ def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn)
 
 def _add_listeners(variables: dict[str, str], *, is_bitnami: bool) -> None:
     """Convert the host and port variables to the listener variables that replaced them (`KafkaConfig` of Kafka 2)."""
-    host, port = variables.pop("KAFKA_HOST_NAME", ""), _port(variables, "KAFKA_PORT")
+    host, port = variables.pop("KAFKA_HOST_NAME", ""), _take_port(variables, "KAFKA_PORT")
     advertised_host = variables.pop("KAFKA_ADVERTISED_HOST_NAME", "").strip()
-    advertised_port = _port(variables, "KAFKA_ADVERTISED_PORT")
+    advertised_port = _take_port(variables, "KAFKA_ADVERTISED_PORT")
     protocol = variables.pop("KAFKA_ADVERTISED_PROTOCOL_NAME", "").strip()
     if (host or port) and not variables.get("KAFKA_LISTENERS"):
         variables["KAFKA_LISTENERS"] = f"PLAINTEXT://{host}:{port or _DEFAULT_PORT}"
@@ -217,7 +217,7 @@ def _add_listeners(variables: dict[str, str], *, is_bitnami: bool) -> None:
         variables["KAFKA_LISTENERS"] = f"PLAINTEXT://:{_DEFAULT_PORT}"
 
 
-def _port(variables: dict[str, str], name: str) -> str:
+def _take_port(variables: dict[str, str], name: str) -> str:
     """Remove a port from the environment and return it.
 
     A container link (tcp://10.0.0.1:9092) stays in the environment, and "" is returned.

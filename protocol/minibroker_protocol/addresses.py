@@ -4,8 +4,8 @@
 tagged fields around them. All other bytes are unchanged, including tagged fields that the message does not declare. The
 bytes are read according to the message's declaration, up to the last field that can contain an address.
 
-The reader is a chain of steps that is built once per (class, version). A step is called with (bytes, position, finds)
-and returns the position after its field.
+The reader is a chain of steps that is built once per (class, version). A step is called with (bytes, position, places).
+It appends the addresses in its field to `places`, and returns the position after the field.
 """
 
 import contextlib
@@ -47,8 +47,8 @@ class _Edit(NamedTuple):
     content: bytes
 
 
-_Finds = list[_Address | _Size]
-_Step = Callable[[memoryview, int, _Finds], int]
+_Places = list[_Address | _Size]
+_Step = Callable[[memoryview, int, _Places], int]
 
 
 def replace_addresses(
@@ -67,23 +67,21 @@ def replace_addresses(
         DecodeError: the bytes do not match the declaration.
         ValueError: the class has no such version.
     """
-    finds: _Finds = []
+    places: _Places = []
     is_truncated = True
     with contextlib.suppress(IndexError, struct.error):
-        is_truncated = _walk_for(cls, version)(message, position, finds) > len(message)
+        is_truncated = _walk_for(cls, version)(message, position, places) > len(message)
     if is_truncated:
         raise DecodeError(f"{cls.__name__} v{version}: cut short at {len(message)} bytes")
-    edits = [edit for find in finds if isinstance(find, _Address) for edit in _find_edits(message, find, translate)]
+    edits = [edit for place in places if isinstance(place, _Address) for edit in _find_edits(message, place, translate)]
     if not edits:
         return None
-    for find in reversed(finds):
-        if isinstance(find, _Size):
-            growth = sum(
-                len(edit.content) - (edit.end - edit.start)
-                for edit in edits
-                if find.content_start <= edit.start < find.end
-            )
-            edits.append(_Edit(find.start, find.content_start, _encode_uvarint(find.end - find.content_start + growth)))
+    for place in reversed(places):
+        if isinstance(place, _Size):
+            inner = [edit for edit in edits if place.content_start <= edit.start < place.end]
+            growth = sum(len(edit.content) - (edit.end - edit.start) for edit in inner)
+            size = _encode_uvarint(place.end - place.content_start + growth)
+            edits.append(_Edit(place.start, place.content_start, size))
     out = bytearray(message)
     for edit in sorted(edits, reverse=True):
         out[edit.start : edit.end] = edit.content
@@ -148,21 +146,21 @@ class _Steps:
             elif field.name != "port":
                 steps.append(self._field(field))
         if self._flexible:
-            address_tags = {tag: step for tag, (step, finds) in tags.items() if finds}
+            address_tags = {tag: step for tag, (step, has_address) in tags.items() if has_address}
             steps.append((_tags_step(address_tags), bool(address_tags)))
         return steps
 
     def _structure(self, cls: type[Any]) -> tuple[_Step, bool]:
         steps = self.build(cls)
-        return _chain_steps([step for step, _ in steps]), any(finds for _, finds in steps)
+        return _chain_steps([step for step, _ in steps]), any(has_address for _, has_address in steps)
 
     def _field(self, field: Field, *, in_tag: bool = False) -> tuple[_Step, bool]:
         kind = field.kind
-        step, finds = (self._value(kind), False) if isinstance(kind, p.WireType) else self._structure(kind)
+        step, has_address = (self._value(kind), False) if isinstance(kind, p.WireType) else self._structure(kind)
         if field.is_array:
-            return _array_step(_uvarint_count if self._flexible else _int32_count, step), finds
+            return _array_step(_uvarint_count if self._flexible else _int32_count, step), has_address
         is_nullable = not isinstance(kind, p.WireType) and self._version in field.nullable and not in_tag
-        return (_nullable_step(step) if is_nullable else step), finds
+        return (_nullable_step(step) if is_nullable else step), has_address
 
     def _value(self, kind: p.WireType) -> _Step:
         if kind.fmt:
@@ -176,29 +174,29 @@ def _chain_steps(steps: Sequence[_Step]) -> _Step:
     if len(steps) == 1:
         return steps[0]
 
-    def step(data: memoryview, position: int, finds: _Finds) -> int:
+    def step(data: memoryview, position: int, places: _Places) -> int:
         for link in steps:
-            position = link(data, position, finds)
+            position = link(data, position, places)
         return position
 
     return step
 
 
 def _fixed_step(size: int) -> _Step:
-    return lambda _data, position, _finds: position + size
+    return lambda _data, position, _places: position + size
 
 
-def _compact_step(data: memoryview, position: int, _finds: _Finds) -> int:
+def _compact_step(data: memoryview, position: int, _places: _Places) -> int:
     length, position = read_uvarint(data, position)
     return position + max(length - 1, 0)
 
 
-def _int16_sized_step(data: memoryview, position: int, _finds: _Finds) -> int:
+def _int16_sized_step(data: memoryview, position: int, _places: _Places) -> int:
     length: int = _INT16.unpack_from(data, position)[0]
     return position + _INT16.size + max(length, 0)
 
 
-def _int32_sized_step(data: memoryview, position: int, _finds: _Finds) -> int:
+def _int32_sized_step(data: memoryview, position: int, _places: _Places) -> int:
     length: int = _INT32.unpack_from(data, position)[0]
     return position + _INT32.size + max(length, 0)
 
@@ -213,11 +211,11 @@ def _int32_count(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def _array_step(count: Callable[[memoryview, int], tuple[int, int]], element: _Step) -> _Step:
-    def step(data: memoryview, position: int, finds: _Finds) -> int:
-        number, position = count(data, position)
+    def step(data: memoryview, position: int, places: _Places) -> int:
+        elements, position = count(data, position)
         end = len(data)
-        for _ in range(number):
-            position = element(data, position, finds)
+        for _ in range(elements):
+            position = element(data, position, places)
             if position > end:
                 raise IndexError(position)
         return position
@@ -226,9 +224,9 @@ def _array_step(count: Callable[[memoryview, int], tuple[int, int]], element: _S
 
 
 def _nullable_step(content: _Step) -> _Step:
-    def step(data: memoryview, position: int, finds: _Finds) -> int:
+    def step(data: memoryview, position: int, places: _Places) -> int:
         is_present = data[position] < 0x80  # noqa: PLR2004 - a negative int8 is null
-        return content(data, position + 1, finds) if is_present else position + 1
+        return content(data, position + 1, places) if is_present else position + 1
 
     return step
 
@@ -237,16 +235,16 @@ def _address_step(*, compact: bool) -> _Step:
     """Return a step that records the position of a host and of the port after it."""
     skip = _compact_step if compact else _int16_sized_step
 
-    def step(data: memoryview, position: int, finds: _Finds) -> int:
-        port_at = skip(data, position, finds)
-        finds.append(_Address(position, port_at, compact))
+    def step(data: memoryview, position: int, places: _Places) -> int:
+        port_at = skip(data, position, places)
+        places.append(_Address(position, port_at, compact))
         return port_at + _INT32.size
 
     return step
 
 
 def _tags_step(address_tags: dict[int, _Step]) -> _Step:
-    def step(data: memoryview, position: int, finds: _Finds) -> int:
+    def step(data: memoryview, position: int, places: _Places) -> int:
         if data[position] == 0:
             return position + 1
         count, position = read_uvarint(data, position)
@@ -256,8 +254,8 @@ def _tags_step(address_tags: dict[int, _Step]) -> _Step:
             size, position = read_uvarint(data, position)
             end = position + size
             if tag in address_tags:
-                finds.append(_Size(size_at, position, end))
-                address_tags[tag](data, position, finds)
+                places.append(_Size(size_at, position, end))
+                address_tags[tag](data, position, places)
             position = end
             if position > len(data):
                 raise IndexError(position)

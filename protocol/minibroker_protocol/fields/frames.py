@@ -127,6 +127,6 @@ def _add_body(cursor: Cursor, root: Node, api_key: int, cls: type[Any] | None, v
         raise DecodeError(f"{_api_name(api_key)} v{version} is not known here")
     walk = MessageWalker(version, flexible=version in schema_of(cls).flexible, limits=limits)
     with cursor.open_node(root, "body", STRUCT, declaration_path(cls)) as body:
-        walk.structure(cursor, body, cls)
+        walk.add_structure(cursor, body, cls)
     if cursor.left:
         root.add(cursor.remaining_leaf("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the last field"))

@@ -78,7 +78,7 @@ class MessageWalker:
         self.limits = limits
         self.record_budget = Budget(limits.record_fields)
 
-    def structure(self, cursor: Cursor, node: Node, cls: type[Any]) -> None:
+    def add_structure(self, cursor: Cursor, node: Node, cls: type[Any]) -> None:
         """Add the fields of a message or structure.
 
         Raises:
@@ -89,12 +89,12 @@ class MessageWalker:
             if self.flexible and self.version in field.tagged_in:
                 tagged[field.tag] = field
             elif self.version in field.present:
-                self.field(cursor, node, field, f"{declaration_path(cls)}.{field.name}")
+                self.add_field(cursor, node, field, f"{declaration_path(cls)}.{field.name}")
         if self.flexible:
             tagged_places = {tag: (field, f"{declaration_path(cls)}.{field.name}") for tag, field in tagged.items()}
             tagged_fields(cursor, node, tagged_places, self)
 
-    def field(self, cursor: Cursor, parent: Node, field: Field, about: str, *, in_tag: bool = False) -> None:
+    def add_field(self, cursor: Cursor, parent: Node, field: Field, about: str, *, in_tag: bool = False) -> None:
         """Add a field that has no fixed size."""
         may_be_null = self.version in field.nullable
         if field.is_array:
@@ -113,7 +113,7 @@ class MessageWalker:
         node.note = _note_for(about, node.value)
         return node
 
-    def _length(self, cursor: Cursor, name: str, prefix: str) -> tuple[Node, int]:
+    def _read_length(self, cursor: Cursor, name: str, prefix: str) -> tuple[Node, int]:
         """Return the node of a length or count, and its number, which is -1 for null."""
         if self.flexible:
             node = cursor.uvarint(name)
@@ -127,7 +127,7 @@ class MessageWalker:
         assert isinstance(kind, p.WireType)
         name = f"COMPACT_{kind.name}" if self.flexible else kind.name
         with cursor.open_node(parent, field.name, name, about) as node:
-            prefix, size = self._length(cursor, LENGTH, kind.prefix)
+            prefix, size = self._read_length(cursor, LENGTH, kind.prefix)
             node.add(prefix)
             is_too_long = kind is p.STRING and self.flexible and size > p.MAX_STRING_BYTES
             if size < -1 or size > cursor.left or is_too_long or (size < 0 and not may_be_null):
@@ -157,12 +157,12 @@ class MessageWalker:
                 if presence.value < 0 or (in_tag and presence.value == 0):
                     node.note = "null"
                     return
-            self.structure(cursor, node, cls)
+            self.add_structure(cursor, node, cls)
 
     def _add_array(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
         name = f"COMPACT_{ARRAY}" if self.flexible else ARRAY
         with cursor.open_node(parent, field.name, name, about) as node:
-            prefix, count = self._length(cursor, COUNT, "i")
+            prefix, count = self._read_length(cursor, COUNT, "i")
             node.add(prefix)
             if count < -1 or count > cursor.left or (count < 0 and not may_be_null):
                 raise DecodeError(f"{field.name}: count {count} with {cursor.left} bytes left")
@@ -178,7 +178,7 @@ class MessageWalker:
                 if is_fixed:
                     node.add(self._add_fixed(cursor, f"[{index}]", element.kind, about))
                 else:
-                    self.field(cursor, node, element._replace(name=f"[{index}]"), about)
+                    self.add_field(cursor, node, element._replace(name=f"[{index}]"), about)
 
 
 def tagged_fields(
@@ -210,7 +210,7 @@ def _add_tagged_field(
     field, about = tagged_places[tag.value]
     node.name = field.name
     try:
-        walk.field(field_cursor, node, field, about, in_tag=True)
+        walk.add_field(field_cursor, node, field, about, in_tag=True)
         if field_cursor.left:
             raise_decode_error(f"tag {field.name}: its size is not what its content takes")
     except DecodeError as error:
@@ -250,7 +250,7 @@ def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
         walk = MessageWalker(read_as, flexible=read_as in schema_of(cls).flexible, limits=DEFAULT_LIMITS)
         if version.value < 0 or walk.version not in versions:
             return None
-        walk.structure(cursor, node, cls)
+        walk.add_structure(cursor, node, cls)
     except DecodeError:
         return None
     if cursor.left:

@@ -97,19 +97,21 @@ def replace_body(function: Callable[..., Any], loop: RecordLoop) -> None:
 def source(name: str, loop: RecordLoop) -> str:
     """Return the Python source of a loop's function, for readers and tests."""
     writer = _Writer()
-    writer.lines(0, f"def {name}({loop.parameters}):")
-    writer.lines(1, loop.before)
-    writer.lines(1, "index = 0\ntry:")
-    writer.lines(2, f"for index in range({loop.records}):")
+    writer.emit_lines(0, f"def {name}({loop.parameters}):")
+    writer.emit_lines(1, loop.before)
+    writer.emit_lines(1, "index = 0\ntry:")
+    writer.emit_lines(2, f"for index in range({loop.records}):")
     names = list(FIELDS)
     last = max(names.index(field) for field in loop.fields)
     for number, field in enumerate(names[: last + 1]):
-        writer.field(field, FIELDS[field], loop.fields.get(field), stays=loop.skips_rest and number == last)
-    writer.lines(3, loop.per_record)
+        writer.emit_field(
+            field, FIELDS[field], loop.fields.get(field), keeps_position=loop.skips_rest and number == last
+        )
+    writer.emit_lines(3, loop.per_record)
     if loop.skips_rest:
-        writer.lines(3, "position = end")
-    writer.lines(1, _REFUSALS)
-    writer.lines(1, loop.after)
+        writer.emit_lines(3, "position = end")
+    writer.emit_lines(1, _REFUSALS)
+    writer.emit_lines(1, loop.after)
     return "\n".join(writer.text) + "\n"
 
 
@@ -127,48 +129,50 @@ class _Writer:
         self.text: list[str] = []
         self._skipped_bytes = 0
 
-    def lines(self, depth: int, text: str) -> None:
+    def emit_lines(self, depth: int, text: str) -> None:
         self.text += ["    " * depth + line for line in text.splitlines()]
 
-    def field(self, name: str, kind: str, use: str | None, *, stays: bool) -> None:
+    def emit_field(self, name: str, kind: str, use: str | None, *, keeps_position: bool) -> None:
         if kind is BYTE:
             self._skipped_bytes += 1
         elif kind is HEADERS:
-            self.lines(3, use or "")
+            self.emit_lines(3, use or "")
         elif use is None and kind is not BYTES:
-            self._skip_integer()
+            self._emit_skip()
         else:
-            self._integer(VARINT if kind is BYTES else kind, stays=stays)
+            self._emit_integer(VARINT if kind is BYTES else kind, keeps_position=keeps_position)
             if kind is BYTES:
-                self._bytes(name if use is not None else None)
-            self.lines(3, use or "")
+                self._emit_bytes(name if use is not None else None)
+            self.emit_lines(3, use or "")
 
-    def _integer(self, finish: str, *, stays: bool) -> None:
-        """Emit code that reads an integer into `raw`. If `stays` is true, the code need not update `position`."""
+    def _emit_integer(self, finish: str, *, keeps_position: bool) -> None:
+        """Emit code that reads an integer into `raw`, and updates `position` unless `keeps_position` is true."""
         at, self._skipped_bytes = self._skipped_bytes, 0
-        following = f"position + {at + 1}" if stays else "position"
-        self.lines(3, f"raw = data[position{f' + {at}' if at else ''}]")
-        if not stays:
-            self.lines(3, f"position += {at + 1}")
-        self.lines(3, f"if raw >= {CONTINUES}:\n    byte = data[{following}]\n    if byte < {CONTINUES}:")
-        self.lines(5, f"raw += (byte << 7) - {CONTINUES}")
-        if not stays:
-            self.lines(5, "position += 1")
-        self.lines(4, f"else:\n    raw, {'_' if stays else 'position'} = {finish}(data, {following}, raw)")
+        following = f"position + {at + 1}" if keeps_position else "position"
+        self.emit_lines(3, f"raw = data[position{f' + {at}' if at else ''}]")
+        if not keeps_position:
+            self.emit_lines(3, f"position += {at + 1}")
+        self.emit_lines(3, f"if raw >= {CONTINUES}:\n    byte = data[{following}]\n    if byte < {CONTINUES}:")
+        self.emit_lines(5, f"raw += (byte << 7) - {CONTINUES}")
+        if not keeps_position:
+            self.emit_lines(5, "position += 1")
+        self.emit_lines(
+            4, f"else:\n    raw, {'_' if keeps_position else 'position'} = {finish}(data, {following}, raw)"
+        )
 
-    def _skip_integer(self) -> None:
+    def _emit_skip(self) -> None:
         at, self._skipped_bytes = self._skipped_bytes, 1
         if at:
-            self.lines(3, f"position += {at}")
-        self.lines(3, f"while data[position] >= {CONTINUES}:\n    position += 1")
+            self.emit_lines(3, f"position += {at}")
+        self.emit_lines(3, f"while data[position] >= {CONTINUES}:\n    position += 1")
 
-    def _bytes(self, name: str | None) -> None:
+    def _emit_bytes(self, name: str | None) -> None:
         """Emit code that reads bytes whose length is in `raw`.
 
         A slice past the end of the data is too short, without an error; only the final `position` reveals this.
         """
         if name is None:
-            self.lines(3, "if not raw & 1:\n    position += raw >> 1")
+            self.emit_lines(3, "if not raw & 1:\n    position += raw >> 1")
         else:
-            self.lines(3, f"if raw & 1:\n    {name} = None\nelse:\n    start = position\n    position += raw >> 1")
-            self.lines(4, f"{name} = data[start:position]")
+            self.emit_lines(3, f"if raw & 1:\n    {name} = None\nelse:\n    start = position\n    position += raw >> 1")
+            self.emit_lines(4, f"{name} = data[start:position]")
