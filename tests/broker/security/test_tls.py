@@ -23,7 +23,6 @@ from minibroker import Broker, Security
 from minibroker.security.principals import Principal
 from minibroker.security.tls import signing
 from minibroker.security.tls.certificates import Certificates, write_certificates
-from minibroker.server import tls_server
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.configs import (
     AlterConfigsResourceResponse,
@@ -333,14 +332,6 @@ def insecure() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-@pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01\x02\x00\x01"])
-def test_a_handshake_that_does_not_go_on_ends(start: Start, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
-    monkeypatch.setattr(tls_server, "HANDSHAKE_SECONDS", 0.05)
-    with SocketClient(tls_address(start())) as client:
-        client.send_bytes(begun)
-        assert closes(client)
 
 
 def test_a_client_for_whom_no_descriptor_is_left_is_let_go(

@@ -48,6 +48,13 @@ class Visitors(ExitStack):
         assert is_served(client)
         return client
 
+    def waiting(self, listener: str = "PLAINTEXT") -> SocketClient:
+        """Connect, and assert that a request is not answered yet."""
+        client = self.come(listener)
+        client.send(PING, 12)
+        assert self.hears_nothing(client)
+        return client
+
     def hears_nothing(self, client: SocketClient) -> bool:
         """Return whether the broker has sent nothing, although it had the time."""
         self._let_it_run()

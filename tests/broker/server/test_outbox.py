@@ -19,7 +19,7 @@ from minibroker.server import outbox
 from minibroker.server.outbox import Outbox
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.topics import DeleteTopicsRequest
-from minibroker_storage.files import FilePool, LogSlice
+from minibroker_storage.files import FileHandle, FilePool, LogSlice
 from minibroker_storage.layout import file_name
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request
 from tests.broker.socket_client import SocketClient, framed
@@ -33,65 +33,60 @@ _sendfile: Final[Callable[[int, int, int, int], int] | None] = getattr(os, "send
 pytestmark = pytest.mark.skipif(_sendfile is None, reason="os.sendfile is missing here: only the fallback can be used")
 
 
-def sendfile(out: int, source: int, offset: int, count: int) -> int:
-    """The original `os.sendfile`, unchanged by the tests."""
-    assert _sendfile is not None
-    return _sendfile(out, source, offset, count)
+def full_now_and_then(calls: int) -> int:
+    if calls % 3 == 1:
+        raise BlockingIOError
+    return 50_021
 
 
-class Whims:
-    """Variants of the kernel's `sendfile`, by name."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def plain(self, out: int, source: int, offset: int, count: int) -> int:
-        self.calls += 1
-        return sendfile(out, source, offset, count)
-
-    def short(self, out: int, source: int, offset: int, count: int) -> int:
-        self.calls += 1
-        return sendfile(out, source, offset, min(count, 10_007))
-
-    def full_now_and_then(self, out: int, source: int, offset: int, count: int) -> int:
-        self.calls += 1
-        if self.calls % 3 == 1:
-            raise BlockingIOError
-        return sendfile(out, source, offset, min(count, 50_021))
-
-    def interrupted(self, out: int, source: int, offset: int, count: int) -> int:
-        self.calls += 1
-        if self.calls % 2:
-            raise InterruptedError
-        return sendfile(out, source, offset, min(count, 50_021))
-
-    def refused(self, out: int, source: int, offset: int, count: int) -> int:
-        self.calls += 1
-        raise OSError(22, "Invalid argument")
-
-    def refused_half_way(self, out: int, source: int, offset: int, count: int) -> int:
-        self.calls += 1
-        if self.calls > 2:
-            raise OSError(95, "Operation not supported")
-        return sendfile(out, source, offset, min(count, 100_003))
+def interrupted(calls: int) -> int:
+    if calls % 2:
+        raise InterruptedError
+    return 50_021
 
 
-WHIMS: Final = ["missing", "plain", "short", "full_now_and_then", "interrupted", "refused", "refused_half_way"]
+def refused(_calls: int) -> int:
+    raise OSError(22, "Invalid argument")
+
+
+def refused_half_way(calls: int) -> int:
+    if calls > 2:
+        raise OSError(95, "Operation not supported")
+    return 100_003
+
+
+WHIMS: Final[dict[str, Callable[[int], int] | None]] = {
+    "missing": None,
+    "plain": lambda _calls: 1 << 30,
+    "short": lambda _calls: 10_007,
+    "full_now_and_then": full_now_and_then,
+    "interrupted": interrupted,
+    "refused": refused,
+    "refused_half_way": refused_half_way,
+}
+"""Variants of the kernel's `sendfile`. Each returns the most bytes to send in a call, given the number of calls."""
 
 
 @pytest.fixture(params=WHIMS)
 def whim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """One variant of `os.sendfile`. Asserts at the end that it was called, unless it is missing."""
     name: str = request.param
-    if name == "missing":
+    limit, calls = WHIMS[name], 0
+    if limit is None:
         monkeypatch.delattr(os, "sendfile")
         monkeypatch.setattr(outbox, "HAS_SENDFILE", False)
         yield name
         return
-    whims = Whims()
-    monkeypatch.setattr(os, "sendfile", getattr(whims, name))
+
+    def sendfile(out: int, source: int, offset: int, count: int) -> int:
+        nonlocal calls
+        assert _sendfile is not None
+        calls += 1
+        return _sendfile(out, source, offset, min(count, limit(calls)))
+
+    monkeypatch.setattr(os, "sendfile", sendfile)
     yield name
-    assert whims.calls > 0
+    assert calls > 0
 
 
 @pytest.fixture(autouse=True)
@@ -113,9 +108,8 @@ def stored(served: Broker) -> list[bytes]:
     with SocketClient(served.address) as client:
         for partition in range(PARTITIONS):
             for _ in range(partition):
-                client.ask(
-                    produce_request(batch(dice.randbytes(SIZE // 2), dice.randbytes(SIZE // 2)), "t", partition), 9
-                )
+                halves = dice.randbytes(SIZE // 2), dice.randbytes(SIZE // 2)
+                client.ask(produce_request(batch(*halves), "t", partition), 9)
     contents = [b""]  # An empty partition has no file.
     for partition in range(1, PARTITIONS):
         with open(f"{served.data_dir}/t-{partition}/{file_name(0, '.log')}", "rb") as file:
@@ -140,6 +134,12 @@ def ask_for_more_than_the_kernel_takes(client: SocketClient) -> int:
     frame = frame_of(EVERYTHING, 12)
     client.send_bytes((framed(frame)) * 20)
     return int.from_bytes(client.receive_bytes(4), "big") + 4
+
+
+def handle_of(folder: Path, content: bytes) -> FileHandle:
+    """Return the handle of a new file."""
+    (folder / "log").write_bytes(content)
+    return FilePool(4).handle(str(folder / "log"))
 
 
 def no_descriptor(*_: object) -> socket.socket:
@@ -168,8 +168,7 @@ def test_without_a_second_descriptor_the_same_bytes_arrive(
 async def test_a_range_that_fails_in_an_unforeseen_way_is_unpinned_when_the_connection_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "log").write_bytes(CONTENT)
-    handle = FilePool(4).handle(str(tmp_path / "log"))
+    handle = handle_of(tmp_path, CONTENT)
     out = Outbox(Transport(), lambda: None, lambda: None)
     out.sendfile = False
 
@@ -290,11 +289,10 @@ class Transport(asyncio.Transport):
 
 
 async def test_nothing_is_written_while_asyncio_says_that_there_is_room_again(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(CONTENT)
+    handle = handle_of(tmp_path, CONTENT)
     transport, drained = Transport(), asyncio.Event()
     out = Outbox(transport, lambda: None, drained.set)
     out.sendfile = False
-    handle = FilePool(4).handle(str(tmp_path / "log"))
     out.pause()
     out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, len(CONTENT)))])
     out.resume()
@@ -332,8 +330,7 @@ async def test_a_large_answer_waits_in_pieces_which_are_not_copied(monkeypatch: 
 
 
 async def test_small_ranges_leave_in_one_piece_with_what_is_around_them(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"from the file")
-    handle = FilePool(4).handle(str(tmp_path / "log"))
+    handle = handle_of(tmp_path, b"from the file")
     transport = Transport()
     out = Outbox(transport, lambda: None, lambda: None)
     out.send(bytearray(b"[]()"), [(1, LogSlice(handle, 5, 3)), (3, LogSlice(handle, 9, 4))])
@@ -342,8 +339,7 @@ async def test_small_ranges_leave_in_one_piece_with_what_is_around_them(tmp_path
 
 
 async def test_a_small_range_of_a_file_that_was_cut_or_closed_ends_the_connection(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"from the file")
-    handle = FilePool(4).handle(str(tmp_path / "log"))
+    handle = handle_of(tmp_path, b"from the file")
     for _ in range(2):
         transport = Transport()
         Outbox(transport, lambda: None, lambda: None).send(bytearray(b"before "), [(7, LogSlice(handle, 0, 14))])
