@@ -159,12 +159,10 @@ def stream_to_parquet(
         partition_by: columns that become folders.
         name: the name of the query in progress reports.
     """
-    writer = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint).outputMode("append")
+    writer = frame.writeStream.format("parquet").outputMode("append")
     if partition_by:
         writer = writer.partitionBy(*partition_by)
-    if name:
-        writer = writer.queryName(name)
-    return _set_trigger(writer, every).start(path)
+    return _prepare_query(writer, checkpoint, every, name).start(path)
 
 
 def to_topic(
@@ -207,11 +205,9 @@ def stream_to_topic(
 
     Each record is written at least once. The arguments and errors are those of `to_topic` and `stream_to_parquet`.
     """
-    writer = _select_sink_columns(frame, topic).writeStream.format("kafka").option("checkpointLocation", checkpoint)
+    writer = _select_sink_columns(frame, topic).writeStream.format("kafka")
     writer = writer.options(**_sink_options(bootstrap, topic, options))
-    if name:
-        writer = writer.queryName(name)
-    return _set_trigger(writer, every).start()
+    return _prepare_query(writer, checkpoint, every, name).start()
 
 
 def _select_sink_columns(frame: "DataFrame", topic: str | None) -> "DataFrame":
@@ -228,7 +224,12 @@ def _sink_options(bootstrap: str, topic: str | None, options: Mapping[str, str] 
     return {"kafka.bootstrap.servers": bootstrap, **named, **(options or {})}
 
 
-def _set_trigger(writer: "DataStreamWriter", every: float | None) -> "DataStreamWriter":
+def _prepare_query(
+    writer: "DataStreamWriter", checkpoint: str, every: float | None, name: str | None
+) -> "DataStreamWriter":
+    writer = writer.option("checkpointLocation", checkpoint)
+    if name:
+        writer = writer.queryName(name)
     if every is None:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")

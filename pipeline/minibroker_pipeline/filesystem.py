@@ -5,6 +5,7 @@ Reading logs takes three operations: listing a directory, reading a small file, 
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -13,7 +14,6 @@ from typing import Any, Final, NamedTuple, Self
 from minibroker_storage.layout import DELETED_SUFFIX
 
 _SCHEME: Final = "://"
-_LOCAL: Final = "file:"
 _MIN_RANGE_BYTES: Final = 64 * 1024
 """The smallest range to request. A request to an object store takes about as long as transferring this many bytes."""
 UNKNOWN: Final = -1
@@ -53,7 +53,7 @@ class LocalFileSystem:
         listed: list[Entry] = []
         with os.scandir(directory) as entries:
             for entry in entries:
-                if not entry.name.endswith(sizes_of or "\0"):
+                if not entry.name.endswith(sizes_of):
                     listed.append(Entry(entry.name, entry.is_dir()))
                     continue
                 try:
@@ -236,6 +236,11 @@ FileSystem = LocalFileSystem | RemoteFileSystem
 OpenFile = _LocalFile | _RemoteFile
 
 
+def strip_file_scheme(path: str) -> str:
+    """Return a path without the scheme of local files. Spark prints it as file:/a, but file:///a is also common."""
+    return re.sub("^file:(//)?", "", path)
+
+
 def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[FileSystem, str]:
     """Return the file system of a path or an address, and the path within that file system.
 
@@ -248,8 +253,7 @@ def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[
         ValueError: fsspec does not support the address.
         FileSystemError: the store fails or refuses the request.
     """
-    if path.startswith(_LOCAL):  # Spark prints a path as file:/a, but file:///a is also common.
-        path = path.removeprefix(_LOCAL).removeprefix("//")
+    path = strip_file_scheme(path)
     if _SCHEME not in path:
         return LocalFileSystem(), os.path.abspath(path)
     from fsspec.core import url_to_fs  # noqa: PLC0415 - only directories elsewhere need it

@@ -108,16 +108,14 @@ def _download_jars(folder: Path, package: str, ivy_settings: str | None) -> None
     # Fill a temporary folder first: an interrupted download must not leave an incomplete cache.
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         ivy = _Ivy(Path(scratch), ivy_settings)
+        artifact, versions = f"{_ARTIFACTS[package]}_{_SCALA}", _list_patch_versions(spark_version())
         if package == "avro":
-            ivy.download(
-                _SPARK, f"{_ARTIFACTS[package]}_{_SCALA}", [*_list_patch_versions(spark_version()), _FIRST_OF_SPARK_4]
-            )
+            ivy.download(_SPARK, artifact, [*versions, _FIRST_OF_SPARK_4])
         else:
-            connector = f"{CONNECTOR}_{_SCALA}"
-            version = ivy.download(_SPARK, connector, _list_patch_versions(spark_version()))
+            version = ivy.download(_SPARK, artifact, versions)
             ivy.download(_SPARK, f"{_TOKENS}_{_SCALA}", [version, _FIRST_OF_SPARK_4])
             for group, name in _LIBRARIES:
-                ivy.download(group, name, [ivy.find_required_version(_SPARK, connector, version, group, name)])
+                ivy.download(group, name, [ivy.find_required_version(_SPARK, artifact, version, group, name)])
         ivy.libs.rename(folder)
 
 
@@ -171,8 +169,7 @@ class _Ivy:
         Raises:
             NoJarsError: the downloaded module has no such dependency.
         """
-        file = self._cache / group / name / f"ivy-{version}.xml"
-        description = ET.parse(file)  # noqa: S314 - Ivy has just written it
+        description = ET.parse(self._cache / group / name / f"ivy-{version}.xml")  # noqa: S314 - Ivy has just written it
         for dependency in description.iter("dependency"):
             if (dependency.get("org"), dependency.get("name")) == (other_group, other_name):
                 return str(dependency.get("rev"))

@@ -76,24 +76,20 @@ class ProgressLine(StreamingQueryListener):
 
 def describe(progress: StreamingQueryProgress) -> str:
     """Describe a micro-batch: its number, its rows and rate, the number of unread records, and its duration."""
-    parts = [f"batch {progress.batchId}", f"{progress.numInputRows:,} rows"]
-    if progress.numInputRows:
-        parts[-1] += f" ({progress.processedRowsPerSecond:,.0f} rows/s)"
+    rate = f" ({progress.processedRowsPerSecond:,.0f} rows/s)" if progress.numInputRows else ""
     unread = _unread_records(progress)
-    if unread is not None:
-        parts.append(f"{unread:,} behind")
-    parts.append(f"{progress.batchDuration:,} ms")
-    return ", ".join(parts)
+    behind = "" if unread is None else f", {unread:,} behind"
+    rows = f"{progress.numInputRows:,} rows{rate}"
+    return f"batch {progress.batchId}, {rows}{behind}, {progress.batchDuration:,} ms"
 
 
 def _unread_records(progress: StreamingQueryProgress) -> int | None:
     """Return the number of unread records, or None if no source reports it. Kafka's source and ours do."""
-    total = None
+    unread: list[int] = []
     for source in progress.sources:
-        read, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
-        for partition, end in latest.items():
-            total = (total or 0) + max(0, end - read.get(partition, 0))
-    return total
+        read = _offsets(source.endOffset)
+        unread += (max(0, end - read.get(key, 0)) for key, end in _offsets(source.latestOffset).items())
+    return sum(unread) if unread else None
 
 
 @contextmanager

@@ -27,8 +27,7 @@ def read_options(given: Mapping[str, str], known: Mapping[str, tuple[str, Callab
         raise OptionError(f"there is no option {name!r}{hint}")
     values: dict[str, Any] = {}
     for option, (attribute, read) in known.items():
-        text = texts.get(option.lower())
-        if text is not None:
+        if (text := texts.get(option.lower())) is not None:
             try:
                 values[attribute] = read(text)
             except ValueError as error:

@@ -60,7 +60,7 @@ def spark_session(
     settings = {name: _text(value) for name, value in conf.items()}
     existing = SparkSession.getActiveSession()
     if existing is not None:
-        return _build_session(existing.builder, settings)
+        return existing.builder.config(map=dict(settings)).getOrCreate()
     builder = SparkSession.builder.appName(app)
     # spark-submit has already started the JVM with its jars and master.
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -80,9 +80,11 @@ def spark_session(
             # By default, workers run the `python3` on the PATH, but local workers need this interpreter's packages. On
             # a cluster, the configuration of its machines selects the interpreter.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = _build_session(builder, _SETTINGS | settings)
+    session = builder.config(map=dict(_SETTINGS | settings)).getOrCreate()
     if not (session.sparkContext.master or "").startswith("local"):
-        _register_source(session)
+        # Register `format("minibroker")`, so that it runs under the workers' Python. A source that Spark discovers by
+        # itself runs under the driver's Python on all machines, and without the files from `--py-files`.
+        session.dataSource.register(data_source.MinibrokerDataSource)
     return session
 
 
@@ -98,21 +100,6 @@ def test_settings() -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
     }
-
-
-def _register_source(session: SparkSession) -> None:
-    """Register `format("minibroker")`, so that it runs under the Python of the workers.
-
-    If Spark discovers a source by itself, it runs the source under the driver's Python on all machines, and without
-    the files from `--py-files`.
-    """
-    session.dataSource.register(data_source.MinibrokerDataSource)
-
-
-def _build_session(builder: SparkSession.Builder, settings: dict[str, str]) -> SparkSession:
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
 
 
 def _text(value: object) -> str:

@@ -35,14 +35,10 @@ def committed_files(folder: str) -> list[str]:
             # repeats the entries of all earlier files.
             batches[int(number)] = max(name, batches.get(int(number), ""), key=len)
     start = max((batch for batch, name in batches.items() if name.endswith(_COMPACT)), default=0)
-    paths: dict[str, None] = {}
+    paths: dict[str, bool] = {}
     for batch in sorted(batch for batch in batches if batch >= start):
-        for path, is_added in _entries(os.path.join(log, batches[batch])):
-            if is_added:
-                paths[path] = None
-            else:
-                paths.pop(path, None)
-    return list(paths)
+        paths.update(_entries(os.path.join(log, batches[batch])))
+    return [path for path, is_added in paths.items() if is_added]
 
 
 def _entries(file: str) -> list[tuple[str, bool]]:

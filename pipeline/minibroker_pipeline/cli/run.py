@@ -61,9 +61,7 @@ def _export(options: argparse.Namespace) -> int:
         raise ValueError("--keep-corrupt is of use with --json-schema only")
     payload = Payload("json", schema, "permissive" if options.keep_corrupt else "failfast") if schema else Payload()
     settings = _settings(ExportSettings, options, payload=payload)
-    spark = _session_for(options, is_needed=True)
-    assert spark is not None
-    export(spark, options.paths, options.target, settings)
+    export(_session(options), options.paths, options.target, settings)
     return 0
 
 
@@ -85,8 +83,7 @@ def _import(options: argparse.Namespace) -> int:
         payload=_payload(options),
         options={name: value for name, value in writing.items() if value is not None},
     )
-    spark = _session_for(options, is_needed=True, packages=("avro",) if options.avro_schema else ())
-    assert spark is not None
+    spark = _session(options, ("avro",) if options.avro_schema else ())
     import_files(spark, options.paths, options.target, settings)
     return 0
 
@@ -131,17 +128,14 @@ def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **extra: A
     return kind(**{name: values[name] for name in names if values.get(name) not in {None, ()}}, **extra)
 
 
-def _session_for(
-    options: argparse.Namespace, *, is_needed: bool = False, packages: Sequence[str] = ()
-) -> "SparkSession | None":
-    """Return the Spark session for a job, or None.
-
-    Without `--master` or `spark-submit`, a session is created only if it `is_needed`.
-    """
+def _session_for(options: argparse.Namespace) -> "SparkSession | None":
+    """Return the Spark session for a job that does not need one: None without `--master` or `spark-submit`."""
     # `session` makes the same check, but importing it would load PySpark.
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not (is_needed or is_submitted or options.master):
-        return None
+    return _session(options) if is_submitted or options.master else None
+
+
+def _session(options: argparse.Namespace, packages: Sequence[str] = ()) -> "SparkSession":
     from minibroker_pipeline.session import spark_session  # noqa: PLC0415 - most jobs need no Spark
 
     return spark_session(f"minibroker-pipeline {options.job}", master=options.master, packages=packages)

@@ -116,11 +116,7 @@ class EncodedBatches(NamedTuple):
 
 
 def encode_rows(
-    rows: Rows,
-    groups: NDArray[np.int64],
-    *,
-    magic: int = MAGIC_V2,
-    level: int | None = None,
+    rows: Rows, groups: NDArray[np.int64], *, magic: int = MAGIC_V2, level: int | None = None
 ) -> EncodedBatches:
     """Encode the rows as entries of format `magic`. No entry has rows of two groups.
 
@@ -230,12 +226,10 @@ def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     times, offsets = (
         values - np.repeat(values[plan.firsts], plan.counts) for values in (rows.timestamps, rows.offsets)
     )
-    keys, values = (
-        _encode_sized(rows.keys, plan.bodies, np.zeros_like(times), times, offsets),
-        _encode_sized(rows.values),
-    )
+    keys = _encode_sized(rows.keys, plan.bodies, np.zeros_like(times), times, offsets)
     all_headers = _array(bounds, headers.buffers()[2])
-    records = memoryview(_join_fields(*keys, *values, _varints(rows.headers_count), all_headers).buffers()[2] or b"")
+    fields = (*keys, *_encode_sized(rows.values), _varints(rows.headers_count), all_headers)
+    records = memoryview(_join_fields(*fields).buffers()[2] or b"")
     heads = _build_batch_heads(rows, groups, plan)
     ends = plan.ends[plan.firsts + plan.counts - 1].tolist()
     contents: list[Buffer] = [records[start:end] for start, end in zip([0, *ends], ends, strict=False)]

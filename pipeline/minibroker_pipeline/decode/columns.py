@@ -90,13 +90,13 @@ class ColumnBuilder:
     def build(self, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]) -> pa.RecordBatch:
         """Return the rows for a table of records, which came from these blocks and from entries with these headers."""
         batch_columns = _BatchColumns(self, table, blocks, headers)
-        return pa.RecordBatch.from_arrays(
-            [self._column(field.name, table, batch_columns) for field in self.schema], schema=self.schema
-        )
-
-    def _column(self, name: str, table: RecordTable, batch_columns: "_BatchColumns") -> pa.Array:
-        make = _RECORD_BUILDERS.get(name)
-        return batch_columns.column(name) if make is None else make(self, table)
+        arrays = [
+            _RECORD_BUILDERS[name](self, table)
+            if name in _RECORD_BUILDERS
+            else _BATCH_BUILDERS[name](batch_columns, name)
+            for name in self.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def headers(self, table: RecordTable) -> pa.Array:
         """Return the `headers` column."""
@@ -128,9 +128,6 @@ class _BatchColumns:
         self._headers = headers
         self._entries = blocks[:, ENTRY]
 
-    def column(self, name: str) -> pa.Array:
-        return _BATCH_BUILDERS[name](self, name)
-
     def spread(self, name: str, values: NDArray[Any]) -> pa.Array:
         """Return a column with a block's value for each of its records."""
         kind = self._builder.schema.field(name).type
@@ -140,8 +137,7 @@ class _BatchColumns:
 
     def header(self, name: str) -> NDArray[Any]:
         """Return a header field of each block."""
-        values: NDArray[Any] = select_headers(self._headers[name], self._entries)
-        return values
+        return select_headers(self._headers[name], self._entries)
 
     def timestamp_type(self, name: str) -> pa.Array:
         types = (self.header("attributes") >> 3 & 1).astype(np.int32)

@@ -12,20 +12,27 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, record_groups
 from minibroker_pipeline.decode.columns import ColumnBuilder
 from minibroker_pipeline.decode.headers import (
-    DamageHandler,
     Selection,
     as_bytes,
     fault_of,
+    find_damage,
     find_positions,
+    offset_at,
     read_headers,
     select_headers,
+    stop_fault,
 )
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
-from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine, engine_named
+from minibroker_pipeline.decode.request import (
+    CHUNK_BYTES,
+    Damage,
+    DamagedLogError,
+    DecodeReport,
+    DecodeRequest,
+    Engine,
+    engine_named,
+)
 from minibroker_protocol.records.varint import INT32_MAX
-
-_MODULES: Final = {"numba": "numba_engine", "numpy": "numpy_engine"}
-_loaded: Final[dict[str, RecordEngine]] = {}
 
 
 def decode(
@@ -54,8 +61,7 @@ def prepare(engine: Engine = "auto") -> Engine:
     Raises:
         ImportError: the engine is not available.
     """
-    loaded = load_engine(engine_named(engine))
-    return "numba" if loaded is _loaded.get("numba") else "numpy"
+    return "numpy" if load_engine(engine_named(engine)) is load_engine("numpy") else "numba"
 
 
 def load_engine(engine: Engine = "auto") -> RecordEngine:
@@ -69,10 +75,7 @@ def load_engine(engine: Engine = "auto") -> RecordEngine:
             return load_engine("numba")
         except ImportError:
             engine = "numpy"
-    if engine not in _loaded:
-        module = import_module(f"minibroker_pipeline.decode.{_MODULES[engine]}")
-        _loaded[engine] = cast("RecordEngine", module.ENGINE)
-    return _loaded[engine]
+    return cast("RecordEngine", import_module(f"minibroker_pipeline.decode.{engine}_engine").ENGINE)
 
 
 def coalesce(batches: Iterable[pa.RecordBatch], *, target_bytes: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:
@@ -111,27 +114,25 @@ class _Decoding:
         self._chunk_bytes = request.chunk_bytes * self._engine.chunk_factor
         self._builder = ColumnBuilder(request.columns, request.topic, request.partition, self._engine)
         self._selection = Selection(request)
-        self._damage = DamageHandler(view, request, report)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         position, end = 0, len(self._view)
         consumed_before = self._report.consumed
         while position < end:
-            positions, next_position = self._next_chunk(position)
+            positions, end_position = self._next_chunk(position)
             if len(positions):
                 headers = read_headers(self._data, positions)
-                position = next_position
+                position = end_position
                 damaged = len(self._report.damage)
                 for batch in self._rows(headers):
                     self._report.consumed = consumed_before + position
                     yield batch
                 # All checksums are verified before any records are decoded, so damage is not reported in log order.
                 self._report.damage[damaged:] = sorted(self._report.damage[damaged:])
+            elif (next_position := self._skip_damage(position)) is None:
+                break
             else:
-                next_entry_position = self._damage.skip_damage(position)
-                if next_entry_position is None:
-                    break
-                position = next_entry_position
+                position = next_position
         self._report.consumed = consumed_before + position
 
     def _next_chunk(self, position: int) -> tuple[NDArray[np.int64], int]:
@@ -149,29 +150,28 @@ class _Decoding:
         wrong = (
             self._engine.find_wrong_crcs(self._view, select_headers(headers, lines)) if self._request.verify_crc else []
         )
-        first_wrong = lines[wrong[0]] if wrong else None
-        if first_wrong is not None and self._request.mode == "failfast":
+        is_failfast = self._request.mode == "failfast"
+        wrong_headers = headers[lines[wrong]]
+        if wrong and is_failfast:
             # Decode the earlier entries first, because damage in one of them must be reported instead.
             lines = lines[: wrong[0]]
         elif wrong:
-            for line in lines[wrong].tolist():
-                self._refuse(headers[line])
+            for header in wrong_headers:
+                self._refuse(header)
             lines = np.delete(lines, wrong)
-        if len(lines):
-            is_failfast = self._request.mode == "failfast"
-            for data, blocks in record_groups(
-                self._view,
-                headers,
-                lines,
-                self._refuse,
-                group_bytes=self._chunk_bytes,
-                max_size=self._request.max_decompressed_size,
-                # In the mode "failfast", the rows before a damaged entry are yielded before the error is raised.
-                gives_rest=is_failfast,
-            ):
-                yield from self._walk(data, blocks, headers)
-        if first_wrong is not None and self._request.mode == "failfast":
-            self._refuse(headers[first_wrong])
+        for data, blocks in record_groups(
+            self._view,
+            headers,
+            lines,
+            self._refuse,
+            group_bytes=self._chunk_bytes,
+            max_size=self._request.max_decompressed_size,
+            # In the mode "failfast", the rows before a damaged entry are yielded before the error is raised.
+            gives_rest=is_failfast,
+        ):
+            yield from self._walk(data, blocks, headers)
+        if wrong and is_failfast:
+            self._refuse(wrong_headers[0])
 
     def _walk(
         self, data: NDArray[np.uint8], blocks: NDArray[np.int64], headers: NDArray[Any]
@@ -188,7 +188,28 @@ class _Decoding:
     def _refuse(self, header: Any, message: str = "") -> None:
         position, size = int(header["position"]), int(header["size"])
         message = message or fault_of(self._view, position, size, self._request)
-        self._damage.entry(position, int(header["base_offset"]), size, message)
+        self._add_damage(position, int(header["base_offset"]), size, message)
+
+    def _skip_damage(self, position: int) -> int | None:
+        """Return the position where the log continues after damage, or None if the data ends within an entry.
+
+        Raises:
+            DamagedLogError: the mode is "failfast", and the data does not merely end within an entry.
+        """
+        if self._request.mode == "failfast":
+            end, fault = len(self._view), stop_fault(self._view, position)
+        else:
+            end, fault = find_damage(self._view, position)
+        if fault is None:
+            return None
+        self._add_damage(position, offset_at(self._view, position), end - position, fault)
+        return end
+
+    def _add_damage(self, position: int, offset: int | None, size: int, message: str) -> None:
+        damage = Damage(self._request.position + position, offset, size, message)
+        if self._request.mode == "failfast":
+            raise DamagedLogError(self._request.file, damage)
+        self._report.add_damage(damage)
 
 
 _prepared_engines: Final[set[Engine]] = set()

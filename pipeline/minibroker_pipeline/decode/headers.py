@@ -1,16 +1,16 @@
 """Reads the headers of log entries into one array, which is the first step of decoding. Describes damaged entries."""
 
 from binascii import crc32
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.request import Damage, DamagedLogError, DecodeReport, DecodeRequest
+from minibroker_pipeline.decode.request import DecodeRequest
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records.batch import Batch, iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -18,7 +18,6 @@ from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC_AT,
-    MAGIC_V1,
     MAGIC_V2,
     MIN_MESSAGE_LENGTH,
     MIN_MESSAGE_LENGTH_V1,
@@ -76,29 +75,8 @@ V2_LAYOUT: Final = np.dtype(
         ("record_count", ">i4"),
     ]
 )
-_V1_LAYOUT: Final = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("crc", ">u4"),
-        ("magic", "i1"),
-        ("attributes", "i1"),
-        ("timestamp", ">i8"),
-    ]
-)
-MESSAGE_LAYOUTS: Final = (np.dtype(_V1_LAYOUT.descr[:-1]), _V1_LAYOUT)
-_COMMON_FIELDS: Final = (
-    "base_offset",
-    "leader_epoch",
-    "crc",
-    "attributes",
-    "base_timestamp",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "record_count",
-)
+_V0_FIELDS: Final = [("base_offset", ">i8"), ("length", ">i4"), ("crc", ">u4"), ("magic", "i1"), ("attributes", "i1")]
+MESSAGE_LAYOUTS: Final = (np.dtype(_V0_FIELDS), np.dtype([*_V0_FIELDS, ("timestamp", ">i8")]))
 _MIN_LENGTHS: Final = (MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1, RECORD_BATCH_OVERHEAD - LOG_OVERHEAD)
 _LENGTH: Final = Struct(">i")
 _MAX_LENGTH: Final = INT32_MAX - LOG_OVERHEAD
@@ -161,19 +139,38 @@ def find_positions(data: NDArray[np.uint8], position: int, until: int, chase: Ch
 
 def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[Any]:
     """Return the headers of the entries at these positions, which `find_positions` returned."""
+    formats = data[positions + MAGIC_AT]
+    if len(positions) and formats.min() == formats.max():
+        return _read_format(data, positions, int(formats[0]))
     headers = np.empty(len(positions), HEADER_DTYPE)
-    if not len(positions):
+    for magic in np.unique(formats).tolist():
+        lines = np.flatnonzero(formats == magic)
+        headers[lines] = _read_format(data, positions[lines], magic)
+    return headers
+
+
+def _read_format(data: NDArray[np.uint8], positions: NDArray[np.int64], magic: int) -> NDArray[Any]:
+    """Return the headers of entries that all have the format `magic`."""
+    layout = V2_LAYOUT if magic == MAGIC_V2 else MESSAGE_LAYOUTS[magic]
+    windows = np.ndarray((len(data) - layout.itemsize + 1, layout.itemsize), np.uint8, data, strides=(1, 1))
+    fields: NDArray[Any] = windows[positions].view(layout)[:, 0]
+    headers = np.empty(len(positions), HEADER_DTYPE)
+    for name in set(layout.names or ()).intersection(HEADER_DTYPE.names or ()):
+        headers[name] = fields[name]
+    headers["position"] = positions
+    headers["size"] = fields["length"] + np.int32(LOG_OVERHEAD)
+    headers["codec"] = fields["attributes"] & CODEC_MASK
+    if magic == MAGIC_V2:
+        headers["last_offset"] = headers["base_offset"] + fields["last_offset_delta"]
         return headers
-    magic = data[positions + MAGIC_AT]
-    if magic.min() == MAGIC_V2:
-        _read_v2(data, positions, headers)
-        return headers
-    for number, read in ((MAGIC_V2, _read_v2), (MAGIC_V1, _read_v1), (0, _read_v0)):
-        lines = np.flatnonzero(magic == number)
-        if len(lines):
-            headers_of_format = np.empty(len(lines), HEADER_DTYPE)
-            read(data, positions[lines], headers_of_format)
-            headers[lines] = headers_of_format
+    headers["attributes"] &= CODEC_MASK | TIMESTAMP_TYPE_FLAG if magic else CODEC_MASK
+    headers["last_offset"] = fields["base_offset"]
+    headers["base_timestamp"] = headers["max_timestamp"] = fields["timestamp"] if magic else NO_TIMESTAMP
+    headers["leader_epoch"] = NO_PARTITION_LEADER_EPOCH
+    headers["producer_id"] = NO_PRODUCER_ID
+    headers["producer_epoch"] = NO_PRODUCER_EPOCH
+    headers["base_sequence"] = NO_SEQUENCE
+    headers["record_count"] = np.where(headers["codec"] != 0, UNKNOWN_RECORD_COUNT, 1)
     return headers
 
 
@@ -194,59 +191,10 @@ def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> 
     return read_headers(array, positions)
 
 
-def _fields(data: NDArray[np.uint8], positions: NDArray[np.int64], layout: np.dtype[Any]) -> NDArray[Any]:
-    """Return the fields of `layout` at each position."""
-    size = layout.itemsize
-    windows = np.ndarray((len(data) - size + 1, size), np.uint8, data, strides=(1, 1))
-    fields: NDArray[Any] = windows[positions].view(layout)[:, 0]
-    return fields
-
-
-def _read_v2(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
-    fields = _fields(data, positions, V2_LAYOUT)
-    for name in _COMMON_FIELDS:
-        headers[name] = fields[name]
-    headers["position"] = positions
-    headers["size"] = fields["length"] + np.int32(LOG_OVERHEAD)
-    headers["last_offset"] = headers["base_offset"] + fields["last_offset_delta"]
-    headers["magic"] = MAGIC_V2
-    headers["codec"] = headers["attributes"] & CODEC_MASK
-
-
-def _read_v1(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
-    fields = _fields(data, positions, _V1_LAYOUT)
-    _read_legacy(fields, positions, headers, CODEC_MASK | TIMESTAMP_TYPE_FLAG)
-    headers["magic"] = MAGIC_V1
-    headers["base_timestamp"] = headers["max_timestamp"] = fields["timestamp"]
-
-
-def _read_v0(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
-    _read_legacy(_fields(data, positions, MESSAGE_LAYOUTS[0]), positions, headers, CODEC_MASK)
-    headers["magic"] = 0
-    headers["base_timestamp"] = headers["max_timestamp"] = NO_TIMESTAMP
-
-
-def _read_legacy(fields: NDArray[Any], positions: NDArray[np.int64], headers: NDArray[Any], mask: int) -> None:
-    headers["position"] = positions
-    headers["size"] = fields["length"] + np.int32(LOG_OVERHEAD)
-    headers["base_offset"] = headers["last_offset"] = fields["base_offset"]
-    headers["crc"] = fields["crc"]
-    headers["attributes"] = fields["attributes"] & mask
-    headers["codec"] = fields["attributes"] & CODEC_MASK
-    headers["leader_epoch"] = NO_PARTITION_LEADER_EPOCH
-    headers["producer_id"] = NO_PRODUCER_ID
-    headers["producer_epoch"] = NO_PRODUCER_EPOCH
-    headers["base_sequence"] = NO_SEQUENCE
-    headers["record_count"] = np.where(headers["codec"] != 0, UNKNOWN_RECORD_COUNT, 1)
-
-
-_NAMES: Final = ("position", "size", "crc", "magic")
-
-
 def find_wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
     """Return the lines of `headers` (`HEADER_DTYPE`) for entries in `view` that have a wrong checksum."""
     wrong: list[int] = []
-    columns = (headers[name].tolist() for name in _NAMES)
+    columns = (headers[name].tolist() for name in ("position", "size", "crc", "magic"))
     for line, (position, size, crc, magic) in enumerate(zip(*columns, strict=True)):
         entry = view[position : position + size]
         computed = crc32c(entry[CRC_COVERS_FROM:]) if magic == MAGIC_V2 else crc32(entry[MAGIC_AT:])
@@ -262,8 +210,11 @@ class Selection:
         self._first = request.first_offset
         self._end = request.end_offset
         self._include_control = request.include_control
-        aborted = request.aborted if request.isolation == "read_committed" else ()
-        self._aborted = _group_by_producer(aborted)
+        aborted: dict[int, list[tuple[int, int]]] = {}
+        for producer, first, last in sorted(request.aborted if request.isolation == "read_committed" else ()):
+            aborted.setdefault(producer, []).append((first, last))
+        #: The first and last offsets of each producer's aborted transactions, ascending. They do not overlap.
+        self._aborted = {producer: np.array(ranges, np.int64).T for producer, ranges in aborted.items()}
 
     def lines(self, headers: NDArray[Any]) -> NDArray[np.int64]:
         """Return the lines of the selected headers, in ascending order."""
@@ -296,44 +247,17 @@ class Selection:
         return aborted
 
 
-def _group_by_producer(
-    aborted: Iterable[tuple[int, int, int]],
-) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return the first and last offsets of the aborted transactions by producer, ascending.
-
-    Transactions of the same producer do not overlap.
-    """
-    ranges_by_producer: dict[int, list[tuple[int, int]]] = {}
-    for producer, first, last in aborted:
-        ranges_by_producer.setdefault(producer, []).append((first, last))
-    sorted_ranges = {producer: np.array(sorted(ranges), np.int64) for producer, ranges in ranges_by_producer.items()}
-    return {
-        producer: (np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1]))
-        for producer, ranges in sorted_ranges.items()
-    }
-
-
 _SEARCH_WINDOW: Final = 1024 * 1024
 _MIN_ENTRY_BYTES: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
-
-
-def batch_at(view: memoryview, position: int, size: int, max_decompressed_size: int) -> Batch:
-    """Return the entry at a position.
-
-    Raises:
-        DecodeError: the entry is malformed or incomplete.
-    """
-    entry = view[position : position + size]
-    batch = next(iter_batches(entry, max_decompressed_size=max_decompressed_size), None)
-    if batch is None:
-        raise DecodeError("the entry is cut short")
-    return batch
 
 
 def fault_of(view: memoryview, position: int, size: int, request: DecodeRequest) -> str:
     """Return the fault of the entry at a position, as an error message of the protocol's own record reader."""
     try:
-        batch = batch_at(view, position, size, request.max_decompressed_size)
+        entry = view[position : position + size]
+        batch = next(iter_batches(entry, max_decompressed_size=request.max_decompressed_size), None)
+        if batch is None:
+            return "the entry is cut short"
         if request.verify_crc:
             batch.check_crc()
         for _ in batch:
@@ -404,42 +328,3 @@ def _find_candidates(data: NDArray[np.uint8], position: int, until: int) -> list
     fits = (lengths >= MIN_MESSAGE_LENGTH) & (lengths <= len(data) - LOG_OVERHEAD - candidates)
     fitting: list[int] = candidates[fits].tolist()
     return fitting
-
-
-class DamageHandler:
-    """Handles damage: raises an error or counts it, depending on the request's mode."""
-
-    def __init__(self, view: memoryview, request: DecodeRequest, report: DecodeReport) -> None:
-        self._view = view
-        self._request = request
-        self._report = report
-
-    def entry(self, position: int, offset: int | None, size: int, message: str) -> None:
-        """Handle a damaged entry.
-
-        Raises:
-            DamagedLogError: the mode is "failfast".
-        """
-        damage = Damage(self._request.position + position, offset, size, message)
-        if self._request.mode == "failfast":
-            raise DamagedLogError(self._request.file, damage)
-        self._report.add_damage(damage)
-
-    def skip_damage(self, position: int) -> int | None:
-        """Return the position where the log continues after damage at `position`.
-
-        The result is None if the data ends within an entry.
-
-        Raises:
-            DamagedLogError: the mode is "failfast", and the data does not merely end within an entry.
-        """
-        if self._request.mode == "failfast":
-            fault = stop_fault(self._view, position)
-            if fault is not None:
-                self.entry(position, offset_at(self._view, position), len(self._view) - position, fault)
-            return None
-        end, damage = find_damage(self._view, position)
-        if damage is None:
-            return None
-        self.entry(position, offset_at(self._view, position), end - position, damage)
-        return end

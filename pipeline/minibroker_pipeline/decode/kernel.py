@@ -70,11 +70,7 @@ def _memcpy(typing_context: Any, target: Any, target_at: Any, source: Any, sourc
         to = context.make_array(signature.args[0])(context, builder, arguments[0])
         origin = context.make_array(signature.args[2])(context, builder, arguments[2])
         cgutils.raw_memcpy(
-            builder,
-            builder.gep(to.data, [arguments[1]]),
-            builder.gep(origin.data, [arguments[3]]),
-            arguments[4],
-            1,
+            builder, builder.gep(to.data, [arguments[1]]), builder.gep(origin.data, [arguments[3]]), arguments[4], 1
         )
         return context.get_dummy_value()
 

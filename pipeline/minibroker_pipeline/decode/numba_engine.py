@@ -16,8 +16,6 @@ _MIN_ROWS: Final = 4096
 _FIELDS: Final = 6
 _SMALL_ENTRY: Final = 1024
 """The size in bytes up to which the kernel's own checksum is faster."""
-_NOTHING: Final = np.empty(0, np.uint8)
-
 
 _CRC32: Final = 0xEDB88320
 _CRC32C: Final = 0x82F63B78
@@ -87,9 +85,7 @@ class NumbaEngine(RecordEngine):
         wrong: list[int] = large[find_wrong_crcs(view, headers[large])].tolist()
         if len(small):
             entries = select_headers(headers, small)
-            fields = np.empty((4, len(small)), np.int64)
-            for line, name in enumerate(("position", "size", "crc", "magic")):
-                fields[line] = entries[name]
+            fields = np.array([entries[name] for name in ("position", "size", "crc", "magic")], np.int64)
             is_wrong = np.zeros(len(small), np.uint8)
             if kernel.check_crcs(as_bytes(view), fields, _CRC_TABLES, is_wrong):
                 wrong = sorted(wrong + small[is_wrong != 0].tolist())
@@ -111,7 +107,7 @@ class NumbaEngine(RecordEngine):
         total, nulls = kernel.measure(size, rows)
         values, values_array = allocate_array(total)
         offsets, offsets_array = allocate_array(4 * (rows + 1))
-        validity, validity_array = None, _NOTHING
+        validity, validity_array = None, np.empty(0, np.uint8)
         if nulls:
             validity, validity_array = allocate_array((rows + 7) // 8)
             validity_array[:] = 0

@@ -281,9 +281,8 @@ def _walk_v2(data: _Bytes, blocks: _Ints, lines: _Ints, first_rows: _Ints, colum
     lanes = Lanes(data, blocks[lines, START], blocks[lines, END])
     base_offsets, base_timestamps = blocks[lines, BASE_OFFSET], blocks[lines, BASE_TIMESTAMP]
     ascending = counts[::-1]
-    steps = int(counts[0]) if len(counts) else 0
     ends = lanes.at.copy()
-    for step in range(steps):
+    for step in range(int(counts[0]) if len(counts) else 0):
         active = len(counts) - int(np.searchsorted(ascending, step, side="right"))
         if active < _MIN_LANES:
             _read_remaining(data, blocks, lines[:active], lanes, first_rows[:active], step, columns)

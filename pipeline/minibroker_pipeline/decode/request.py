@@ -15,7 +15,7 @@ from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 
 HEADERS_TYPE: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 
-_TYPES: Final = {
+_RECORD_TYPES: Final = {
     "key": pa.binary(),
     "value": pa.binary(),
     "topic": pa.string(),
@@ -23,7 +23,8 @@ _TYPES: Final = {
     "offset": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestampType": pa.int32(),
-    "headers": HEADERS_TYPE,
+}
+_BATCH_TYPES: Final = {
     "magic": pa.int8(),
     "codec": pa.string(),
     "producerId": pa.int64(),
@@ -36,27 +37,17 @@ _TYPES: Final = {
     "batchSize": pa.int32(),
 }
 
-RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+RECORD_COLUMNS: Final = tuple(_RECORD_TYPES)
 """The columns of Spark's Kafka connector without options."""
 HEADERS_COLUMN: Final = "headers"
 """The column added by `includeHeaders`. As in the connector, it is null, not empty, for a record without headers."""
-BATCH_COLUMNS: Final = (
-    "magic",
-    "codec",
-    "producerId",
-    "producerEpoch",
-    "sequence",
-    "isTransactional",
-    "isControl",
-    "leaderEpoch",
-    "batchBaseOffset",
-    "batchSize",
-)
+BATCH_COLUMNS: Final = tuple(_BATCH_TYPES)
 """The columns added by `batchFields`, with values of the batch that contains the record.
 
 `magic` is the message format, `codec` is a name, `sequence` is the record's own sequence number or -1, and `batchSize`
 is the stored size of the whole batch in bytes. Messages of formats v0 and v1 are batches of one record, or wrappers.
 """
+_TYPES: Final = {**_RECORD_TYPES, HEADERS_COLUMN: HEADERS_TYPE, **_BATCH_TYPES}
 
 
 def schema_of(columns: Iterable[str]) -> pa.Schema:

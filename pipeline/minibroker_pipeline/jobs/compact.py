@@ -21,6 +21,7 @@ from minibroker_pipeline.jobs.segment_walk import (
     ZEROS,
     BadBytes,
     Entries,
+    damage_at,
     read_entries,
     walk_records,
 )
@@ -172,7 +173,7 @@ class CompactReport:
 
     def as_text(self) -> str:
         """Return a table and a summary line."""
-        titles = ("topic", "partition", "segments", "records", "stay", "no key", "aborted", "bytes", "adopt_values_of")
+        titles = ("topic", "partition", "segments", "records", "stay", "no key", "aborted", "bytes", "become")
         rows = [
             [
                 log.topic,
@@ -245,10 +246,10 @@ def compact(
         sizes = [sum(segment.size for segment in log.segments) for log in logs]
         label = "compact", "partitions"
         compacted = run_tasks(_compact_log, tasks, sizes, label=label, spark=spark, processes=processes)
-        results = sorted(compacted, key=lambda result: (result.report.topic, result.report.partition))
-        published = {(result.report.topic, result.report.partition): result.published for result in results}
+        results = sorted(compacted, key=lambda result: (result[0].topic, result[0].partition))
+        published = {(report.topic, report.partition): published_log for report, published_log in results}
         commit.publish(published, files_for_copy(logs))
-    return CompactReport(commit.target, [result.report for result in results])
+    return CompactReport(commit.target, [report for report, _ in results])
 
 
 class CompactTask(NamedTuple):
@@ -261,15 +262,11 @@ class CompactTask(NamedTuple):
     now_ms: int
 
 
-class CompactResult(NamedTuple):
-    """The result of a task, with the offsets for the checkpoints."""
-
-    report: CompactedLog
-    published: PublishedLog
-
-
-def _compact_log(task: CompactTask) -> CompactResult:
+def _compact_log(task: CompactTask) -> tuple[CompactedLog, PublishedLog]:
     """Compact a partition. All its files are on disk when this returns.
+
+    Returns:
+        The report on the partition, and the offsets for the checkpoints.
 
     Raises:
         DamagedLogError: the log is damaged.
@@ -286,8 +283,8 @@ def _compact_log(task: CompactTask) -> CompactResult:
     copied = [
         _copy_segment(task, segment, engine, is_last=number == last) for number, segment in enumerate(source.segments)
     ]
-    small = [file_name(offset, SNAPSHOT_SUFFIX) for offset in source.snapshots]
-    for name in (*small, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
+    snapshots = (file_name(offset, SNAPSHOT_SUFFIX) for offset in source.snapshots)
+    for name in (*snapshots, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
         if (content := read_if_there(source.filesystem, f"{source.directory}/{name}")) is not None:
             with open(f"{task.directory}/{name}", "wb") as file:
                 file.write(content)
@@ -327,7 +324,7 @@ def _compact_log(task: CompactTask) -> CompactResult:
         log.close()
     _sync(task.directory)
     report = CompactedLog(source.topic, source.partition, len(source.segments), segments, cleaned_offset, tally)
-    return CompactResult(report, PublishedLog(end_offset, start, cleaned_offset))
+    return report, PublishedLog(end_offset, start, cleaned_offset)
 
 
 def _copy_segment(task: CompactTask, segment: SegmentFiles, engine: RecordEngine, *, is_last: bool) -> int:
@@ -344,13 +341,10 @@ def _copy_segment(task: CompactTask, segment: SegmentFiles, engine: RecordEngine
     with file, open(copy, "xb") as target:
         if file.identity != segment.identity:
             raise _changed_error(path)
-        target.writelines(
-            entries.data for entries in _checked_entries(file, path, segment.size, engine, is_last=is_last)
-        )
-    if isinstance(source.filesystem, LocalFileSystem):
-        modified_ns = os.stat(path).st_mtime_ns
-    else:
-        modified_ns = task.now_ms * _NS_PER_MS
+        checked = _checked_entries(file, path, segment.size, engine, is_last=is_last)
+        target.writelines(entries.data for entries in checked)
+    is_local = isinstance(source.filesystem, LocalFileSystem)
+    modified_ns = os.stat(path).st_mtime_ns if is_local else task.now_ms * _NS_PER_MS
     os.utime(copy, ns=(modified_ns, modified_ns))
     return os.stat(copy).st_size
 
@@ -368,12 +362,8 @@ def _checked_entries(file: OpenFile, path: str, size: int, engine: RecordEngine,
             if is_last and piece.reason in {CUT_SHORT, ZEROS}:
                 return
             raise DamagedLogError(path, Damage(piece.position, piece.offset, piece.size, piece.reason))
-        wrong = engine.find_wrong_crcs(piece.data, piece.headers)
-        if wrong:
-            header = piece.headers[wrong[0]]
-            position = piece.position + int(header["position"])
-            damage = Damage(position, int(header["base_offset"]), int(header["size"]), "wrong checksum")
-            raise DamagedLogError(path, damage)
+        if wrong := engine.find_wrong_crcs(piece.data, piece.headers):
+            raise DamagedLogError(path, damage_at(piece, piece.headers[wrong[0]], "wrong checksum"))
         yield piece
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -119,8 +120,7 @@ class DiffReport:
                 line.topic,
                 "all" if line.partition is None else str(line.partition),
                 *(f"{count:,}" for count in (line.left, line.right, line.equal, line.different)),
-                f"{line.only_left:,}",
-                f"{line.only_right:,}",
+                *(f"{count:,}" for count in (line.only_left, line.only_right)),
             ]
             for line in self.lines
         ]
@@ -193,19 +193,18 @@ def _names(keys: set[tuple[str, int]]) -> list[str]:
 def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
     """Return the ranges to read from each partition, which cover everything up to the log end."""
     partitions = select(find_partitions([path]))
-    selected = [topic for topic in settings.topics if any(partition.topic == topic for partition in partitions)]
+    selected = {partition.topic for partition in partitions}.intersection(settings.topics)
     if settings.topics and not selected:
         return {}
     # Read up to the log end, because the copied directory of a running broker has an old high watermark.
     options = {"path": path, "isolation": settings.isolation, "mode": settings.mode, "highWatermark": "logEnd"}
     if selected:
-        options["topics"] = ",".join(selected)
+        options["topics"] = ",".join(sorted(selected))
     ranges: dict[tuple[str, int], _Ranges] = {}
     for key, log in QueryLogs(parse_options(options)).update().items():
         if settings.mode == "failfast":
             log.check()
-        everything = OffsetInterval(log.start_offset, log.end_offset)
-        ranges[key] = tuple(log.ranges(everything, SPLIT_BYTES))
+        ranges[key] = tuple(log.ranges(OffsetInterval(log.start_offset, log.end_offset), SPLIT_BYTES))
     return ranges
 
 
@@ -286,9 +285,7 @@ def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: Di
         return
     ours_shared, theirs_shared = left.take(pa.array(left_lines)), right.take(pa.array(right_lines))
     columns = [(name, ours_shared.column(name), theirs_shared.column(name)) for name in settings.columns]
-    pairs = [
-        (name, lefts.to_pylist(), rights.to_pylist()) for name, lefts, rights in columns if not lefts.equals(rights)
-    ]
+    pairs = [(name, left.to_pylist(), right.to_pylist()) for name, left, right in columns if not left.equals(right)]
     for row, offset in enumerate(ours_shared.column("offset").to_pylist()):
         differs = [name for name, lefts, rights in pairs if lefts[row] != rights[row]]
         if differs:
@@ -317,21 +314,17 @@ def _by_content(pair: _DiffTask) -> DiffLine:
     #: By the digest of a record: how many more of these records the left side has (negative if the right side has
     #: more), and the partition and offset of the last one.
     surplus: dict[bytes, tuple[int, int, int]] = {}
-    sides = [(_read(pair.left, pair.settings), 1), (_read(pair.right, pair.settings), -1)]
-    while sides:
-        for side in list(sides):
-            batch = next(side[0], None)
-            if batch is None:
-                sides.remove(side)
-                continue
-            line.left += batch.num_rows * (side[1] > 0)
-            line.right += batch.num_rows * (side[1] < 0)
-            _cancel(batch, side[1], pair.settings.columns, surplus)
+    # Read both sides alternately, so that equal records soon meet.
+    for left, right in zip_longest(_read(pair.left, pair.settings), _read(pair.right, pair.settings)):
+        if left is not None:
+            line.left += left.num_rows
+            _cancel(left, 1, pair.settings.columns, surplus)
+        if right is not None:
+            line.right += right.num_rows
+            _cancel(right, -1, pair.settings.columns, surplus)
     for count, partition, offset in surplus.values():
-        if count > 0:
-            line.only_left += count
-        else:
-            line.only_right -= count
+        line.only_left += max(count, 0)
+        line.only_right -= min(count, 0)
         side_name = "left" if count > 0 else "right"
         times = f", {abs(count)} times" if abs(count) > 1 else ""
         _add_example(line, Difference(line.topic, partition, offset, f"only on the {side_name}{times}"))

@@ -51,7 +51,8 @@ def export(spark: "SparkSession", paths: Sequence[str], target: str, settings: E
         ValueError: an option is invalid.
     """
     settings = settings or ExportSettings()
-    frame = add_day(parse(read(spark, paths, settings), settings.payload))
+    frame = parse(read(spark, paths, settings), settings.payload)
+    frame = frame.withColumn("day", f.when(f.col("timestampType") != NO_TIMESTAMP, f.to_date("timestamp")))
     frame.write.mode(settings.save).partitionBy(*_FOLDERS).parquet(target)
 
 
@@ -61,8 +62,3 @@ def read(spark: "SparkSession", paths: Sequence[str], settings: ExportSettings) 
     if settings.topics:
         options["topics"] = ",".join(settings.topics)
     return spark.read.format(_FORMAT).options(**options, **settings.options).load(",".join(paths))
-
-
-def add_day(frame: "DataFrame") -> "DataFrame":
-    """Add the column `day`, a date."""
-    return frame.withColumn("day", f.when(f.col("timestampType") != NO_TIMESTAMP, f.to_date("timestamp")))

@@ -89,8 +89,8 @@ def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
     """
     if settings.value and settings.payload.form != "raw":
         raise ValueError("value: an expression is a value already; json and avro make one of columns")
-    named = {name: getattr(settings, name) for name in ("key", "value", "timestamp", "partition", "headers")}
-    expressions = {name: f.expr(text).alias(name) for name, text in named.items() if text}
+    names = ("key", "value", "timestamp", "partition", "headers")
+    expressions = {name: f.expr(text).alias(name) for name in names if (text := getattr(settings, name))}
     columns: list[Column] = [f.expr(text) for text in settings.columns]
     if not columns:
         columns = [f.col(f"`{name}`") for name in frame.columns if name not in expressions]
@@ -107,13 +107,8 @@ def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
     frame = compose(frame.select(*columns, *expressions.values()), settings.payload)
     if "value" not in frame.columns:
         raise ValueError(f"value: none of {', '.join(frame.columns)}; name an expression, or make it of columns")
-    return frame.select(
-        *(_cast(frame, name) for name in _RECORD_COLUMNS if name in frame.columns and _is_written(name, settings))
-    )
-
-
-def _is_written(name: str, settings: ImportSettings) -> bool:
-    return name != "offset" or settings.keep_offsets
+    columns_to_write = _RECORD_COLUMNS if settings.keep_offsets else _RECORD_COLUMNS[:-1]
+    return frame.select(*(_cast(frame, name) for name in columns_to_write if name in frame.columns))
 
 
 def _cast(frame: "DataFrame", name: str) -> "Column":
@@ -140,9 +135,9 @@ def write(frame: "DataFrame", directory: str, settings: ImportSettings) -> None:
     options = {**settings.options, **({"topic": settings.topic} if settings.topic else {})}
     if settings.keep_offsets:
         options["keepOffsets"] = "true"
-        missing = [name for name in ("partition", "offset") if name not in frame.columns]
-        if missing:
-            raise ValueError(f"keepOffsets: the column {missing[0]} is missing")
+        for name in ("partition", "offset"):
+            if name not in frame.columns:
+                raise ValueError(f"keepOffsets: the column {name} is missing")
         partition_columns = [name for name in ("topic", "partition") if name in frame.columns and name not in options]
         frame = frame.repartition(*partition_columns).sortWithinPartitions(*partition_columns, "offset")
     mode = "overwrite" if settings.save == "overwrite" else "append"

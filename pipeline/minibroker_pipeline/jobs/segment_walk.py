@@ -106,30 +106,32 @@ def _describe_bad_bytes(position: int, remainder: memoryview) -> BadBytes:
 
 
 def walk_records(
-    entries: Entries, lines: NDArray[np.int64], engine: RecordEngine, damage: list[Damage] | None = None
+    entries: Entries, lines: NDArray[np.int64], engine: RecordEngine, damage: list[Damage]
 ) -> Iterator[WalkedRecords]:
     """Yield the records of the entries at these lines of `entries.headers`.
 
     An unreadable entry has no block, or a block with IS_BAD. It is added to `damage`, with its position in the
     file.
     """
-    damages: list[Damage] = [] if damage is None else damage
 
     def refuse(header: Any, message: str) -> None:
-        position = entries.position + int(header["position"])
-        damages.append(Damage(position, int(header["base_offset"]), int(header["size"]), message))
+        damage.append(damage_at(entries, header, message))
 
     for data, blocks in record_groups(
         entries.data, entries.headers, lines, refuse, group_bytes=_GROUP_BYTES, max_size=MAX_DECOMPRESSED_SIZE
     ):
         table = engine.walk(data, blocks, -(2**63), 2**63 - 1)
         bad = blocks[blocks[:, IS_BAD] != 0, ENTRY].tolist()
-        damages += (describe_entry(entries, entries.headers[line]) for line in bad)
+        damage += (describe_entry(entries, entries.headers[line]) for line in bad)
         yield WalkedRecords(table, blocks)
 
 
 def describe_entry(entries: Entries, header: Any) -> Damage:
     """Describe the fault of an entry."""
-    position, size = int(header["position"]), int(header["size"])
-    message = fault_of(entries.data, position, size, _CHECKED)
-    return Damage(entries.position + position, int(header["base_offset"]), size, message)
+    message = fault_of(entries.data, int(header["position"]), int(header["size"]), _CHECKED)
+    return damage_at(entries, header, message)
+
+
+def damage_at(entries: Entries, header: Any, message: str) -> Damage:
+    """Return the damage of an entry, with its position in the file."""
+    return Damage(entries.position + int(header["position"]), int(header["base_offset"]), int(header["size"]), message)

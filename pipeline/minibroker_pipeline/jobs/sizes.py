@@ -83,23 +83,22 @@ class Counts(Sums):
 def count_entries(entries: Entries) -> dict[Group, Counts]:
     """Count entries by their headers alone."""
     headers = entries.headers
-    kinds = headers["magic"].astype(np.int64) << 3 | headers["codec"]
     counts_by_group: dict[Group, Counts] = {}
-    for kind in np.unique(kinds).tolist():
-        chosen = headers[kinds == kind]
-        control = int(np.count_nonzero((chosen["attributes"] & CONTROL_FLAG) != 0))
-        counts_by_group[Group(kind >> 3, kind & 7)] = Counts(
-            batches=len(chosen) - control, control_batches=control, stored_bytes=int(chosen["size"].sum(dtype=np.int64))
-        )
+    for group, lines in _lines_by_group(headers).items():
+        control = int(np.count_nonzero(headers["attributes"][lines] & CONTROL_FLAG))
+        stored = int(headers["size"][lines].sum(dtype=np.int64))
+        counts_by_group[group] = Counts(batches=len(lines) - control, control_batches=control, stored_bytes=stored)
     return counts_by_group
+
+
+def _lines_by_group(headers: NDArray[Any]) -> dict[Group, _Ints]:
+    kinds = headers["magic"].astype(np.int64) << 3 | headers["codec"]
+    return {Group(kind >> 3, kind & 7): np.flatnonzero(kinds == kind) for kind in np.unique(kinds).tolist()}
 
 
 def measure_records(entries: Entries, walked: WalkedRecords, engine: RecordEngine) -> dict[Group, Counts]:
     """Measure the records of entries by group."""
-    blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
-    if not len(blocks):
-        return {}
-    return _Measures(entries, blocks, walked, engine).count_groups()
+    return _Measures(entries, walked.blocks[walked.blocks[:, IS_BAD] == 0], walked, engine).count_groups()
 
 
 class _Measures:
@@ -116,20 +115,17 @@ class _Measures:
         self._is_control = self._headers["attributes"] & CONTROL_FLAG != 0
 
     def count_groups(self) -> dict[Group, Counts]:
-        kinds = self._headers["magic"].astype(np.int64) << 3 | self._headers["codec"]
-        unique_kinds = np.unique(kinds).tolist()
-        return {Group(kind >> 3, kind & 7): self._count_blocks(np.flatnonzero(kinds == kind)) for kind in unique_kinds}
+        return {group: self._count_blocks(lines) for group, lines in _lines_by_group(self._headers).items()}
 
     def _count_blocks(self, lines: _Ints) -> Counts:
         """Return the sums over these blocks."""
         blocks = self._blocks[lines]
         counts = Counts()
-        block_bytes = int((blocks[:, END] - blocks[:, START]).sum())
         kind = int(blocks[0, KIND])
-        counts.plain_bytes = block_bytes + (RECORD_BATCH_OVERHEAD * len(lines) if kind == V2 else 0)
+        counts.plain_bytes = int((blocks[:, END] - blocks[:, START]).sum())
+        counts.plain_bytes += RECORD_BATCH_OVERHEAD * len(lines) if kind == V2 else 0
         data = lines[~self._is_control[lines]]
-        is_all = len(data) == len(self._blocks)
-        chosen: Any = slice(None) if is_all else np.isin(self._block_of, data)
+        chosen: Any = slice(None) if len(data) == len(self._blocks) else np.isin(self._block_of, data)
         keys, values = self._keys[chosen], self._values[chosen]
         counts.records = len(keys)
         counts.key_bytes, counts.value_bytes = int(keys.sum()), int(values.sum())
@@ -148,21 +144,15 @@ class _Measures:
 
         Each wrapper becomes a batch, and single messages are joined into batches of `BATCH_BYTES`.
         """
-        rows = self._table.rows
-        offsets, timestamps = self._table.offsets[:rows][chosen], self._table.timestamps[:rows][chosen]
+        table, rows = self._table, self._table.rows
+        offsets, timestamps = table.offsets[:rows][chosen], table.timestamps[:rows][chosen]
         contents = keys + values
-        if is_single:
-            bytes_before = np.cumsum(contents + _MIN_RECORD_BYTES) - contents
-            batch = bytes_before // BATCH_BYTES
-        else:
-            batch = self._block_of[chosen]
-        is_first = np.ones(len(batch), np.bool_)
-        is_first[1:] = batch[1:] != batch[:-1]
+        bytes_before = np.cumsum(contents + _MIN_RECORD_BYTES) - contents
+        batch = bytes_before // BATCH_BYTES if is_single else self._block_of[chosen]
+        is_first = np.diff(batch, prepend=-1) != 0
         first = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
-        table = self._table
         body = 1 + varint_sizes(timestamps - timestamps[first]) + varint_sizes(offsets - offsets[first])
-        body += varint_sizes(table.key_size[:rows][chosen])
-        body += varint_sizes(table.value_size[:rows][chosen])
+        body += varint_sizes(table.key_size[:rows][chosen]) + varint_sizes(table.value_size[:rows][chosen])
         body += 1 + contents  # The header count takes one byte, because v0 and v1 messages have no headers.
         return int((body + varint_sizes(body)).sum()) + RECORD_BATCH_OVERHEAD * int(np.count_nonzero(is_first))
 
@@ -178,7 +168,6 @@ def _header_bytes(walked: WalkedRecords, engine: RecordEngine) -> _Ints:
     total = np.zeros(rows, np.int64)
     for array in (keys, values):
         ends = np.frombuffer(array.buffers()[1], np.int32)[: len(array) + 1].astype(np.int64)
-        ends = ends if len(ends) else np.zeros(1, np.int64)
         total += ends[bounds[1:]] - ends[bounds[:-1]]
     return total
 
@@ -198,24 +187,16 @@ def sample(entries: Entries, line: int, group: Group) -> Counts:
         return counts
     codec = CompressionCodec(group.codec)
     bare = [record._replace(headers=()) for record in records]
-    for magic in (0, 1):
+    for magic, overhead in enumerate(ENTRY_OVERHEADS):
         try:
             stored = len(build_message_set(bare, magic=magic, base_offset=0, codec=codec))
         except EncodeError:
             continue  # Message formats before v2 do not support zstd, so they have no size to add.
-        plain = sum(
-            len(bare_record.key or b"") + len(bare_record.value or b"") + ENTRY_OVERHEADS[magic] for bare_record in bare
-        )
-        _record_sizes(counts, magic, plain, stored)
-    none = CompressionCodec.NONE
-    built = [
-        build_batch(records, codec=bare_record, timestamp_type=TimestampType.CREATE_TIME)
-        for bare_record in (none, codec)
-    ]
-    _record_sizes(counts, 2, len(built[0]), len(built[1]))
+        plain = sum(len(record.key or b"") + len(record.value or b"") + overhead for record in bare)
+        setattr(counts, f"sampled_plain_v{magic}", plain)
+        setattr(counts, f"sampled_stored_v{magic}", stored)
+    counts.sampled_plain_v2, counts.sampled_stored_v2 = (
+        len(build_batch(records, codec=one, timestamp_type=TimestampType.CREATE_TIME))
+        for one in (CompressionCodec.NONE, codec)
+    )
     return counts
-
-
-def _record_sizes(counts: Counts, magic: int, plain: int, stored: int) -> None:
-    setattr(counts, f"sampled_plain_v{magic}", plain)
-    setattr(counts, f"sampled_stored_v{magic}", stored)

@@ -1,16 +1,16 @@
 """Measures the sizes of topics on disk by partition, message format and codec, and their sizes in other formats."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.decode import load_engine
+from minibroker_pipeline.decode import Damage, load_engine
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.filesystem import FileSystem
-from minibroker_pipeline.jobs.segment_walk import BadBytes, read_entries, walk_records
+from minibroker_pipeline.jobs.segment_walk import BadBytes, Entries, read_entries, walk_records
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
 from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select
@@ -18,9 +18,6 @@ from minibroker_protocol.errors import DecodeError, EncodeError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from minibroker_pipeline.decode import Damage
-    from minibroker_pipeline.jobs.segment_walk import Entries
 
 _SAMPLES_PER_GROUP: Final = 4
 """The number of compressed entries to rebuild per group and segment."""
@@ -103,16 +100,14 @@ class Line:
             "headerBytes": counts.header_bytes,
             "overheadPerRecord": self.overhead_per_record,
             "compressionRatio": self.compression_ratio,
-            "bytesAs": {f"v{magic}": _size_json(size) for magic, size in zip(FORMATS, self.sizes, strict=True)},
-            "uncompressedBytesAs": {
-                f"v{magic}": _size_json(size) for magic, size in zip(FORMATS, self.plain_sizes, strict=True)
-            },
+            "bytesAs": _sizes_json(self.sizes),
+            "uncompressedBytesAs": _sizes_json(self.plain_sizes),
             "unreadableBatches": counts.unreadable,
         }
 
 
-def _size_json(size: Size | None) -> dict[str, Any] | None:
-    return None if size is None else {"bytes": size.bytes, "exact": size.is_exact}
+def _sizes_json(sizes: Sequence[Size | None]) -> dict[str, Any]:
+    return {f"v{magic}": size and {"bytes": size.bytes, "exact": size.is_exact} for magic, size in enumerate(sizes)}
 
 
 @dataclass(slots=True)
@@ -161,13 +156,6 @@ class StatsReport:
         }
 
 
-class _TaskCounts(NamedTuple):
-    """The counts of a segment."""
-
-    groups: dict[_Key, Counts]
-    unreadable: list[Unreadable]
-
-
 def stats(
     paths: Sequence[str],
     *,
@@ -191,9 +179,14 @@ def stats(
         logs.LogNameError: a topic is missing, or a partition is in two directories.
         OSError: a directory or a file cannot be read.
     """
-    segments = [segment for path in paths for segment in _segments_at(path, topics)]
+    segments = [
+        Segment(log.filesystem, log.path(segment), log.topic, log.partition, segment.size)
+        for path in paths
+        for log in map(open_partition, select(find_partitions([path]), topics=topics))
+        for segment in log.segments
+    ]
     report = StatsReport(tuple(paths), len(segments))
-    for result in run_tasks(
+    for groups, unreadable in run_tasks(
         _count,
         segments,
         [segment.size for segment in segments],
@@ -202,23 +195,15 @@ def stats(
         processes=processes,
         bytes_per_process=SCANNED_BYTES_PER_PROCESS,
     ):
-        for key, counts in result.groups.items():
+        for key, counts in groups.items():
             report.groups.setdefault(key, Counts()).add(counts)
-        report.unreadable += result.unreadable[: _MAX_UNREADABLE - len(report.unreadable)]
+        report.unreadable += unreadable[: _MAX_UNREADABLE - len(report.unreadable)]
     report.unreadable.sort()
     return report
 
 
-def _segments_at(path: str, topics: Sequence[str]) -> list[Segment]:
-    return [
-        Segment(log.filesystem, log.path(segment), log.topic, log.partition, segment.size)
-        for log in map(open_partition, select(find_partitions([path]), topics=topics))
-        for segment in log.segments
-    ]
-
-
-def _count(segment: Segment) -> _TaskCounts:
-    """Measure a segment."""
+def _count(segment: Segment) -> tuple[dict[_Key, Counts], list[Unreadable]]:
+    """Return the counts of a segment, and its unreadable bytes."""
     engine = load_engine()
     unreadable: list[Unreadable] = []
     groups: dict[Group, Counts] = {}
@@ -241,19 +226,16 @@ def _count(segment: Segment) -> _TaskCounts:
                 unreadable.append(Unreadable(segment.path, item.position, item.size, item.message))
             for group, counts in groups.items():
                 _take_samples(part, group, counts, samples)
-    return _TaskCounts(
-        {(segment.topic, segment.partition, group): counts for group, counts in groups.items()}, unreadable
-    )
+    return {(segment.topic, segment.partition, group): counts for group, counts in groups.items()}, unreadable
 
 
-def _take_samples(entries: "Entries", group: Group, counts: Counts, samples: dict[Group, int]) -> None:
+def _take_samples(entries: Entries, group: Group, counts: Counts, samples: dict[Group, int]) -> None:
     headers = entries.headers
     if not 0 < group.codec < len(CODEC_NAMES) or samples.get(group, 0) >= _SAMPLES_PER_GROUP:
         return
     lines = np.flatnonzero((headers["magic"] == group.magic) & (headers["codec"] == group.codec))
-    for line in lines[:: max(len(lines) // _SAMPLES_PER_GROUP, 1)][
-        : _SAMPLES_PER_GROUP - samples.get(group, 0)
-    ].tolist():
+    step = max(len(lines) // _SAMPLES_PER_GROUP, 1)
+    for line in lines[::step][: _SAMPLES_PER_GROUP - samples.get(group, 0)].tolist():
         try:
             counts.add(sample(entries, line, group))
         except (DecodeError, EncodeError):
@@ -286,16 +268,12 @@ def _combine(
     lines: Sequence[Line], *, topic: str | None = None, magic: int | None = None, codec: str | None = None
 ) -> Line:
     counts = Counts.sum_of(line.counts for line in lines)
-    sizes = tuple(_sum(sizes) for sizes in zip(*(line.sizes for line in lines), strict=True)) or (Size(0, True),) * 3
-    plain = tuple(_sum(column) or Size(0, True) for column in zip(*(line.plain_sizes for line in lines), strict=True))
-    return Line(topic, None, magic, codec, counts, sizes, plain or (Size(0, True),) * 3)
+    sizes = tuple(_sum([line.sizes[number] for line in lines]) for number in FORMATS)
+    plain = tuple(_sum([line.plain_sizes[number] for line in lines]) or Size(0, True) for number in FORMATS)
+    return Line(topic, None, magic, codec, counts, sizes, plain)
 
 
-def _sum(sizes: Iterable[Size | None]) -> Size | None:
-    total, is_exact = 0, True
-    for size in sizes:
-        if size is None:
-            return None
-        total += size.bytes
-        is_exact &= size.is_exact
-    return Size(total, is_exact)
+def _sum(sizes: Sequence[Size | None]) -> Size | None:
+    known = [size for size in sizes if size is not None]
+    total = Size(sum(size.bytes for size in known), all(size.is_exact for size in known))
+    return total if len(known) == len(sizes) else None

@@ -57,12 +57,8 @@ def _cells(line: Line) -> list[str]:
         f"{counts.stored_bytes:,}",
         "-" if line.overhead_per_record is None else f"{line.overhead_per_record:.1f}",
         "-" if line.compression_ratio is None else f"{line.compression_ratio:.3f}",
-        *(_size_text(size) for size in line.sizes),
+        *("-" if size is None else f"{'' if size.is_exact else '~'}{size.bytes:,}" for size in line.sizes),
     ]
-
-
-def _size_text(size: Size | None) -> str:
-    return "-" if size is None else f"{'' if size.is_exact else '~'}{size.bytes:,}"
 
 
 def stats_html(report: StatsReport) -> str:
@@ -71,9 +67,7 @@ def stats_html(report: StatsReport) -> str:
     summary = f"{total.records:,} records in {report.segments:,} segments, {bytes_text(total.stored_bytes)}."
     topics = sorted(report.topics(), key=lambda line: -line.counts.stored_bytes)
     shown = topics[:_MAX_TOPICS]
-    left_out = (
-        f"<p>The {_MAX_TOPICS} largest of {len(topics)} topics are plotted.</p>" if len(topics) > len(shown) else ""
-    )
+    note = f"<p>The {_MAX_TOPICS} largest of {len(topics)} topics are plotted.</p>"
     unreadable = "".join(
         f"<li>{escape(piece.path)}: byte {piece.position}, {piece.size} bytes: {escape(piece.reason)}</li>"
         for piece in report.unreadable
@@ -90,7 +84,7 @@ def stats_html(report: StatsReport) -> str:
             _draw_plot([_compressed_bars(line) for line in shown], _SERIES),
             "<h2>Size in each format without compression: payload and what the format adds</h2>",
             _draw_plot([_plain_bars(line) for line in shown], (("payload", _PAYLOAD_COLOR), *_SERIES[1:])),
-            left_out,
+            note if len(topics) > len(shown) else "",
             "<h2>Figures</h2>",
             _html_table(report),
             f"<p>{escape(_NOTE)}</p>",
@@ -114,9 +108,8 @@ def _html_table(report: StatsReport) -> str:
         )
 
     body = "\n".join(f"<tr>{row(cells, 'td')}</tr>" for cells in rows)
-    return (
-        f"<div class=wide><table><thead><tr>{row(titles, 'th')}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
-    )
+    head = f"<thead><tr>{row(titles, 'th')}</tr></thead>"
+    return f"<div class=wide><table>{head}\n<tbody>\n{body}\n</tbody></table></div>"
 
 
 class _Bar(NamedTuple):
@@ -136,9 +129,7 @@ class _Bars(NamedTuple):
 def _compressed_bars(line: Line) -> _Bars:
     sizes = (Size(line.counts.stored_bytes, True), *line.sizes)
     bars = tuple(
-        _Bar(((color, size.bytes),), f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}")
-        if size
-        else _Bar((), f"{name} cannot hold it")
+        _bar(((color, size.bytes),), size) if size else _Bar((), f"{name} cannot hold it")
         for (name, color), size in zip(_SERIES, sizes, strict=True)
     )
     return _Bars(line.topic or "", bars)
@@ -150,8 +141,12 @@ def _plain_bars(line: Line) -> _Bars:
     for magic, size, (_, color) in zip(FORMATS, line.plain_sizes, _SERIES[1:], strict=True):
         payload_bytes = payload + (line.counts.header_bytes if magic == FORMATS[-1] else 0)
         parts = ((_PAYLOAD_COLOR, payload_bytes), (color, max(size.bytes - payload_bytes, 0)))
-        bars.append(_Bar(parts, f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}"))
+        bars.append(_bar(parts, size))
     return _Bars(line.topic or "", tuple(bars))
+
+
+def _bar(pieces: tuple[tuple[str, int], ...], size: Size) -> _Bar:
+    return _Bar(pieces, f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}")
 
 
 def _shorten_name(name: str) -> str:
@@ -178,9 +173,8 @@ def _draw_plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> st
             bar_x = float(_LABEL_WIDTH)
             for color, size in bar.pieces:
                 width = size / longest * _PLOT_WIDTH
-                elements.append(
-                    f'<rect x="{bar_x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" fill="{color}"/>'
-                )
+                shape = f'x="{bar_x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR - 2}"'
+                elements.append(f'<rect {shape} fill="{color}"/>')
                 bar_x += width
             elements.append(f'<text x="{bar_x + 5:.1f}" y="{y + _BAR - 4}">{escape(bar.text)}</text>')
             y += _BAR

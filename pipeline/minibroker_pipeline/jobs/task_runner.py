@@ -48,8 +48,7 @@ def run_tasks(
         bytes_per_process: the number of bytes that justifies another process.
     """
     if spark is not None:
-        tasks = _group_items(items, sizes, _TASK_BYTES)
-        if tasks:
+        if tasks := _group_items(items, sizes, _TASK_BYTES):
             runs = spark.sparkContext.parallelize(tasks, len(tasks))
             yield from runs.flatMap(partial(_run_in_worker, function)).collect()
         return

@@ -22,10 +22,9 @@ import shutil
 import socket
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from minibroker_pipeline.filesystem import LocalFileSystem, filesystem_of, read_if_there
+from minibroker_pipeline.filesystem import LocalFileSystem, filesystem_of, read_if_there, strip_file_scheme
 from minibroker_pipeline.log_directories.partition_logs import PartitionLog
 from minibroker_storage.data_directory import staged_write
 from minibroker_storage.data_directory.clean_shutdown import boot_id, is_marked_clean, mark_clean
@@ -48,7 +47,6 @@ from minibroker_storage.files import fsync_directory, write_atomically
 from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
 
 _SCHEME: Final = "://"
-_LOCAL: Final = "file:"
 
 
 class DirectoryInUseError(OSError):
@@ -80,8 +78,7 @@ def local_path(path: str) -> str:
     Raises:
         DirectoryStateError: the path is an address that is not local.
     """
-    if path.startswith(_LOCAL):
-        path = path.removeprefix(_LOCAL).removeprefix("//")
+    path = strip_file_scheme(path)
     if not path or _SCHEME in path:
         raise DirectoryStateError(
             f"{path!r} is not a directory of a local or mounted file system; logs are written there"
@@ -216,9 +213,7 @@ def publish_locked(
     staged = [f"{topic}-{partition}" for topic, partition in logs]
     added = [name for name in staged if name in removed or not os.path.isdir(f"{target}/{name}")]
     files: list[str] = []
-    for name in staged:
-        if name in added:
-            continue
+    for name in (name for name in staged if name not in added):
         if os.stat(f"{target}/{name}").st_dev != os.stat(new).st_dev:
             raise DirectoryStateError(f"{target}/{name} is on another file system than {target}")
         # List the log file last, because the other files are ignored until it exists.
@@ -236,12 +231,11 @@ def publish_locked(
 
 def _partitions_in(data_dir: str) -> list[tuple[str, str]]:
     """Return the name and the topic of each partition directory."""
-    directories: list[tuple[str, str]] = []
-    for name in os.listdir(data_dir):
-        named = parse_partition_directory(name)
-        if named is not None and os.path.isdir(f"{data_dir}/{name}"):
-            directories.append((name, named[0]))
-    return sorted(directories)
+    return sorted(
+        (name, key[0])
+        for name in os.listdir(data_dir)
+        if (key := parse_partition_directory(name)) and os.path.isdir(f"{data_dir}/{name}")
+    )
 
 
 def _write_checkpoints(
@@ -280,9 +274,7 @@ class DataDirectoryCommit:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         remove_staging(self.staging)
 
     def _check_vacant(self) -> None:
@@ -325,14 +317,12 @@ def files_for_copy(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
         OSError: a file cannot be read.
     """
     contents: dict[str, bytes] = {}
-    if not logs:
-        return contents
-    data = logs[0].data
-    topics = {log.topic for log in logs}
-    for name in (META_PROPERTIES, TOPICS_FILE):
-        content = read_if_there(data.filesystem, f"{data.path}/{name}")
-        if content is not None:
-            contents[name] = content if name == META_PROPERTIES else _reduce_topics_file(content, topics)
+    for data in [log.data for log in logs[:1]]:
+        for name in (META_PROPERTIES, TOPICS_FILE):
+            if (content := read_if_there(data.filesystem, f"{data.path}/{name}")) is not None:
+                contents[name] = content
+    if TOPICS_FILE in contents:
+        contents[TOPICS_FILE] = _reduce_topics_file(contents[TOPICS_FILE], {log.topic for log in logs})
     return contents
 
 
@@ -387,8 +377,8 @@ def remove_staging(staging: str) -> None:
 
     The directory is renamed first, so that tasks that are still running can no longer write to it.
     """
-    head, dot, tail = staging.rpartition(".")
-    renamed = f"{head}{dot}gone.{tail}"
+    head, _, tail = staging.rpartition(".")
+    renamed = f"{head}.gone.{tail}"
     with contextlib.suppress(OSError):
         os.rename(staging, renamed)
     shutil.rmtree(renamed, ignore_errors=True)
@@ -423,15 +413,14 @@ def _write_owner(staging: str) -> None:
     Raises:
         OSError: the record cannot be written.
     """
-    pid = os.getpid()
-    parent = pid
+    owner = parent = os.getpid()
     while (process := _process(parent)) is not None:
         if process[0] == _JVM:
-            pid = parent
+            owner = parent
             break
         parent = int(process[1][_PARENT_FIELD])
     with open(f"{staging}/{OWNER}", "w", encoding="utf-8") as file:
-        json.dump(_identity(pid), file)
+        json.dump(_identity(owner), file)
 
 
 def _remove_abandoned_staging(directory: str, *, begins: str, ends: str) -> None:
@@ -464,13 +453,7 @@ def _identity(pid: int) -> dict[str, Any]:
     """
     process = _process(pid)
     started = process[1][_START_TIME_FIELD] if process is not None else None
-    return {
-        "host": socket.gethostname(),
-        "boot": boot_id(),
-        "namespace": _namespace(),
-        "pid": pid,
-        "started": started,
-    }
+    return {"host": socket.gethostname(), "boot": boot_id(), "namespace": _namespace(), "pid": pid, "started": started}
 
 
 def _process(pid: int) -> tuple[str, list[str]] | None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, find_wrong_crcs, scan_headers
-from minibroker_pipeline.decode.headers import next_entry, stop_fault
+from minibroker_pipeline.decode.headers import next_entry, offset_at, stop_fault
 from minibroker_pipeline.filesystem import OpenFile, read_if_there
 from minibroker_pipeline.log_directories.partition_logs import OffsetEntries, PartitionLog, SegmentFiles, offset_entries
 from minibroker_protocol.errors import DecodeError
@@ -193,13 +193,10 @@ class LogTail:
     def _resume(self, log: PartitionLog) -> int | None:
         """Return the number of the segment where the last update ended, or None if that segment was replaced."""
         last = self._segment
-        if last is None:
-            return None
-        for number in range(len(log.segments) - 1, -1, -1):
-            segment = log.segments[number]
-            if segment.base_offset == last.base_offset:
-                same = segment.identity == last.identity and segment.size >= self._position
-                return number if same else None
+        for number, segment in enumerate(log.segments):
+            if last is not None and segment.base_offset == last.base_offset:
+                is_same = segment.identity == last.identity and segment.size >= self._position
+                return number if is_same else None
         return None
 
     def _find_start(self, log: PartitionLog) -> int:
@@ -213,9 +210,8 @@ class LogTail:
         self._replay_from = log.segments[0].base_offset
         for offset in reversed(log.snapshots):
             try:
-                producers = decode_snapshot(
-                    log.filesystem.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
-                )
+                data = log.filesystem.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+                producers = decode_snapshot(data)
             except (CorruptSnapshotError, FileNotFoundError):
                 continue
             number = max(sum(segment.base_offset <= offset for segment in log.segments) - 1, 0)
@@ -299,10 +295,7 @@ class LogTail:
             return False  # Zeros are preallocated space or were left by a machine crash, so the log ends here.
         fault = "wrong checksum" if is_wrong else stop_fault(remainder, 0)
         next_position = next_entry(remainder, 0)
-        if (
-            next_position is not None
-            and int.from_bytes(remainder[next_position : next_position + 8], "big", signed=True) < self.log_end_offset
-        ):
+        if next_position is not None and (offset_at(remainder, next_position) or 0) < self.log_end_offset:
             # An entry with a lower offset is not part of this log: a record can contain the bytes of another log.
             next_position = None
         if fault is None and next_position is None:

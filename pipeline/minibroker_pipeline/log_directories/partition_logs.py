@@ -176,12 +176,12 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
         "a writer was killed there when it put its work in place; the next write into the directory, or a start of"
         " minibroker on it, completes that"
     )
-    entries = _list_settled(filesystem, directory, lambda names: UNFINISHED not in names, fault)
+    entries = _list_settled(filesystem, directory, lambda names: UNFINISHED not in names, fault, LOCK_FILE)
     of_partitions = LOG_SUFFIX, PARTITION_METADATA
     if own_name and any(entry.name.endswith(of_partitions) and not entry.is_directory for entry in entries):
         return [FoundPartition(*own_name, directory, _data_directory(filesystem, parent))]
     names = {entry.name for entry in entries}
-    data = _data_directory(filesystem, directory, names)
+    data = _data_directory(filesystem, directory, entries)
     made = [
         FoundPartition(*named, f"{directory}/{entry.name}", data)
         for entry in entries
@@ -200,7 +200,7 @@ def partitions_without_directories(filesystem: FileSystem, data_dir: str, names:
         OSError: the topics file cannot be read.
     """
     path = f"{data_dir}/{TOPICS_FILE}"
-    content = _read_if_there(filesystem, path, names)
+    content = read_if_there(filesystem, path) if TOPICS_FILE in names else None
     if content is None:
         return []
     try:
@@ -213,50 +213,41 @@ def partitions_without_directories(filesystem: FileSystem, data_dir: str, names:
 
 
 def _list_settled(
-    filesystem: FileSystem, directory: str, is_settled: Callable[[set[str]], bool], fault: str, suffix: str = "\0"
+    filesystem: FileSystem, directory: str, is_settled: Callable[[set[str]], bool], fault: str, sized: str
 ) -> list[Entry]:
     """List a directory, retrying while a writer or a compaction is replacing files, which takes a few milliseconds.
+
+    Files whose names end with `sized` are listed with their sizes.
 
     Raises:
         LogNameError: the replacement was interrupted.
     """
     for wait in _SWAP_WAITS:
-        entries = filesystem.entries(directory, (suffix,))
+        entries = filesystem.entries(directory, (sized,))
         if is_settled({entry.name for entry in entries}):
             return entries
         time.sleep(wait)
     raise LogNameError(f"{directory}: {fault}")
 
 
-def _data_directory(filesystem: FileSystem, path: str, names: set[str] | None = None) -> DataDirectory:
+def _data_directory(filesystem: FileSystem, path: str, entries: list[Entry] | None = None) -> DataDirectory:
+    """Return the properties of a data directory, which is listed unless its `entries` are given."""
+    if entries is None:
+        try:
+            entries = filesystem.entries(path, (LOCK_FILE,))
+        except (FileNotFoundError, NotADirectoryError):
+            entries = []
+    sizes = {entry.name: entry.size for entry in entries}
+
     def checkpoint(name: str) -> dict[TopicPartition, int]:
-        data = _read_if_there(filesystem, f"{path}/{name}", names)
-        return parse_offset_checkpoint(data, f"{path}/{name}") if data else {}
+        data = read_if_there(filesystem, f"{path}/{name}") if name in sizes else None
+        return parse_offset_checkpoint(data or b"", f"{path}/{name}")
 
-    is_clean = _read_if_there(filesystem, f"{path}/{CLEAN_SHUTDOWN}", names) is not None
-    # Only minibroker writes into the lock file. Kafka leaves the file empty.
-    is_single = (names is None or LOCK_FILE in names) and _size_of_lock(filesystem, path) > 0
     starts, high_watermarks = checkpoint(LOG_START_OFFSETS), checkpoint(HIGH_WATERMARKS)
-    return DataDirectory(path, filesystem, starts, high_watermarks, is_clean, is_single)
-
-
-def _size_of_lock(filesystem: FileSystem, path: str) -> int:
-    """Return the size of `.lock` in bytes, or 0 if it does not exist.
-
-    The file is not opened, because closing it would release the lock of a broker in this process.
-
-    Raises:
-        OSError: the directory cannot be read.
-    """
-    try:
-        entries = filesystem.entries(path, (LOCK_FILE,))
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-    return next((entry.size for entry in entries if entry.name == LOCK_FILE), 0)
-
-
-def _read_if_there(filesystem: FileSystem, path: str, names: set[str] | None) -> bytes | None:
-    return read_if_there(filesystem, path) if names is None or path.rpartition("/")[2] in names else None
+    # Only minibroker writes into the lock file. Kafka leaves the file empty. The size comes from the listing, because
+    # opening and closing the file would release the lock of a broker in this process.
+    is_single = sizes.get(LOCK_FILE, 0) > 0
+    return DataDirectory(path, filesystem, starts, high_watermarks, CLEAN_SHUTDOWN in sizes, is_single)
 
 
 def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
@@ -271,8 +262,7 @@ def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
     for log in logs:
         path = f"{log.data.path}/{CLEANER_OFFSETS}"
         if path not in checkpoints:
-            content = read_if_there(log.filesystem, path)
-            checkpoints[path] = {} if content is None else parse_offset_checkpoint(content, path)
+            checkpoints[path] = parse_offset_checkpoint(read_if_there(log.filesystem, path) or b"", path)
         key = log.topic, log.partition
         if key in checkpoints[path]:
             offsets[key] = checkpoints[path][key]
@@ -302,29 +292,17 @@ def open_partition(partition: FoundPartition) -> PartitionLog:
         stem, dot, ending = name.rpartition(".")
         suffix = dot + ending
         offset = offset_of(name)
-        if suffix == LOG_SUFFIX and (offset is None or "." in stem):
-            odd_names.append(name)
-        elif offset is None or "." in stem:
-            continue  # Files that end with .deleted, .cleaned or .swap are not part of the log.
+        if offset is None or "." in stem:
+            if suffix == LOG_SUFFIX:  # Files that end with .deleted, .cleaned or .swap are not part of the log.
+                odd_names.append(name)
         elif suffix == LOG_SUFFIX:
             logs.append((offset, size, identity))
         elif suffix in _INDEX_SUFFIXES:
             indexes.setdefault(offset, set()).add(suffix)
         elif suffix == SNAPSHOT_SUFFIX:
             snapshots.append(offset)
-    no_indexes = frozenset[str]()
-    kinds = {frozenset(names): frozenset(names) for names in indexes.values()}
-    indexes_by_offset = {offset: kinds[frozenset(names)] for offset, names in indexes.items()}
-    segments = [SegmentFiles(*log, indexes_by_offset.get(log[0], no_indexes)) for log in sorted(logs)]
-    return PartitionLog(
-        partition.topic,
-        partition.partition,
-        partition.directory,
-        partition.data,
-        tuple(segments),
-        tuple(sorted(snapshots)),
-        tuple(sorted(odd_names)),
-    )
+    segments = tuple(SegmentFiles(*log, frozenset(indexes.get(log[0], ()))) for log in sorted(logs))
+    return PartitionLog(*partition[:4], segments, tuple(sorted(snapshots)), tuple(sorted(odd_names)))
 
 
 def _are_swapped(names: set[str]) -> bool:
@@ -353,15 +331,11 @@ def select(
         listed = ", ".join(sorted(existing_topics)[:10]) or "none"
         raise LogNameError(f"there is no topic {missing[0]!r} in the directory; topics: {listed}")
     if assignment is not None:
-        for topic, partitions in assignment.items():
-            for number in partitions:
-                if must_exist and (topic, number) not in partitions_by_key:
-                    raise LogNameError(f"there is no partition {number} of topic {topic!r} in the directory")
-        return [
-            partition
-            for partition in partitions_by_key.values()
-            if partition.partition in assignment.get(partition.topic, ())
-        ]
+        keys = [(topic, number) for topic, numbers in assignment.items() for number in numbers]
+        for topic, number in keys if must_exist else ():
+            if (topic, number) not in partitions_by_key:
+                raise LogNameError(f"there is no partition {number} of topic {topic!r} in the directory")
+        return [partition for key, partition in partitions_by_key.items() if key in keys]
     is_wanted = (
         frozenset(topics).__contains__
         if topics

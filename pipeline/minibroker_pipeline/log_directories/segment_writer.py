@@ -13,7 +13,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -130,9 +129,7 @@ class PartitionWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         if kind is None:
             self.close()
 
@@ -224,10 +221,7 @@ class PartitionWriter:
     def _track_producers(self, view: memoryview, headers: NDArray[Any]) -> list[AbortedTxn]:
         aborted: list[AbortedTxn] = []
         lines = np.flatnonzero((headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2))
-        producer_headers = headers[lines]
-        for position, size in zip(
-            producer_headers["position"].tolist(), producer_headers["size"].tolist(), strict=True
-        ):
+        for position, size in headers[lines][["position", "size"]].tolist():
             header = make_header(HEADER.unpack_from(view, position))
             transaction = self._producers.update(header, header.base_offset, view[position : position + size])
             self._producers.commit()
@@ -312,9 +306,7 @@ class PartitionWriter:
     def summary(self) -> PartitionSummary:
         """The summary for `write_partition_files`, which is complete after the writer is closed."""
         return PartitionSummary(
-            log_end_offset=self.log_end_offset,
-            producers=dict(self._producers.active),
-            epochs=self._epochs.entries,
+            log_end_offset=self.log_end_offset, producers=dict(self._producers.active), epochs=self._epochs.entries
         )
 
 

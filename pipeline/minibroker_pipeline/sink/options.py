@@ -109,10 +109,9 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
         raise OptionError("columns: neither key nor value is there")
     if not options.topic and "topic" not in names:
         raise OptionError("topic: name one by the option, or by a column of each row")
-    needed = ("partition", "offset") if options.keep_offsets else ()
-    missing = [name for name in needed if name not in names]
-    if missing:
-        raise OptionError(f"keepOffsets: the column {missing[0]} is missing")
+    for name in ("partition", "offset") if options.keep_offsets else ():
+        if name not in names:
+            raise OptionError(f"keepOffsets: the column {name} is missing")
 
 
 def _is_headers(kind: pa.DataType) -> bool:

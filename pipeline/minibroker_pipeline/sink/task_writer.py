@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -137,10 +137,9 @@ class TaskWriter:
         partitioners: dict[str, Partitioner] = {}
         for chunk in self._chunks(batches):
             for key, rows in self._group_by_partition(chunk, partitioners):
-                writer = writers.get(key)
-                if writer is None:
-                    writer = writers[key] = _new_writer(directory, key, self.options)
-                self._append(writer, key, rows)
+                if key not in writers:
+                    writers[key] = _new_writer(directory, key, self.options)
+                self._append(writers[key], key, rows)
         return tuple(StagedLog(*key, writer.close()) for key, writer in sorted(writers.items()))
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -173,8 +172,7 @@ class TaskWriter:
         """Group the rows of a chunk by partition, keeping their order."""
         topics, codes = self._topics(chunk)
         partitions = self._partitions(chunk, topics, codes, partitioners)
-        names = [name for name in _WRITTEN_COLUMNS if name in chunk.schema.names]
-        rows = chunk.select(names)
+        rows = chunk.select([name for name in _WRITTEN_COLUMNS if name in chunk.schema.names])
         partition_codes = codes * _TOPIC_STRIDE + partitions
         if len(partition_codes) and (partition_codes == partition_codes[0]).all():
             return [((topics[int(codes[0])], int(partitions[0])), rows)]
@@ -217,7 +215,7 @@ class TaskWriter:
             lines = np.flatnonzero((codes == code) & open_rows)
             if len(lines):
                 if keys is None or sizes is None:
-                    keys, sizes = _keys_of(chunk), _sizes_of(chunk)
+                    keys, sizes = extract_binary(column_of(chunk, "key"), chunk.num_rows, "key"), _sizes_of(chunk)
                 partitioner = self._partitioner(topic, partitioners)
                 topic_keys = keys._replace(at=keys.at[lines], size=keys.size[lines])
                 partitions[lines] = partitioner.partitions_of(topic_keys, sizes[lines])
@@ -253,10 +251,6 @@ def _new_writer(directory: str, key: TopicPartition, options: WriteOptions) -> P
     if options.keep_offsets:
         writer.roll()  # Roll, so that the first segment begins at the offset of the first record instead of 0.
     return writer
-
-
-def _keys_of(chunk: pa.RecordBatch) -> Any:
-    return extract_binary(column_of(chunk, "key"), chunk.num_rows, "key")
 
 
 def _sizes_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:

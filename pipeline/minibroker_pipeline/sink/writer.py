@@ -89,10 +89,8 @@ def find_known_topics(data_dir: str) -> dict[str, KnownTopic]:
         return {}
     counts: dict[str, int] = {}
     for name in os.listdir(data_dir):
-        named = parse_partition_directory(name)
-        if named is not None and os.path.isdir(f"{data_dir}/{name}"):
-            topic, partition = named
-            counts[topic] = max(counts.get(topic, 0), partition + 1)
+        if (key := parse_partition_directory(name)) and os.path.isdir(f"{data_dir}/{name}"):
+            counts[key[0]] = max(counts.get(key[0], 0), key[1] + 1)
     topics = {topic: KnownTopic(count, _topic_id(f"{data_dir}/{topic}-{count - 1}")) for topic, count in counts.items()}
     for topic, stored in _described_topics(f"{data_dir}/{TOPICS_FILE}").items():
         topics[topic] = KnownTopic(max(stored.partitions, counts.get(topic, 0)), stored.topic_id)
@@ -185,13 +183,14 @@ class LogWriter(DataSourceArrowWriter):
         check_columns(to_arrow_schema(schema, timezone="UTC"), parsed)
         check_writable(parsed.target)
         topics = find_known_topics(parsed.target)
-        _check_partitions(parsed, {topic: known_topic.partitions for topic, known_topic in topics.items()})
+        existing = topics.get(parsed.topic)
+        if existing is not None and parsed.partitions not in {None, existing.partitions}:
+            raise OptionError(f"partitions: topic {parsed.topic!r} has {existing.partitions}, and keeps them")
         self._plan = Plan(parsed, new_staging(parsed.target), overwrite, topics)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Spark calls this method in a worker."""
-        context = TaskContext.get()
-        plan = self._plan
+        context, plan = TaskContext.get(), self._plan
         counts = {topic: known_topic.partitions for topic, known_topic in plan.known.items()}
         number = context.partitionId() if context is not None else 0
         return TaskCommitMessage(TaskWriter(plan.options, plan.staging, counts, number).write(iterator))
@@ -206,12 +205,6 @@ class LogWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - all is below one directory
         """Remove the staged files."""
         remove_staging(self._plan.staging)
-
-
-def _check_partitions(options: WriteOptions, counts: Mapping[str, int]) -> None:
-    existing = counts.get(options.topic)
-    if existing is not None and options.partitions not in {None, existing}:
-        raise OptionError(f"partitions: topic {options.topic!r} has {existing}, and keeps them")
 
 
 MAX_COPIED_BYTES: Final = 64 * 1024 * 1024

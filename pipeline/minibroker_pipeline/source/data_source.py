@@ -100,8 +100,7 @@ class LogReader(DataSourceReader):
         """
         options, filters = self._options, self._filters
         logs = QueryLogs(options).update()
-        starts = starting_offsets(options, logs, EARLIEST)
-        ends = ending_offsets(options, logs)
+        starts, ends = starting_offsets(options, logs, EARLIEST), ending_offsets(options, logs)
         if options.mode == "failfast":
             for key, log in logs.items():
                 if not ends_before(options, key, log):
@@ -219,11 +218,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLossError: offsets of the query no longer exist.
         """
-        deleted = [key for key in starts if key not in logs]
-        if deleted and self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{deleted[0][0]}-{deleted[0][1]} has been deleted; the query was at {starts[deleted[0]]}"
-            )
+        for (topic, partition), start in starts.items():
+            if (topic, partition) not in logs and self._options.fail_on_data_loss:
+                raise DataLossError(f"{topic}-{partition} has been deleted; the query was at {start}")
         return {key: self._start(log, starts.get(key)) for key, log in logs.items()}
 
     def _start(self, log: QueryLog, start: int | None) -> int:
@@ -287,16 +284,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"_options": self._options, "_schema": self._schema}
 
 
-FORMAT: Final = "minibroker"
-
-
 class MinibrokerDataSource(DataSource):
     """A Spark data source that reads log directories in batch and streaming queries, and writes them."""
 
     @classmethod
     def name(cls) -> str:
         """Return the name of this data source, which users pass to `format`."""
-        return FORMAT
+        return "minibroker"
 
     def schema(self) -> StructType:
         """Return the schema, with the columns that the options select."""
@@ -309,8 +303,7 @@ class MinibrokerDataSource(DataSource):
             OptionError: an option or the schema is invalid.
         """
         options = parse_options(self.options)
-        kind = PushdownLogReader if options.filter_pushdown else LogReader
-        return kind(options, schema)
+        return (PushdownLogReader if options.filter_pushdown else LogReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         """Return a reader for `spark.readStream`.
@@ -352,9 +345,6 @@ class PushedFilters:
 
     def take(self, condition: Filter) -> bool:
         """Narrow the bounds by a condition, and return whether Spark no longer has to check the condition."""
-        return self._take(condition) and not self._gives_nulls
-
-    def _take(self, condition: Filter) -> bool:
         is_met = False
         match condition:
             case EqualTo((column,), value):
@@ -373,7 +363,7 @@ class PushedFilters:
                 is_met = column in {"topic", "partition", "offset"}
             case _:
                 pass
-        return is_met
+        return is_met and not self._gives_nulls
 
     def _push_equal(self, column: str, values: set[Any]) -> bool:
         values.discard(None)

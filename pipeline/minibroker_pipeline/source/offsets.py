@@ -8,14 +8,7 @@ import numpy as np
 
 from minibroker_pipeline.decode import DecodeReport, DecodeRequest, decode, scan_headers
 from minibroker_pipeline.query_options import OptionError
-from minibroker_pipeline.source.options import (
-    EARLIEST,
-    LATEST,
-    NoOffset,
-    PartitionNumbers,
-    Position,
-    SourceOptions,
-)
+from minibroker_pipeline.source.options import EARLIEST, LATEST, NoOffset, PartitionNumbers, Position, SourceOptions
 from minibroker_pipeline.source.planning import LogRange, OffsetInterval, QueryLog
 from minibroker_pipeline.source.reading import DataLossError
 from minibroker_storage.data_directory.names import TopicPartition
@@ -151,13 +144,8 @@ def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
 
 
 def _find_first_at_time(entry: memoryview, log_range: LogRange, timestamp: int) -> int | None:
-    request = DecodeRequest(
-        columns=("offset", "timestamp"),
-        first_offset=log_range.first_offset,
-        end_offset=log_range.end_offset,
-        engine="numpy",
-    )
-    for batch in decode(entry, request):
+    columns, first, end = ("offset", "timestamp"), log_range.first_offset, log_range.end_offset
+    for batch in decode(entry, DecodeRequest(columns=columns, first_offset=first, end_offset=end, engine="numpy")):
         times = batch.column(1).cast("int64").to_pylist()
         for offset, time in zip(batch.column(0).to_pylist(), times, strict=True):
             if time is not None and time >= timestamp * 1000:
@@ -209,8 +197,5 @@ def limit_ends(logs: Logs, starts: Offsets, ends: Offsets, limit: int, options: 
     total = sum(sizes.values())
     if total <= limit:
         return ends
-    limited = dict(ends)
-    for key, first in firsts.items():
-        share = limit * sizes[key] / total
-        limited[key] = min(ends[key], first + (int(share) if share >= 1 else 1)) if sizes[key] else ends[key]
-    return limited
+    shares = {key: max(limit * size // total, 1) for key, size in sizes.items()}
+    return ends | {key: min(ends[key], first + shares[key]) for key, first in firsts.items()}

@@ -194,8 +194,7 @@ class _Aborted:
         if tail.transactions is None:
             return
         transactions = set(tail.transactions.aborted)  # The index may lack the newest aborted transactions.
-        for number in range(first, len(log.segments)):
-            segment = log.segments[number]
+        for number, segment in enumerate(log.segments[first:], first):
             if TXN_INDEX_SUFFIX in segment.indexes:
                 path = log.path(segment, TXN_INDEX_SUFFIX)
                 try:
@@ -237,15 +236,13 @@ def read_aborted_from_log(log_range: LogRange) -> tuple[int, list[AbortedRange]]
     return log.start_offset, find_aborted_in(log, bases.index(base)) if base in bases else []
 
 
-def pack(
-    ranges: Iterable[LogRange], *, split_bytes: int = SPLIT_BYTES, open_cost_bytes: int = OPEN_COST_BYTES
-) -> list[tuple[LogRange, ...]]:
+def pack(ranges: Iterable[LogRange], *, split_bytes: int = SPLIT_BYTES) -> list[tuple[LogRange, ...]]:
     """Distribute the ranges to tasks of about `split_bytes` each, without reordering them."""
     tasks: list[tuple[LogRange, ...]] = []
     task: list[LogRange] = []
     cost = 0
     for log_range in ranges:
-        range_cost = log_range.size + open_cost_bytes
+        range_cost = log_range.size + OPEN_COST_BYTES
         if task and cost + range_cost > split_bytes + split_bytes // 4:
             tasks.append(tuple(task))
             task, cost = [], 0
@@ -293,8 +290,7 @@ class QueryLog(NamedTuple):
         first = max(int(np.searchsorted(bounds, interval.first, side="right")) - 1, 0)
         end_segment = int(np.searchsorted(bounds, interval.end, side="left"))
         aborted = _Aborted(log, first, tail)
-        for number in range(first, end_segment):
-            segment = log.segments[number]
+        for number, segment in enumerate(log.segments[first:end_segment], first):
             next_base = log.end_of(number)
             # A broker may be writing the last segment, so only the bytes before the known end of the log are read.
             size = segment.size if next_base is not None else min(tail.end_position, segment.size)

@@ -225,18 +225,12 @@ class _RangeReading:
         return pa.RecordBatch.from_arrays(arrays, schema=output_schema(columns))
 
     def _damage_rows(self) -> pa.RecordBatch:
-        log_range, damages = self._log_range, self._report.damage
-        values_by_column = {
-            "topic": [log_range.topic] * len(damages),
-            "partition": [log_range.partition] * len(damages),
-            DAMAGE_COLUMN: [
-                f"{log_range.path}: byte {damage.position}: {damage.message} ({damage.size} bytes left out)"
-                for damage in damages
-            ],
-        }
-        schema = output_schema(self._columns)
-        arrays = [pa.array(values_by_column.get(field.name, [None] * len(damages)), field.type) for field in schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        topic, partition, path = self._log_range.topic, self._log_range.partition, self._log_range.path
+        texts = [
+            f"{path}: byte {at}: {message} ({size} bytes left out)" for at, _, size, message in self._report.damage
+        ]
+        rows = [{"topic": topic, "partition": partition, DAMAGE_COLUMN: text} for text in texts]
+        return pa.RecordBatch.from_pylist(rows, schema=output_schema(self._columns))
 
 
 def output_schema(columns: tuple[str, ...]) -> pa.Schema:
@@ -272,10 +266,8 @@ class MarkerWatch:
         self._open: dict[int, int] = {}
         self._last_markers: dict[int, int] = {}
         self._ranges: dict[int, list[tuple[int, int]]] = {}
-        for producer, first, last in aborted:
+        for producer, first, last in sorted(aborted):
             self._ranges.setdefault(producer, []).append((first, last))
-        for ranges in self._ranges.values():
-            ranges.sort()
 
     def is_doubtful(self, data: memoryview, headers: NDArray[Any]) -> bool:
         """Return whether a marker of these entries contradicts the index, or might contradict it.

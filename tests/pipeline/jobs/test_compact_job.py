@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from minibroker import Broker
 from minibroker_pipeline.cli import main
-from minibroker_pipeline.decode import DamagedLogError, decoder, numpy_engine
+from minibroker_pipeline.decode import DamagedLogError, numpy_engine
 from minibroker_pipeline.jobs.compact import CompactSettings, LogChangedError, compact
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError, check_target_apart
@@ -138,7 +138,7 @@ def test_processes_spark_and_the_engine_without_numba_write_the_same(
     compact([str(data)], str(tmp_path / "here"), settings, processes=1)
     compact([str(data)], str(tmp_path / "processes"), settings, processes=2)
     compact([str(data)], str(tmp_path / "tasks"), settings, spark=spark)
-    monkeypatch.setattr(decoder, "_loaded", {"numba": numpy_engine.ENGINE})
+    monkeypatch.setattr("minibroker_pipeline.jobs.compact.load_engine", lambda: numpy_engine.ENGINE)
     compact([str(data)], str(tmp_path / "numpy"), settings, processes=1)
     here = contents(tmp_path / "here")
     assert len(here) > 20

@@ -1,6 +1,6 @@
 """Converts the entries of a log, a few megabytes at a time. An entry is copied, recompressed or rebuilt."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,8 +33,16 @@ from minibroker_pipeline.decode.blocks import (
 from minibroker_pipeline.decode.encoder import build_empty_headers, extract_binary
 from minibroker_pipeline.decode.headers import Selection
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
+from minibroker_pipeline.filesystem import FileSystem
 from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertCounts, ConvertError, ConvertSettings, Droppable
-from minibroker_pipeline.jobs.segment_walk import BadBytes, Entries, WalkedRecords, describe_entry, walk_records
+from minibroker_pipeline.jobs.segment_walk import (
+    BadBytes,
+    Entries,
+    WalkedRecords,
+    damage_at,
+    describe_entry,
+    walk_records,
+)
 from minibroker_pipeline.jobs.sizes import BATCH_BYTES as USUAL_BATCH_BYTES
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress
@@ -52,6 +60,7 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.legacy import encode_message
 from minibroker_protocol.records.varint import INT32_MAX
+from minibroker_storage.transaction_index import AbortedTxn
 
 _Ints = NDArray[np.int64]
 COPY: Final = 0
@@ -106,9 +115,6 @@ _INDIVISIBLE_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_F
 """Attributes of batches whose records belong together. Such batches are neither joined nor split."""
 
 
-_NO_TIME: Final = 0
-
-
 def find_invalid_entries(walked: WalkedRecords, engine: RecordEngine) -> dict[int, str]:
     """Return the lines of entries with readable but invalid records, and the faults."""
     table, blocks = walked.table, walked.blocks
@@ -148,74 +154,6 @@ def drop_entries(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
     return WalkedRecords(RecordTable(table.data, int(np.count_nonzero(is_kept_row)), *arrays), blocks[is_kept])
 
 
-class Rebuilder:
-    """Encodes records again, as new entries."""
-
-    def __init__(self, settings: ConvertSettings, engine: RecordEngine) -> None:
-        self._settings = settings
-        self._engine = engine
-
-    def find_losses(self, table: RecordTable, magic: int) -> dict[str, NDArray[np.bool_]]:
-        """Return masks of the records that have headers or timestamps which format `magic` cannot store."""
-        if magic == MAGIC_V2:
-            return {}
-        timestamps = table.timestamps[: table.rows]
-        return {
-            "headers": table.header_count[: table.rows] > 0,
-            "timestamps": timestamps < NO_TIMESTAMP if magic else timestamps != NO_TIMESTAMP,
-        }
-
-    def rebuild(self, walked: WalkedRecords, headers: NDArray[Any], ways: Conversions, magic: int) -> EncodedBatches:
-        """Encode records as entries of format `magic`. Parts that the format cannot store are dropped.
-
-        Raises:
-            EncodeError: a record is too large.
-        """
-        blocks = walked.blocks[walked.blocks[:, ROWS] > 0]
-        rows = self._rows(walked.table, magic)
-        return encode_rows(rows, self._group_blocks(blocks, headers, ways), magic=magic, level=self._settings.level)
-
-    def _rows(self, table: RecordTable, magic: int) -> Rows:
-        rows = table.rows
-        timestamps = table.timestamps[:rows]
-        has_headers = magic == MAGIC_V2 and table.header_count[:rows].any()
-        return Rows(
-            table.offsets[:rows],
-            timestamps if magic == MAGIC_V2 else np.maximum(timestamps, NO_TIMESTAMP),
-            Binary(table.data, table.key_at[:rows], table.key_size[:rows]),
-            Binary(table.data, table.value_at[:rows], table.value_size[:rows]),
-            *(self._headers(table) if has_headers else build_empty_headers(rows)),
-        )
-
-    def _headers(self, table: RecordTable) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
-        _, lists, keys, values = self._engine.headers(table)
-        bounds = np.frombuffer(lists, np.int32)[: table.rows + 1]
-        return bounds[:-1], np.diff(bounds), _binary(keys), _binary(values)
-
-    def _group_blocks(self, blocks: _Ints, headers: NDArray[Any], ways: Conversions) -> _Ints:
-        """Group the blocks that can share batches. Each group has the attributes that its blocks have in common."""
-        lines = blocks[:, ENTRY]
-        entries = headers[lines]
-        codec = ways.codec[lines]
-        is_append_time = (entries["attributes"] & TIMESTAMP_TYPE_FLAG != 0) & (entries["magic"] > 0)
-        attributes = codec | np.where(is_append_time, TIMESTAMP_TYPE_FLAG, 0)
-        common = np.stack(
-            [attributes, entries["leader_epoch"], np.where(is_append_time, entries["max_timestamp"], _NO_TIME)], axis=1
-        )
-        is_single = (entries["magic"] < MAGIC_V2) & (entries["codec"] == 0)
-        is_joined = np.ones(len(lines), np.bool_) if self._settings.batch_bytes is not None else is_single
-        begins = np.ones(len(lines), np.bool_)
-        begins[1:] = (common[1:] != common[:-1]).any(axis=1) | ~(is_joined[1:] & is_joined[:-1])
-        firsts = np.flatnonzero(begins)
-        ends = np.cumsum(blocks[:, ROWS])[np.append(firsts[1:], len(lines)) - 1]
-        groups = groups_table(ends)
-        groups[:, ATTRIBUTES] = attributes[firsts]
-        groups[:, LEADER_EPOCH] = entries["leader_epoch"][firsts]
-        limit = min(self._settings.batch_bytes or USUAL_BATCH_BYTES, MAX_DECOMPRESSED_SIZE)
-        groups[:, BATCH_BYTES] = np.where(is_joined[firsts], limit, INT32_MAX)
-        return groups
-
-
 def _binary(array: pa.BinaryArray) -> Binary:
     return extract_binary(array, len(array), "headers")
 
@@ -223,35 +161,42 @@ def _binary(array: pa.BinaryArray) -> Binary:
 _HINT: Final = " (--mode permissive leaves damaged entries out)"
 
 
-class LogSource(NamedTuple):
-    """A segment to convert, with the range of its offsets and the uncommitted transactions."""
+class SegmentTask(NamedTuple):
+    """A segment to convert, from the listing of its log, and the staging directory for the result."""
 
     topic: str
     partition: int
+    filesystem: FileSystem
     path: str
-    first_offset: int
+    base_offset: int
+    #: The base offset of the next segment, or the offset after the log's last entry.
     end_offset: int
-    uncommitted: Sequence[AbortedRange] = ()
+    size: int
+    identity: int
+    #: `aborted` contains the aborted transactions with markers in this segment. `uncommitted` contains the aborted and
+    #: open transactions that may have records in this segment.
+    aborted: tuple[AbortedTxn, ...]
+    uncommitted: tuple[AbortedRange, ...]
+    settings: ConvertSettings
+    staging: str
 
 
 class EntryConverter:
-    """Converts the entries of one segment, or copies them if `settings` is None.
+    """Converts the entries of one segment, or copies them if the settings do not apply to its topic.
 
     Raises:
         DamagedLogError: an entry is damaged, in the mode "failfast".
         ConvertError: an entry has something that the new format cannot store and that must not be dropped.
     """
 
-    def __init__(self, source: LogSource, settings: ConvertSettings | None, mode: str, engine: RecordEngine) -> None:
+    def __init__(self, task: SegmentTask, engine: RecordEngine) -> None:
         self.counts = ConvertCounts()
-        self._source = source
-        self._settings = settings
-        self._is_permissive = mode == "permissive"
+        self._task = task
+        self._settings = task.settings
         self._engine = engine
-        self._rebuilder = None if settings is None else Rebuilder(settings, engine)
-        request = DecodeRequest(isolation="read_committed", aborted=tuple(source.uncommitted))
-        self._committed = Selection(request)
-        self._last_offset = source.first_offset - 1
+        self._committed = Selection(DecodeRequest(isolation="read_committed", aborted=task.uncommitted))
+        self._end_offset = min(task.end_offset, task.base_offset + INT32_MAX + 1)
+        self._last_offset = task.base_offset - 1
 
     def convert(self, piece: Entries | BadBytes) -> Iterator[EncodedBatches]:
         """Yield the converted entries of the next part of the log."""
@@ -269,12 +214,11 @@ class EntryConverter:
 
     def _convert_entries(self, entries: Entries) -> Iterator[EncodedBatches]:
         headers = entries.headers
-        lines = np.arange(len(headers))
         wrong = self._engine.find_wrong_crcs(entries.data, headers)
         for line in wrong:
             self._refuse(describe_entry(entries, headers[line]))
-        lines = np.delete(lines, wrong)
-        ways = plan_conversions(headers, self._settings)
+        lines = np.delete(np.arange(len(headers)), wrong)
+        ways = plan_conversions(headers, self._settings if self._settings.changes(self._task.topic) else None)
         lines = self._storable_lines(headers, lines, ways)
         self._check_codecs(headers, lines, ways)
         for run in ways.groups_of(headers, lines):
@@ -316,7 +260,7 @@ class EntryConverter:
             )
 
     def _check_loss(self, part: Droppable, offsets: NDArray[np.int64]) -> None:
-        if len(offsets) and self._settings is not None and part not in self._settings.drop:
+        if len(offsets) and part not in self._settings.drop:
             raise ConvertError(
                 f"{self._location(int(offsets[0]))}: {part}, which message format {self._settings.format} has no place"
                 f" for; --drop {part} leaves them out"
@@ -325,7 +269,7 @@ class EntryConverter:
     def _repack_entries(self, entries: Entries, run: _Ints, ways: Conversions) -> EncodedBatches:
         """Return entries with another codec and no other change."""
         out = bytearray()
-        level = None if self._settings is None else self._settings.level
+        level = self._settings.level
         for line in run.tolist():
             header = entries.headers[line]
             position, size = int(header["position"]), int(header["size"])
@@ -333,7 +277,7 @@ class EntryConverter:
             try:
                 records = decompress_entry(entry, header, MAX_DECOMPRESSED_SIZE)
             except DecodeError as error:
-                self._refuse(Damage(entries.position + position, int(header["base_offset"]), size, str(error)))
+                self._refuse(damage_at(entries, header, str(error)))
                 continue
             codec = CompressionCodec(int(ways.codec[line]))
             if codec:
@@ -341,7 +285,7 @@ class EntryConverter:
             if header["magic"] == MAGIC_V2:
                 out += pack_batch(read_header(entry), compress(codec, records, level=level), codec)[0]
             elif has_wrong_checksums(memoryview(records), self._engine):
-                self._refuse_entry(entries, header, "the checksum of a message in it")
+                self._refuse(damage_at(entries, header, "the checksum of a message in it"))
                 continue
             else:
                 out += _wrapper(header, records, codec, level)
@@ -356,35 +300,89 @@ class EntryConverter:
             raise ConvertError(f"{self._location(int(header['base_offset']))}: {error}") from None
 
     def _rebuild_entries(self, entries: Entries, run: _Ints, ways: Conversions, magic: int) -> Iterator[EncodedBatches]:
-        assert self._rebuilder is not None, "entries are copied without settings"
         damages: list[Damage] = []
         for walked in walk_records(entries, run, self._engine, damages):
             faults = find_invalid_entries(walked, self._engine)
             for line, fault in sorted(faults.items()):
-                self._refuse_entry(entries, entries.headers[line], fault)
+                self._refuse(damage_at(entries, entries.headers[line], fault))
             if faults:
                 walked = drop_entries(walked, list(faults))  # noqa: PLW2901 - what is left of it
             self._refuse_all(damages)
             if not walked.table.rows:
                 continue
-            for loss, is_lost in self._rebuilder.find_losses(walked.table, magic).items():
-                offsets = walked.table.offsets[: walked.table.rows][is_lost]
-                self._check_loss("headers" if loss == "headers" else "timestamps", offsets)
-                setattr(self.counts, loss, getattr(self.counts, loss) + len(offsets))
+            self._count_losses(walked.table, magic)
+            blocks = walked.blocks[walked.blocks[:, ROWS] > 0]
             try:
-                encoded = self._rebuilder.rebuild(walked, entries.headers, ways, magic)
+                groups = self._group_blocks(blocks, entries.headers, ways)
+                encoded = encode_rows(self._rows(walked.table, magic), groups, magic=magic, level=self._settings.level)
             except EncodeError as error:
                 raise ConvertError(f"{self._location(int(walked.table.offsets[0]))}: {error}") from None
-            self.counts.rebuilt += int(np.count_nonzero(walked.blocks[:, ROWS]))
+            self.counts.rebuilt += len(blocks)
             yield encoded
         self._refuse_all(damages)
+
+    def _count_losses(self, table: RecordTable, magic: int) -> None:
+        """Count the headers and timestamps that format `magic` cannot store.
+
+        Raises:
+            ConvertError: they must not be dropped.
+        """
+        if magic == MAGIC_V2:
+            return
+        offsets, timestamps = table.offsets[: table.rows], table.timestamps[: table.rows]
+        with_headers = offsets[table.header_count[: table.rows] > 0]
+        with_timestamps = offsets[timestamps < NO_TIMESTAMP if magic else timestamps != NO_TIMESTAMP]
+        self._check_loss("headers", with_headers)
+        self._check_loss("timestamps", with_timestamps)
+        self.counts.headers += len(with_headers)
+        self.counts.timestamps += len(with_timestamps)
+
+    def _rows(self, table: RecordTable, magic: int) -> Rows:
+        rows = table.rows
+        timestamps = table.timestamps[:rows]
+        has_headers = magic == MAGIC_V2 and table.header_count[:rows].any()
+        return Rows(
+            table.offsets[:rows],
+            timestamps if magic == MAGIC_V2 else np.maximum(timestamps, NO_TIMESTAMP),
+            Binary(table.data, table.key_at[:rows], table.key_size[:rows]),
+            Binary(table.data, table.value_at[:rows], table.value_size[:rows]),
+            *(self._headers(table) if has_headers else build_empty_headers(rows)),
+        )
+
+    def _headers(self, table: RecordTable) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
+        _, lists, keys, values = self._engine.headers(table)
+        bounds = np.frombuffer(lists, np.int32)[: table.rows + 1]
+        return bounds[:-1], np.diff(bounds), _binary(keys), _binary(values)
+
+    def _group_blocks(self, blocks: _Ints, headers: NDArray[Any], ways: Conversions) -> _Ints:
+        """Group the blocks that can share batches. Each group has the attributes that its blocks have in common."""
+        lines = blocks[:, ENTRY]
+        entries = headers[lines]
+        codec = ways.codec[lines]
+        is_append_time = (entries["attributes"] & TIMESTAMP_TYPE_FLAG != 0) & (entries["magic"] > 0)
+        attributes = codec | np.where(is_append_time, TIMESTAMP_TYPE_FLAG, 0)
+        common = np.stack(
+            [attributes, entries["leader_epoch"], np.where(is_append_time, entries["max_timestamp"], 0)], axis=1
+        )
+        is_single = (entries["magic"] < MAGIC_V2) & (entries["codec"] == 0)
+        is_joined = np.ones(len(lines), np.bool_) if self._settings.batch_bytes is not None else is_single
+        begins = np.ones(len(lines), np.bool_)
+        begins[1:] = (common[1:] != common[:-1]).any(axis=1) | ~(is_joined[1:] & is_joined[:-1])
+        firsts = np.flatnonzero(begins)
+        ends = np.cumsum(blocks[:, ROWS])[np.append(firsts[1:], len(lines)) - 1]
+        groups = groups_table(ends)
+        groups[:, ATTRIBUTES] = attributes[firsts]
+        groups[:, LEADER_EPOCH] = entries["leader_epoch"][firsts]
+        limit = min(self._settings.batch_bytes or USUAL_BATCH_BYTES, MAX_DECOMPRESSED_SIZE)
+        groups[:, BATCH_BYTES] = np.where(is_joined[firsts], limit, INT32_MAX)
+        return groups
 
     def _drop_unordered(self, encoded: EncodedBatches) -> EncodedBatches:
         """Return the entries with ascending offsets that are within the segment."""
         headers = encoded.headers
         if not len(headers):
             return encoded
-        is_wrong = headers["last_offset"] >= self._source.end_offset
+        is_wrong = headers["last_offset"] >= self._end_offset
         is_wrong |= headers["last_offset"] < headers["base_offset"]
         reached = np.where(is_wrong, self._last_offset, headers["last_offset"])
         lasts = np.maximum.accumulate(np.append(self._last_offset, reached))
@@ -398,23 +396,19 @@ class EntryConverter:
             self._last_offset = int(kept_headers["last_offset"][-1])
         return EncodedBatches(encoded.data, kept_headers)
 
-    def _refuse_entry(self, entries: Entries, header: Any, message: str) -> None:
-        position = entries.position + int(header["position"])
-        self._refuse(Damage(position, int(header["base_offset"]), int(header["size"]), message))
-
     def _refuse_all(self, damage: list[Damage]) -> None:
         for item in sorted(damage):
             self._refuse(item)
         damage.clear()
 
     def _refuse(self, damage: Damage) -> None:
-        if not self._is_permissive:
-            raise DamagedLogError(self._source.path, damage._replace(message=damage.message + _HINT))
+        if self._settings.mode == "failfast":
+            raise DamagedLogError(self._task.path, damage._replace(message=damage.message + _HINT))
         self.counts.damaged += 1
         self.counts.damaged_bytes += damage.size
 
     def _location(self, offset: int) -> str:
-        return f"{self._source.topic}-{self._source.partition}, offset {offset}"
+        return f"{self._task.topic}-{self._task.partition}, offset {offset}"
 
 
 def _wrapper(header: Any, messages: bytes, codec: CompressionCodec, level: int | None) -> bytes:

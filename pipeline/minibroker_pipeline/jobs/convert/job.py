@@ -5,15 +5,15 @@ import json
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange, load_engine
 from minibroker_pipeline.decode.assemble import EncodedBatches
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
-from minibroker_pipeline.filesystem import FileSystem, LocalFileSystem, open_listed, read_if_there
-from minibroker_pipeline.jobs.convert.entries import EntryConverter, LogSource
+from minibroker_pipeline.filesystem import LocalFileSystem, open_listed, read_if_there
+from minibroker_pipeline.jobs.convert.entries import EntryConverter, SegmentTask
 from minibroker_pipeline.jobs.convert.settings import ConvertCounts, ConvertLine, ConvertReport, ConvertSettings
 from minibroker_pipeline.jobs.segment_walk import Entries, read_entries
 from minibroker_pipeline.jobs.task_runner import run_tasks
@@ -40,8 +40,9 @@ from minibroker_pipeline.log_directories.segment_writer import (
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.planning import QueryLog, QueryLogs
 from minibroker_protocol.errors import CorruptRecordError, DecodeError
+from minibroker_protocol.internal_topics import METADATA_TOPIC
 from minibroker_protocol.records.header import HEADER, MAGIC_V2, make_header
-from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
+from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError, CorruptSnapshotError
@@ -132,10 +133,8 @@ def _iterate_entries_after(
         if next_base is not None and next_base <= offset:
             continue
         with log.filesystem.open(log.path(segment)) as file:
-            size = segment.size if next_base is not None else end_position
-            for piece in read_entries(file, size, engine):
-                if isinstance(piece, Entries):
-                    yield piece
+            pieces = read_entries(file, end_position if next_base is None else segment.size, engine)
+            yield from (piece for piece in pieces if isinstance(piece, Entries))
 
 
 def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int) -> list[AbortedTxn]:
@@ -157,26 +156,6 @@ def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int)
     return aborted
 
 
-class SegmentTask(NamedTuple):
-    """A segment to convert, from the listing of its log, and the staging directory for the result."""
-
-    topic: str
-    partition: int
-    filesystem: FileSystem
-    path: str
-    base_offset: int
-    #: The base offset of the next segment, or the offset after the log's last entry.
-    end_offset: int
-    size: int
-    identity: int
-    #: `aborted` contains the aborted transactions with markers in this segment. `uncommitted` contains the aborted and
-    #: open transactions that may have records in this segment.
-    aborted: tuple[AbortedTxn, ...]
-    uncommitted: tuple[AbortedRange, ...]
-    settings: ConvertSettings
-    staging: str
-
-
 class ConvertedSegment(NamedTuple):
     """The result of converting one segment: any number of segments, or none, in the task's own directory."""
 
@@ -196,10 +175,7 @@ def _convert_segment(task: SegmentTask) -> ConvertedSegment:
         OSError: a file cannot be read or written.
     """
     engine = load_engine()
-    settings = task.settings if task.settings.changes(task.topic) else None
-    end_offset = min(task.end_offset, task.base_offset + INT32_MAX + 1)
-    source = LogSource(task.topic, task.partition, task.path, task.base_offset, end_offset, task.uncommitted)
-    converter = EntryConverter(source, settings, task.settings.mode, engine)
+    converter = EntryConverter(task, engine)
     with open_listed(task.filesystem, task.path, task.identity) as file:
         output = _OutputWriter(task)
         for piece in read_entries(file, task.size, engine):
@@ -217,7 +193,8 @@ class _OutputWriter:
         self._writer: PartitionWriter | None = None
         self._pending = list(task.aborted)
         # Keep the modification time of the source file, because retention uses it for records without timestamps.
-        self._modified_ns = os.stat(task.path).st_mtime_ns if _is_local(task) else None
+        is_local = isinstance(task.filesystem, LocalFileSystem) and os.path.exists(task.path)
+        self._modified_ns = os.stat(task.path).st_mtime_ns if is_local else None
 
     def append(self, encoded: EncodedBatches) -> None:
         """Write entries, and record the aborted transactions at their markers."""
@@ -251,13 +228,6 @@ class _OutputWriter:
         self._writer.add_aborted(self._pending)
         self._writer.modified_ns = self._modified_ns
         return self._writer.close(), self._writer.summary.epochs
-
-
-def _is_local(task: SegmentTask) -> bool:
-    return isinstance(task.filesystem, LocalFileSystem) and os.path.exists(task.path)
-
-
-_CLUSTER_METADATA: Final = "__cluster_metadata"
 
 
 class _SourceLog(NamedTuple):
@@ -306,7 +276,10 @@ def convert(
     """
     check_target_apart(paths, target)
     engine = load_engine()
-    logs = {key: _load_log(followed, engine) for key, followed in _find_logs(paths, settings).items()}
+    logs = {
+        key: _SourceLog(log, log_producers(log.log, log.tail.end_position, log.tail.log_end_offset, engine))
+        for key, log in _find_logs(paths, settings).items()
+    }
     with DataDirectoryCommit(target) as commit:
         tasks = [task for log in logs.values() for task in _tasks(log, settings, commit.staging)]
         sizes = [task.size for task in tasks]
@@ -332,7 +305,7 @@ def _find_logs(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPar
     if settings.topics:
         topics = {partition.topic for partition in select(partitions, topics=settings.topics)}
     else:
-        topics = {topic for topic, _ in partitions} - {_CLUSTER_METADATA}
+        topics = {topic for topic, _ in partitions} - {METADATA_TOPIC}
     if not topics:
         return {}
     options = {"paths": json.dumps(list(paths)), "topics": ",".join(sorted(topics)), "mode": settings.mode}
@@ -341,11 +314,6 @@ def _find_logs(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPar
         for log in logs.values():
             log.check()
     return logs
-
-
-def _load_log(followed: QueryLog, engine: RecordEngine) -> _SourceLog:
-    tail = followed.tail
-    return _SourceLog(followed, log_producers(followed.log, tail.end_position, tail.log_end_offset, engine))
 
 
 def _tasks(log: _SourceLog, settings: ConvertSettings, staging: str) -> list[SegmentTask]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of, read_if_there
-from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, Kind
+from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Finding, Kind
 from minibroker_pipeline.log_directories.partition_logs import SegmentFiles, partitions_without_directories
 from minibroker_protocol.uuids import parse_uuid
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry
@@ -89,7 +89,7 @@ class Partition:
         return (*self.segments[:-1], *(last._replace(size=0) for last in self.segments[-1:]))
 
 
-def find_at(path: str, findings: list[Findings]) -> list[Partition]:
+def find_at(path: str, findings: list[Finding]) -> list[Partition]:
     """Return the partitions at `path`, a data directory or the directory of one partition.
 
     Partitions without a directory are included, because they never held a record. Faults around the partitions are
@@ -115,57 +115,49 @@ def find_at(path: str, findings: list[Findings]) -> list[Partition]:
     return sorted(partitions, key=lambda partition: (partition.topic, partition.partition))
 
 
-def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Findings]) -> list[Partition]:
+def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Finding]) -> list[Partition]:
     partitions: dict[TopicPartition, Partition] = {}
+
+    def report(name: str, kind: Kind, message: str, remedy: str) -> None:
+        findings.append(Finding(f"{data.scheme}{data.path}/{name}", None, kind, message, remedy))
+
     for entry in entries:
         path = f"{data.path}/{entry.name}"
-        entry_findings = Findings(data.scheme + path)
-        findings.append(entry_findings)
+        key = parse_partition_directory(entry.name)
         if not entry.is_directory:
             if offset_of(entry.name) is not None:
-                entry_findings.add(Kind.NAME, None, "a file of a log, outside a partition's directory", RENAME)
-            continue
-        named = parse_partition_directory(entry.name)
-        if entry.name == UNFINISHED:
+                report(entry.name, Kind.NAME, "a file of a log, outside a partition's directory", RENAME)
+        elif entry.name == UNFINISHED:
             message = "a writer was killed when it put its work in place: logs may be missing, or have others' ends"
-            entry_findings.add(
-                Kind.MISSING, None, message, "write there again, or start minibroker there: either completes it"
-            )
-        elif named is not None:
-            partitions[named] = Partition(*named, path, data)
+            remedy = "write there again, or start minibroker there: either completes it"
+            report(entry.name, Kind.MISSING, message, remedy)
+        elif key is not None:
+            partitions[key] = Partition(*key, path, data)
         elif TEMPORARY_DIRECTORY.fullmatch(entry.name) is None and any(
             file.name.endswith(LOG_SUFFIX) for file in data.filesystem.entries(path)
         ):
             message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"
-            entry_findings.add(Kind.NAME, None, message, RENAME)
+            report(entry.name, Kind.NAME, message, RENAME)
     if data.is_clean and all(entry.name != UNFINISHED for entry in entries):
-        for topic, partition in sorted(set(data.checkpoints.get(RECOVERY_POINTS, {})) - partitions.keys()):
-            entry_findings = Findings(f"{data.scheme}{data.path}/{topic}-{partition}")
-            entry_findings.add(
-                Kind.MISSING, None, f"{RECOVERY_POINTS} names it, but it is not there", "restore the directory"
-            )
-            findings.append(entry_findings)
+        for topic, partition in sorted(data.checkpoints.get(RECOVERY_POINTS, {}).keys() - partitions.keys()):
+            message = f"{RECOVERY_POINTS} names it, but it is not there"
+            report(f"{topic}-{partition}", Kind.MISSING, message, "restore the directory")
     return list(partitions.values())
 
 
-def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: list[Findings]) -> DataDirectory:
+def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: list[Finding]) -> DataDirectory:
     data = DataDirectory(path, filesystem, scheme)
     for name in OFFSET_CHECKPOINTS:
-        content = read_if_there(filesystem, f"{path}/{name}")
-        if content is None:
-            continue
         try:
-            data.checkpoints[name] = parse_offset_checkpoint(content, name)
+            data.checkpoints[name] = parse_offset_checkpoint(read_if_there(filesystem, f"{path}/{name}") or b"", name)
         except CorruptCheckpointError as error:
-            checkpoint_findings = Findings(f"{scheme}{path}/{name}")
             remedy = "with the broker stopped, delete it; the broker goes on with what the logs say"
-            checkpoint_findings.add(Kind.SMALL_FILE, None, str(error), remedy)
-            findings.append(checkpoint_findings)
+            findings.append(Finding(f"{scheme}{path}/{name}", None, Kind.SMALL_FILE, str(error), remedy))
     data.is_clean = read_if_there(filesystem, f"{path}/{CLEAN_SHUTDOWN}") is not None
     return data
 
 
-def list_partition(partition: Partition) -> list[Findings]:
+def list_partition(partition: Partition) -> list[Finding]:
     """List a partition's directory again, setting its segments, snapshots and epochs.
 
     Returns:
@@ -185,7 +177,7 @@ class _Listing:
         self._prefix = f"{partition.data.scheme}{partition.directory}"
         self._logs: dict[int, Entry] = {}
         self._indexes: dict[int, set[str]] = {}
-        self.findings: list[Findings] = []
+        self.findings: list[Finding] = []
 
     def take(self, entries: list[Entry]) -> None:
         partition = self._partition
@@ -193,9 +185,8 @@ class _Listing:
         for entry in sorted(entries):
             self._take(entry)
         partition.snapshots.sort()
-        nothing = frozenset[str]()
         partition.segments = [
-            SegmentFiles(base, entry.size, entry.identity, frozenset(self._indexes.get(base, nothing)))
+            SegmentFiles(base, entry.size, entry.identity, frozenset(self._indexes.get(base, ())))
             for base, entry in sorted(self._logs.items())
         ]
         for base, suffixes in sorted(self._indexes.items()):
@@ -204,9 +195,8 @@ class _Listing:
                     message = "there is no log file for this index"
                     self._add_finding(f"{base:020d}{suffix}", Kind.MISSING, message, f"restore {base:020d}{LOG_SUFFIX}")
         if not self._logs and not self._is_unused({entry.name for entry in entries}):
-            self._add_finding(
-                "", Kind.MISSING, "there is no log file in this directory", "restore it, or remove the directory"
-            )
+            message = "there is no log file in this directory"
+            self._add_finding("", Kind.MISSING, message, "restore it, or remove the directory")
 
     def _is_unused(self, names: set[str]) -> bool:
         """Return whether the directory cannot have held a record.
@@ -223,9 +213,8 @@ class _Listing:
         stem, dot, ending = name.rpartition(".")
         suffix, offset = dot + ending, offset_of(name)
         if entry.is_directory:
-            self._add_finding(
-                name, Kind.NAME, "a directory, where brokers put none", "move it elsewhere", is_damage=False
-            )
+            message = "a directory, where brokers put none"
+            self._add_finding(name, Kind.NAME, message, "move it elsewhere", is_damage=False)
         elif suffix in _OWN_SUFFIXES and offset is not None and "." not in stem:
             self._add_log_file(entry, offset, suffix)
         elif name == LEADER_EPOCH_CHECKPOINT:
@@ -248,11 +237,11 @@ class _Listing:
             self._logs[offset] = entry
         elif suffix == SNAPSHOT_SUFFIX:
             self._partition.snapshots.append(offset)
-            self._check(entry.name, self._read_snapshot)
+            self._check(entry.name, decode_snapshot)
         else:
             self._indexes.setdefault(offset, set()).add(suffix)
 
-    def _check(self, name: str, read: Callable[[bytes], None]) -> None:
+    def _check(self, name: str, read: Callable[[bytes], object]) -> None:
         content = read_if_there(self._partition.data.filesystem, f"{self._partition.directory}/{name}")
         if content is None:
             return  # The file was deleted after it was listed, so there is nothing to check.
@@ -272,15 +261,9 @@ class _Listing:
         self._partition.epochs = tuple(entries)
 
     @staticmethod
-    def _read_snapshot(content: bytes) -> None:
-        decode_snapshot(content)
-
-    @staticmethod
     def _read_metadata(content: bytes) -> None:
         fields = dict(line.split(": ", 1) for line in content.decode().splitlines())
         parse_uuid(fields["topic_id"].strip())
 
     def _add_finding(self, name: str, kind: Kind, message: str, remedy: str, *, is_damage: bool = True) -> None:
-        findings = Findings(f"{self._prefix}/{name}".rstrip("/"))
-        findings.add(kind, None, message, remedy, is_damage=is_damage)
-        self.findings.append(findings)
+        self.findings.append(Finding(f"{self._prefix}/{name}".rstrip("/"), None, kind, message, remedy, is_damage))

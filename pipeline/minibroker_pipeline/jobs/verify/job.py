@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker_pipeline.jobs.reports import bytes_text, text_table
 from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_tasks
 from minibroker_pipeline.jobs.verify.directories import Partition, find_at, list_partition
-from minibroker_pipeline.jobs.verify.findings import Finding, Findings, Kind
+from minibroker_pipeline.jobs.verify.findings import Finding, Kind
 from minibroker_pipeline.jobs.verify.partitions import check_partition, find_compacted_end
 from minibroker_pipeline.jobs.verify.segments import SegmentFacts, SegmentTask, check_segment
 
@@ -117,7 +117,7 @@ def verify(
     """
     settings = settings or VerifySettings()
     report = VerifyReport()
-    directory_findings: list[Findings] = []
+    directory_findings: list[Finding] = []
     partitions = [partition for path in paths for partition in find_at(path, directory_findings)]
     missing = set(settings.topics) - {partition.topic for partition in partitions}
     if missing:
@@ -125,14 +125,12 @@ def verify(
     if settings.topics:
         partitions = [partition for partition in partitions if partition.topic in settings.topics]
     else:
-        report.findings = [finding for findings in directory_findings for finding in findings]
+        report.findings = directory_findings
     for attempt in range(_ATTEMPTS):
-        checks = [_PartitionCheck(partition) for partition in partitions]
-        _check_all([check for check in checks if check.is_there], settings, spark, processes)
+        checks = [check for check in map(_PartitionCheck, partitions) if check.is_there]
+        _check_all(checks, settings, spark, processes)
         partitions = []
         for check in checks:
-            if not check.is_there:
-                continue
             if attempt + 1 < _ATTEMPTS and check.needs_recheck(is_first=not attempt):
                 partitions.append(check.partition)
             else:
@@ -154,7 +152,7 @@ class _PartitionCheck:
         self.facts: list[SegmentFacts] = []
         self.is_there = True
         try:
-            self.found += [finding for findings in list_partition(partition) for finding in findings]
+            self.found += list_partition(partition)
         except FileNotFoundError:
             self.is_there = False
         self._state = partition.state()
@@ -211,10 +209,7 @@ class _PartitionCheck:
 
 
 def _check_all(
-    checks: Sequence[_PartitionCheck],
-    settings: VerifySettings,
-    spark: "SparkSession | None",
-    processes: int | None,
+    checks: Sequence[_PartitionCheck], settings: VerifySettings, spark: "SparkSession | None", processes: int | None
 ) -> None:
     tasks = {task.address: (task, check) for check in checks for task in check.tasks(settings)}
     segments = [task for task, _ in tasks.values()]

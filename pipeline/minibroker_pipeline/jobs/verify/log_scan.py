@@ -25,6 +25,7 @@ from minibroker_pipeline.jobs.segment_walk import (
     BadBytes,
     Entries,
     WalkedRecords,
+    damage_at,
     describe_entry,
     walk_records,
 )
@@ -141,10 +142,8 @@ class LogScan:
 
     def _find_explained(self, good: NDArray[Any]) -> NDArray[np.bool_]:
         """Return a mask of the good entries that follow damage. Gaps before them are explained by the damage."""
-        explained: NDArray[np.bool_] = good["is_behind_damage"].copy()
-        after_bad = np.zeros(len(self.entries), np.bool_)
-        after_bad[1:] = self.entries["is_bad"][:-1]
-        explained |= after_bad[~self.entries["is_bad"]]
+        after_bad = np.append(False, self.entries["is_bad"][:-1])
+        explained: NDArray[np.bool_] = good["is_behind_damage"] | after_bad[~self.entries["is_bad"]]
         return explained
 
     def _add_bad_bytes(self, invalid: BadBytes) -> None:
@@ -154,31 +153,25 @@ class LogScan:
             if self.may_be_torn:
                 message = f"{invalid.size} bytes at the end are no whole entry: {invalid.reason}"
                 self.findings.add(Kind.TORN, invalid.position, message, NOTHING, is_damage=False)
-                return
-            self.findings.add(Kind.TORN, invalid.position, f"{invalid.size} bytes: {invalid.reason}", RESTORE)
-            return
-        self.findings.add(Kind.ENTRY, invalid.position, f"{invalid.size} bytes are no entry: {invalid.reason}", RESTORE)
+            else:
+                self.findings.add(Kind.TORN, invalid.position, f"{invalid.size} bytes: {invalid.reason}", RESTORE)
+        else:
+            message = f"{invalid.size} bytes are no entry: {invalid.reason}"
+            self.findings.add(Kind.ENTRY, invalid.position, message, RESTORE)
 
     def _add_entries(self, entries: Entries) -> None:
         headers = entries.headers
         part = np.zeros(len(headers), _ENTRY_DTYPE)
         part["position"] = headers["position"] + entries.position
-        for name, source in (
-            ("size", "size"),
-            ("first", "base_offset"),
-            ("last", "last_offset"),
-            ("max_timestamp", "max_timestamp"),
-            ("magic", "magic"),
-        ):
-            part[name] = headers[source]
+        for name in ("size", "max_timestamp", "magic"):
+            part[name] = headers[name]
+        part["first"], part["last"] = headers["base_offset"], headers["last_offset"]
         part["is_behind_damage"][0] = self._is_behind_damage
         self._is_behind_damage = False
         wrong = self.engine.find_wrong_crcs(entries.data, headers)
         part["is_bad"][wrong] = True
         for line in wrong:
-            damage = describe_entry(entries, headers[line])
-            message = f"offset {damage.offset}, {damage.size} bytes: {damage.message}"
-            self.findings.add(Kind.CHECKSUM, damage.position, message, RESTORE)
+            self._report_damage(Kind.CHECKSUM, describe_entry(entries, headers[line]))
         self._add_records(entries, part)
         good = np.flatnonzero(~part["is_bad"] & (part["magic"] == MAGIC_V2))
         self._track_epochs(headers[good], entries.position)
@@ -191,9 +184,11 @@ class LogScan:
             self._check_records(entries, part, walked)
         for item in damage:
             part["is_bad"][np.searchsorted(part["position"], item.position)] = True
-            self.findings.add(
-                Kind.RECORDS, item.position, f"offset {item.offset}, {item.size} bytes: {item.message}", RESTORE
-            )
+            self._report_damage(Kind.RECORDS, item)
+
+    def _report_damage(self, kind: Kind, damage: Damage) -> None:
+        message = f"offset {damage.offset}, {damage.size} bytes: {damage.message}"
+        self.findings.add(kind, damage.position, message, RESTORE)
 
     def _check_records(self, entries: Entries, part: NDArray[Any], walked: WalkedRecords) -> None:
         blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
@@ -213,8 +208,7 @@ class LogScan:
     def _check_order(self, part: NDArray[Any], lines: _Ints, starts: _Ints, rows: _Ints, table: RecordTable) -> None:
         """Check that offsets ascend within each entry, and stay within the range given by its header."""
         offsets = table.offsets[: table.rows]
-        rises = np.ones(table.rows, np.bool_)
-        rises[1:] = offsets[1:] > offsets[:-1]
+        rises = np.append(True, offsets[1:] > offsets[:-1])
         rises[starts] = offsets[starts] >= part["first"][lines]
         wrong = ~np.logical_and.reduceat(rises, starts)
         wrong |= offsets[starts + rows - 1] > part["last"][lines]
@@ -252,35 +246,27 @@ class LogScan:
             data = decompress_entry(entries.data[position : position + size], header, MAX_DECOMPRESSED_SIZE)
             check_inner_crcs(data, int(header["magic"]))
         except DecodeError as error:
-            message = f"offset {int(header['base_offset'])}, {size} bytes: {error}"
-            self.findings.add(Kind.CHECKSUM, entries.position + position, message, RESTORE)
+            self._report_damage(Kind.CHECKSUM, damage_at(entries, header, str(error)))
 
     def _track_epochs(self, headers: NDArray[Any], position: int) -> None:
         headers = headers[headers["leader_epoch"] >= 0]
-        if not len(headers):
-            return
-        epochs = headers["leader_epoch"]
-        changed = np.ones(len(epochs), np.bool_)
-        changed[1:] = epochs[1:] != epochs[:-1]
-        for header in headers[changed]:
-            change = EpochChange(
-                int(header["leader_epoch"]), int(header["base_offset"]), position + int(header["position"])
-            )
-            if not self.epochs or self.epochs[-1].epoch != change.epoch:
-                self.epochs.append(change)
+        latest = self.epochs[-1].epoch if self.epochs else -1
+        changed = headers[np.diff(headers["leader_epoch"], prepend=latest) != 0]
+        for epoch, offset, at in changed[["leader_epoch", "base_offset", "position"]].tolist():
+            self.epochs.append(EpochChange(epoch, offset, position + at))
 
     def _track_transactions_in(self, entries: Entries, good: _Ints) -> None:
         attributes = entries.headers["attributes"][good]
         for header in entries.headers[good[attributes & TRANSACTIONAL_FLAG != 0]]:
             producer, offset = int(header["producer_id"]), int(header["base_offset"])
             position = int(header["position"])
-            if not header["attributes"] & CONTROL_FLAG:
-                if producer not in self._open:
-                    self._open.add(producer)
-                    self.transactions.append(TransactionEvent(producer, offset, entries.position + position, None))
+            is_abort = is_abort_marker(entries.data, position) if header["attributes"] & CONTROL_FLAG else None
+            if is_abort is not None:
+                self._open.discard(producer)
+            elif producer in self._open:
                 continue
-            self._open.discard(producer)
-            is_abort = is_abort_marker(entries.data, position)
+            else:
+                self._open.add(producer)
             self.transactions.append(TransactionEvent(producer, offset, entries.position + position, is_abort))
 
     def _check_offsets(self) -> None:
@@ -291,8 +277,7 @@ class LogScan:
         limit = min(self.base_offset + INT32_MAX + 1, self.next_base or self.base_offset + INT32_MAX + 1)
         outside = (good["first"] < self.base_offset) | (good["last"] >= limit)
         outside |= good["last"] < good["first"]
-        overlaps = np.zeros(len(good), np.bool_)
-        overlaps[1:] = good["first"][1:] <= good["last"][:-1]
+        overlaps = np.append(False, good["first"][1:] <= good["last"][:-1])
         for line in np.flatnonzero(outside | overlaps).tolist():
             first, last, position = (int(good[name][line]) for name in ("first", "last", "position"))
             if outside[line]:

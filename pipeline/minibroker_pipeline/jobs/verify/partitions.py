@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from minibroker_pipeline.jobs.verify.directories import Partition
@@ -22,19 +23,14 @@ _GAP_REMEDY: Final = (
 def check_partition(partition: Partition, segments: Sequence[SegmentFacts], compacted: Sequence[str]) -> list[Finding]:
     """Check the segments of a partition, which must ascend. `compacted` has patterns for topics that may have gaps."""
     below = find_compacted_end(partition, compacted)
-    all_findings: list[Finding] = []
-    for findings in (
+    log_start = partition.data.offset_in(LOG_START_OFFSETS, partition.topic, partition.partition) or 0
+    all_findings = (
         *_check_continuity(segments, below),
         _check_end(partition, segments),
         _check_epochs(partition, segments),
-        *check_transactions(segments, _log_start(partition), is_compacted=below > 0),
-    ):
-        all_findings += findings
-    return all_findings
-
-
-def _log_start(partition: Partition) -> int:
-    return partition.data.offset_in(LOG_START_OFFSETS, partition.topic, partition.partition) or 0
+        *check_transactions(segments, log_start, is_compacted=below > 0),
+    )
+    return [finding for findings in all_findings for finding in findings]
 
 
 def find_compacted_end(partition: Partition, patterns: Sequence[str]) -> int:
@@ -72,13 +68,15 @@ def _check_end(partition: Partition, segments: Sequence[SegmentFacts]) -> Findin
         return Findings(partition.directory)
     last = segments[-1]
     findings = Findings(last.task.address + LOG_SUFFIX)
-    offsets = {
-        "the high watermark": partition.data.offset_in(HIGH_WATERMARKS, partition.topic, partition.partition),
-        "the recovery point": partition.data.offset_in(RECOVERY_POINTS, partition.topic, partition.partition),
-        "the log start offset": partition.data.offset_in(LOG_START_OFFSETS, partition.topic, partition.partition),
-        "a producer snapshot": max(partition.snapshots, default=0),
+    checkpoints = {
+        "the high watermark": HIGH_WATERMARKS,
+        "the recovery point": RECOVERY_POINTS,
+        "the log start offset": LOG_START_OFFSETS,
     }
-    source, offset = max(((name, offset or 0) for name, offset in offsets.items()), key=lambda pair: pair[1])
+    key = partition.topic, partition.partition
+    offsets = {name: partition.data.offset_in(checkpoint, *key) or 0 for name, checkpoint in checkpoints.items()}
+    offsets["a producer snapshot"] = max(partition.snapshots, default=0)
+    source, offset = max(offsets.items(), key=itemgetter(1))
     if offset > last.end_offset:
         message = f"the log ends at offset {last.end_offset}, but {source} is {offset}: what is between is lost"
         findings.add(Kind.LOST, last.size, message, RESTORE)
@@ -153,24 +151,25 @@ def _markers(facts: SegmentFacts, open_since: dict[int, int], log_start: int) ->
 def _check_index(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: bool, is_compacted: bool) -> Findings:
     task = facts.task
     findings = Findings(task.address + TXN_INDEX_SUFFIX)
-    if facts.has_transaction_index:
-        if not is_compacted:
-            _check_missing(facts, markers, findings)
-        previous_last = task.base_offset - 1
-        for slot, entry in enumerate(facts.aborted):
-            if entry.last_offset >= facts.end_offset and task.is_open:
-                break  # The entry was written after the log was read.
-            message = _describe_entry_fault(
-                entry, previous_last, markers, facts, is_whole=is_whole, is_compacted=is_compacted
-            )
-            if message:
-                findings.add(Kind.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
-            previous_last = max(previous_last, entry.last_offset)
+    if facts.aborted is not None and not is_compacted:
+        _check_missing(facts, facts.aborted, markers, findings)
+    previous_last = task.base_offset - 1
+    for slot, entry in enumerate(facts.aborted or ()):
+        if entry.last_offset >= facts.end_offset and task.is_open:
+            break  # The entry was written after the log was read.
+        message = _describe_entry_fault(
+            entry, previous_last, markers, facts, is_whole=is_whole, is_compacted=is_compacted
+        )
+        if message:
+            findings.add(Kind.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
+        previous_last = max(previous_last, entry.last_offset)
     return findings
 
 
-def _check_missing(facts: SegmentFacts, markers: dict[int, _Marker], findings: Findings) -> None:
-    indexed = {entry.last_offset for entry in facts.aborted}
+def _check_missing(
+    facts: SegmentFacts, aborted: list[AbortedTxn], markers: dict[int, _Marker], findings: Findings
+) -> None:
+    indexed = {entry.last_offset for entry in aborted}
     for offset, marker in markers.items():
         if offset not in indexed and marker.first_offset != _UNKNOWN:
             message = (
@@ -196,7 +195,9 @@ def _describe_entry_fault(
     if not previous_last < entry.last_offset < end or entry.first_offset > entry.last_offset:
         return f"{span}: it ends outside the segment, before it begins, or before the entry before it"
     marker = markers.get(entry.last_offset)
-    if is_compacted or (marker is None and _is_in_damage(facts)):
+    # Damage to the log may have destroyed a missing marker.
+    is_lost = marker is None and any(item.is_damage and item.what in _LOG_FINDINGS for item in facts.findings)
+    if is_compacted or is_lost:
         return ""
     if marker is None or marker.producer_id != entry.producer_id:
         return f"{span}: the log has no abort marker of this producer at its end"
@@ -207,11 +208,6 @@ def _describe_entry_fault(
             f"{span}: the last stable offset is {marker.last_stable_offset}, the entry has {entry.last_stable_offset}"
         )
     return ""
-
-
-def _is_in_damage(facts: SegmentFacts) -> bool:
-    """Return whether the segment's log has damage, which may have destroyed the marker."""
-    return any(finding.is_damage and finding.what in _LOG_FINDINGS for finding in facts.findings)
 
 
 _LOG_FINDINGS: Final = (Kind.CHECKSUM, Kind.ENTRY, Kind.RECORDS, Kind.TORN)

@@ -55,9 +55,8 @@ class SegmentFacts(NamedTuple):
     gaps: list[OffsetGap]
     epochs: list[EpochChange]
     transactions: list[TransactionEvent]
-    aborted: list[AbortedTxn]
-    #: Whether the transaction index was readable.
-    has_transaction_index: bool
+    #: The entries of the transaction index, or None if the index cannot be read.
+    aborted: list[AbortedTxn] | None
 
 
 def check_segment(task: SegmentTask) -> SegmentFacts | None:
@@ -84,17 +83,18 @@ def check_segment(task: SegmentTask) -> SegmentFacts | None:
         findings = Findings(task.address + suffix)
         if data is None:
             if size:
-                index = "offset index" if suffix == INDEX_SUFFIX else "time index"
+                index = Kind.OFFSET_INDEX if suffix == INDEX_SUFFIX else Kind.TIME_INDEX
                 findings.add(Kind.MISSING, None, f"the segment has no {index}", _REBUILT_BY_BROKER)
         elif suffix == INDEX_SUFFIX:
             check_offset_index(data, scan.entries, task.base_offset, findings, has_room=is_last)
             if task.is_dense:
                 check_reach(data, scan.entries, task.interval, findings)
         else:
-            is_open = task.is_open
-            check_time_index(data, scan.entries, task.base_offset, findings, has_room=is_last, is_open=is_open)
+            check_time_index(data, scan.entries, task.base_offset, findings, has_room=is_last, is_open=task.is_open)
         all_findings += findings
-    aborted, has_index = _read_aborted(filesystem, stem, task, all_findings)
+    index_findings = Findings(task.address + TXN_INDEX_SUFFIX)
+    aborted = _read_aborted(task, index_findings)
+    all_findings += index_findings
     return SegmentFacts(
         task,
         all_findings,
@@ -108,30 +108,24 @@ def check_segment(task: SegmentTask) -> SegmentFacts | None:
         scan.epochs,
         scan.transactions,
         aborted,
-        has_index,
     )
 
 
 _REBUILT_BY_BROKER: Final = "nothing: a broker makes it again when it opens the log"
 
 
-def _read_aborted(
-    filesystem: FileSystem, stem: str, task: SegmentTask, all_findings: list[Finding]
-) -> tuple[list[AbortedTxn], bool]:
-    data = read_if_there(filesystem, stem + TXN_INDEX_SUFFIX) or b""
-    findings = Findings(task.address + TXN_INDEX_SUFFIX)
+def _read_aborted(task: SegmentTask, findings: Findings) -> list[AbortedTxn] | None:
+    """Return the entries of the transaction index, or None if the index cannot be read."""
+    data = read_if_there(task.filesystem, task.stem + TXN_INDEX_SUFFIX) or b""
     extra_bytes = len(data) % TXN_ENTRY_BYTES
     if extra_bytes and not task.is_open:
         message = f"{extra_bytes} of an entry's {TXN_ENTRY_BYTES} bytes at the end"
         findings.add(Kind.TRANSACTION_INDEX, len(data) - extra_bytes, message, REBUILD)
     try:
-        entries = decode_all(data[: len(data) - extra_bytes])
+        return decode_all(data[: len(data) - extra_bytes])
     except CorruptIndexError as error:
         findings.add(Kind.TRANSACTION_INDEX, None, str(error), REBUILD)
-        all_findings += findings
-        return [], False
-    all_findings += findings
-    return entries, True
+        return None
 
 
 def _current_size(filesystem: FileSystem, stem: str, size: int) -> int:
@@ -167,9 +161,7 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, finding
     positions = entries["position"].astype(np.int64)
     _check_rising(offsets, positions, OFFSET_ENTRY.itemsize, findings)
     lines = np.searchsorted(log["position"], positions)
-    is_entry = np.zeros(len(lines), np.bool_)
-    inside = lines < len(log)
-    is_entry[inside] = log["position"][lines[inside]] == positions[inside]
+    is_entry = np.isin(positions, log["position"])
     for slot in np.flatnonzero(~is_entry).tolist():
         message = f"offset {offsets[slot]} points to byte {positions[slot]}, where no entry of the log begins"
         findings.add(Kind.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
@@ -240,13 +232,11 @@ def check_time_index(
         message = f"time {timestamps[slot]} at offset {offsets[slot]} does not follow the entry before it"
         findings.add(Kind.TIME_INDEX, slot * size, message, REBUILD)
     if not len(log):
-        for slot in range(min(len(entries), 1)):
-            findings.add(Kind.TIME_INDEX, slot, f"offset {offsets[slot]} is in no batch", REBUILD)
+        if len(entries):
+            findings.add(Kind.TIME_INDEX, 0, f"offset {offsets[0]} is in no batch", REBUILD)
         return
-    timestamps_in_log = np.where(log["is_bad"], -1, log["max_timestamp"])
-    largest = np.maximum.accumulate(timestamps_in_log)
-    order = np.maximum.accumulate(log["last"])
-    lines = np.minimum(np.searchsorted(order, offsets), len(log) - 1)
+    largest = np.maximum.accumulate(np.where(log["is_bad"], -1, log["max_timestamp"]))
+    lines = np.minimum(np.searchsorted(np.maximum.accumulate(log["last"]), offsets), len(log) - 1)
     for slot, line in enumerate(lines.tolist()):
         entry = log[line]
         if entry["is_bad"]:
@@ -286,8 +276,5 @@ def _entries(data: bytes, layout: np.dtype[Any], findings: Findings, kind: Kind,
 def _trim_zero_entries(data: bytes, layout: np.dtype[Any]) -> NDArray[Any]:
     """Return the entries before the zeros at the end."""
     entries = np.frombuffer(data, layout, count=len(data) // layout.itemsize)
-    filled = np.zeros(len(entries), np.bool_)
-    for name in layout.names or ():
-        filled |= entries[name] != 0
-    used = np.flatnonzero(filled)
+    used = np.flatnonzero(entries != np.zeros((), layout))
     return entries[: int(used[-1]) + 1 if len(used) else 0]
