@@ -1,9 +1,9 @@
 """Reads topics into tables and writes tables to topics through Spark's own `format("kafka")`, in batches and streams.
 
-A stream to Parquet stores each record exactly once, no matter which process is killed. The stream's checkpoint holds
-the offsets of each micro-batch before the micro-batch is read, and a file counts only once the sink's log names it
-(`sink_log`). A stream to a topic repeats the micro-batch in which it was killed, because Spark's Kafka sink does not
-use transactions.
+A stream to Parquet stores each record exactly once, no matter which process is killed. The stream's checkpoint stores
+the offsets of each micro-batch before it is read, and an output file counts only once the sink's log lists it
+(`sink_log`). If a stream to a topic is killed, it repeats the interrupted micro-batch, because Spark's Kafka sink does
+not use transactions.
 """
 
 import json
@@ -21,9 +21,9 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 Position = str | datetime | Mapping[str, Mapping[int, int]] | Mapping[str, Mapping[int, datetime]]
 """The position where a query begins or ends.
 
-"earliest" or "latest", an instant for all partitions, or an offset or an instant for each partition of each topic. An
-offset can be `EARLIEST` or `LATEST`. A mapping must name every partition that is read. An instant selects the first
-record with that timestamp or a later one.
+Either "earliest" or "latest", an instant for all partitions, or an offset or an instant for each partition of each
+topic. An offset can be `EARLIEST` or `LATEST`. A mapping must name every partition that is read. An instant selects the
+first record with that timestamp or a later one.
 """
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -42,7 +42,7 @@ class TopicSource:
         pattern: a Java regular expression for topic names, instead of `topics`. A stream also finds new topics.
         starting: the first position. A stream ignores it once the stream has a checkpoint.
         ending: the last position of a batch. A stream has no end.
-        isolation: "read_committed" omits the records of aborted transactions. Those of open transactions wait.
+        isolation: "read_committed" omits the records of aborted transactions, and waits for open ones to end.
         headers: whether to add a column `headers`, which is null for a record without headers.
         max_offsets_per_trigger: the approximate number of offsets per micro-batch, or None for no limit.
         options: options of the connector and, with the prefix "kafka.", of Kafka's consumer. They override the
@@ -60,7 +60,7 @@ class TopicSource:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def reader_options(self, *, is_stream: bool) -> dict[str, str]:
-        """Return these settings as options of the connector.
+        """Return these settings as connector options.
 
         Raises:
             ValueError: a position or the choice of topics is invalid.
@@ -123,7 +123,7 @@ _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
 
 
 def read_topics(spark: "SparkSession", source: TopicSource) -> "DataFrame":
-    """Read the records between two positions as a batch. The positions are looked up when this is called.
+    """Read the records between two positions as a batch. Both positions are looked up when this function is called.
 
     Raises:
         ValueError: a position or the choice of topics is invalid.
@@ -172,17 +172,17 @@ def to_topic(
 
     The column `value` (binary or string) is required; `payloads.compose` builds it from other columns. The columns
     `key`, `headers`, `topic` and `partition` are optional. If the table has the columns `partition` and `offset`,
-    like a table read from a topic, each partition keeps the order of its offsets. The records get new offsets and
+    as a table read from a topic does, each partition keeps the order of its offsets. The records get new offsets and
     timestamps, because Spark's sink cannot set them.
 
     Args:
         frame: the rows.
         bootstrap: "host:port", or several addresses separated by commas.
-        topic: the topic of all rows, or None if each row names its topic in the column `topic`.
+        topic: the topic for all rows, or None if each row names its topic in the column `topic`.
         options: options of the connector and, with the prefix "kafka.", of Kafka's producer.
 
     Raises:
-        ValueError: the table has no value column, or there is no topic.
+        ValueError: the table has no value column, or no topic is given.
     """
     if {"partition", "offset"} <= set(frame.columns):
         origin = [name for name in ("topic", "partition") if name in frame.columns]

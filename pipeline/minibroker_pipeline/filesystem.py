@@ -29,8 +29,8 @@ class FileSystemError(OSError):
 class Entry(NamedTuple):
     """A file or directory in a listing.
 
-    `size` is in bytes. `identity` distinguishes files that have the same name at different times. Each of the two
-    is `UNKNOWN` if it was not requested or the file system does not provide it.
+    `size` is in bytes. `identity` distinguishes files that had the same name at different times. Either value is
+    `UNKNOWN` if it was not requested or the file system does not provide it.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Entry(NamedTuple):
 
 
 class LocalFileSystem:
-    """Directories of this machine. A file's identity is its inode. Every method can raise `OSError`."""
+    """Lists and reads directories on this machine. A file's identity is its inode. Every method can raise `OSError`."""
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:
-        """Return the entries of a directory in any order.
+        """Return the entries of a directory in arbitrary order.
 
         Files whose names end with a suffix in `sizes_of` are returned with their size and identity.
 
@@ -110,7 +110,9 @@ class _LocalFile:
         return data
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Fill `target` from the file and return the number of bytes read. At the end of the file there may be fewer.
+        """Fill `target` from the file, and return the number of bytes read.
+
+        It is smaller than the size of `target` only at the end of the file.
 
         Raises:
             OSError: the file cannot be read.
@@ -135,7 +137,7 @@ class _LocalFile:
 
 
 @contextmanager
-def _named(address: str) -> Generator[None]:
+def _convert_errors(address: str) -> Generator[None]:
     """Convert errors of a store's client into `OSError`. The message contains the address.
 
     A client can raise errors of any class, with messages that do not name the file.
@@ -160,7 +162,7 @@ class RemoteFileSystem:
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:  # noqa: ARG002 - sizes come along
         """See `LocalFileSystem.entries`."""
-        with self._named(directory):
+        with self._convert_errors(directory):
             self._system.invalidate_cache(directory)  # Logs grow, so a cached listing is stale.
             listed = {str(details["name"]).rstrip("/"): details for details in self._system.ls(directory, detail=True)}
         # If the path is a file, an object store lists the file itself instead of raising an error.
@@ -174,7 +176,7 @@ class RemoteFileSystem:
 
     def read(self, path: str) -> bytes:
         """See `LocalFileSystem.read`."""
-        with self._named(path):
+        with self._convert_errors(path):
             return bytes(self._system.cat_file(path))
 
     def open(self, path: str) -> "_RemoteFile":
@@ -183,7 +185,7 @@ class RemoteFileSystem:
 
     def read_range(self, path: str, position: int, end_position: int) -> bytes:
         """Return the bytes between two positions of a file, or fewer at the end of the file."""
-        with self._named(path):
+        with self._convert_errors(path):
             try:
                 return bytes(self._system.cat_file(path, start=position, end=end_position))
             except Exception:
@@ -191,8 +193,8 @@ class RemoteFileSystem:
                     return b""  # Object stores raise an error for a range after the end of the file.
                 raise
 
-    def _named(self, path: str) -> AbstractContextManager[None]:
-        return _named(str(self._system.unstrip_protocol(path)))
+    def _convert_errors(self, path: str) -> AbstractContextManager[None]:
+        return _convert_errors(str(self._system.unstrip_protocol(path)))
 
 
 class _RemoteFile:
@@ -207,18 +209,18 @@ class _RemoteFile:
     def __init__(self, filesystem: RemoteFileSystem, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        self._read_from = 0
-        self._read = b""
+        self._kept_from = 0
+        self._kept = b""
 
     def read_at(self, position: int, size: int) -> bytes:
-        offset = position - self._read_from
-        if offset >= 0 and offset + size <= len(self._read):
-            return self._read[offset : offset + size]
+        offset = position - self._kept_from
+        if offset >= 0 and offset + size <= len(self._kept):
+            return self._kept[offset : offset + size]
         if size >= _MIN_RANGE_BYTES or not size:
             return self._filesystem.read_range(self._path, position, position + size) if size else b""
-        self._read = self._filesystem.read_range(self._path, position, position + _MIN_RANGE_BYTES)
-        self._read_from = position
-        return self._read[:size]
+        self._kept = self._filesystem.read_range(self._path, position, position + _MIN_RANGE_BYTES)
+        self._kept_from = position
+        return self._kept[:size]
 
     def read_into(self, position: int, target: memoryview) -> int:
         data = self.read_at(position, len(target))
@@ -258,7 +260,7 @@ def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[
         return LocalFileSystem(), os.path.abspath(path)
     from fsspec.core import url_to_fs  # noqa: PLC0415 - only directories elsewhere need it
 
-    with _named(path):
+    with _convert_errors(path):
         system, inner_path = url_to_fs(path, **(storage or {}))
     return RemoteFileSystem(system), str(inner_path).rstrip("/")
 

@@ -1,8 +1,8 @@
 """The jars of Spark's Kafka connector, from a given folder or downloaded once into the user's cache folder.
 
-The copy of Ivy in PySpark resolves the jars one by one, without their dependencies. PySpark already has nearly all
-dependencies, and `spark.jars.packages` would download them again. XDG_CACHE_HOME moves the cache folder. `python -m
-minibroker_pipeline.jars` prints the paths of the jars.
+The copy of Ivy that ships with PySpark resolves the jars one by one, without their dependencies. PySpark already has
+nearly all dependencies, and `spark.jars.packages` would download them again. XDG_CACHE_HOME moves the cache folder.
+`python -m minibroker_pipeline.jars` prints the paths of the jars.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ _TIMEOUT_S: Final = 600
 
 
 class NoJarsError(Exception):
-    """The error raised when Spark cannot use Kafka here. The message says what is missing and what to do."""
+    """A missing part without which Spark cannot use Kafka here. The message names the part and suggests a remedy."""
 
 
 def spark_version() -> str:
@@ -57,7 +57,7 @@ def find(
     """Return the paths of the jars for these packages.
 
     Args:
-        packages: what Spark must support, out of "kafka" and "avro".
+        packages: the formats that Spark must support: "kafka", "avro" or both.
         jars_dir: a folder of jars. All jars in it are used, and nothing is downloaded.
         ivy_settings: an Ivy settings file (as for `spark.jars.ivySettings`), to download jars from a mirror.
 
@@ -159,7 +159,7 @@ class _Ivy:
                 return version
             output = completed.stdout + completed.stderr
         raise NoJarsError(
-            f"no jar of {group}:{name} in version {' or '.join(versions)} could be had ({_reason(output)}). "
+            f"no jar of {group}:{name} in version {' or '.join(versions)} could be had ({_find_reason(output)}). "
             f"Put the jars into a folder and name it with jars_dir or {FOLDER_VARIABLE}"
         )
 
@@ -180,7 +180,7 @@ def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, timeout=timeout, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
 
 
-def _reason(output: str) -> str:
+def _find_reason(output: str) -> str:
     """Return the most informative line of Ivy's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "not found" in line or "failed" in line.lower() or "exception" in line.lower()]

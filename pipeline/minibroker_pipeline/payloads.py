@@ -67,7 +67,7 @@ def parse(frame: "DataFrame", payload: Payload) -> "DataFrame":
 def compose(frame: "DataFrame", payload: Payload, key: "Column | None" = None) -> "DataFrame":
     """Build the column `value` from other columns. This is the reverse of `parse`. Raw values are unchanged.
 
-    The value is `data` if that column exists, or else all columns that are not part of a record. A null `data`
+    The value is `data` if that column exists, or else all columns except those of a record. A null `data`
     becomes a tombstone. `key` is an expression for the records' keys; by default the column `key` is used.
     """
     if key is not None:

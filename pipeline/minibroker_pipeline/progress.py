@@ -1,4 +1,4 @@
-"""Progress of streaming queries, with one line per micro-batch."""
+"""Shows the progress of streaming queries, with one line per micro-batch."""
 
 import json
 import sys
@@ -24,8 +24,8 @@ _LAST_REPORTS_TIMEOUT_S = 5.0
 class ProgressLine(StreamingQueryListener):
     """Writes lines such as `orders: batch 3, 1,200 rows (4,000 rows/s), 120,000 behind, 300 ms`.
 
-    On a terminal, micro-batches overwrite the same line. Starts and ends have lines of their own. `last` has the
-    last line of each run.
+    On a terminal, micro-batches overwrite the same line. Starts and ends have lines of their own. `last` maps
+    each run to its last line.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -57,7 +57,7 @@ class ProgressLine(StreamingQueryListener):
             self._changed.notify_all()
 
     def await_ends(self, active: Collection[str]) -> None:
-        """Wait a limited time until the ends of all runs are reported, except those of the active runs."""
+        """Wait until the end of every run that is not active has been reported, or until a timeout."""
         with self._changed:
             self._changed.wait_for(lambda: self._names.keys() <= set(active), _LAST_REPORTS_TIMEOUT_S)
 
@@ -87,8 +87,8 @@ def _unread_records(progress: StreamingQueryProgress) -> int | None:
     """Return the number of unread records, or None if no source reports it. Kafka's source and ours do."""
     unread: list[int] = []
     for source in progress.sources:
-        read = _offsets(source.endOffset)
-        unread += (max(0, end - read.get(key, 0)) for key, end in _offsets(source.latestOffset).items())
+        read = _parse_offsets(source.endOffset)
+        unread += (max(0, end - read.get(key, 0)) for key, end in _parse_offsets(source.latestOffset).items())
     return sum(unread) if unread else None
 
 
@@ -104,7 +104,7 @@ def show_progress(spark: SparkSession, stream: TextIO | None = None) -> Generato
         spark.streams.removeListener(line)
 
 
-def _offsets(text: object) -> dict[tuple[str, str], int]:
+def _parse_offsets(text: object) -> dict[tuple[str, str], int]:
     """Parse offsets of the form {"topic": {"0": 5}}. For sources with another form, the result is empty."""
     try:
         topics = json.loads(str(text))

@@ -1,4 +1,4 @@
-"""Options of Spark queries with `format("minibroker")`. Source and sink share these checks of names and values."""
+"""Parses the options of Spark queries with `format("minibroker")`, for the source and the sink."""
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches

@@ -1,7 +1,7 @@
 """Creates a Spark session that can read and write topics, on this machine or on a cluster.
 
-It provides what is easily forgotten: the connector for the installed PySpark, the current Python for the workers, and
-loopback addresses.
+The session gets settings that are easily forgotten: the connector for the installed PySpark, the current Python for
+the workers, and loopback addresses.
 """
 
 import os
@@ -42,7 +42,8 @@ def spark_session(
 ) -> SparkSession:
     """Return the active session, or create one.
 
-    An active session keeps its master and its jars. Only `conf` is applied to it, as far as Spark allows changes.
+    An active session keeps its master and its jars. Only `conf` is applied to it, except settings that Spark cannot
+    change at runtime.
     Under `spark-submit`, the jars are those of its `--jars` and `--packages`.
 
     Args:
@@ -50,14 +51,14 @@ def spark_session(
         master: such as "local[4]" or "spark://host:7077". None means the master of spark-submit, or else
             "local[*]".
         jars_dir: a folder with the connector's jars. By default `jars.find` locates them.
-        packages: "kafka" and "avro", or none of them.
+        packages: any of "kafka" and "avro".
         conf: Spark settings that override those of this package: `**{"spark.driver.memory": "4g"}`.
 
     Raises:
         ValueError: a package is unknown.
         jars.NoJarsError: Java is missing, or the jars are missing and cannot be downloaded.
     """
-    settings = {name: _text(value) for name, value in conf.items()}
+    settings = {name: _format_setting(value) for name, value in conf.items()}
     existing = SparkSession.getActiveSession()
     if existing is not None:
         return existing.builder.config(map=dict(settings)).getOrCreate()
@@ -102,6 +103,6 @@ def test_settings() -> dict[str, str]:
     }
 
 
-def _text(value: object) -> str:
+def _format_setting(value: object) -> str:
     """Format a value as Spark does."""
     return str(value).lower() if isinstance(value, bool) else str(value)

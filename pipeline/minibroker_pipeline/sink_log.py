@@ -1,7 +1,7 @@
 """The log of Spark's file sink, `_spark_metadata`, which lists the valid files in a stream's output folder.
 
-An interrupted micro-batch leaves orphaned files behind, and its repetition writes other files. `_spark_metadata` lists
-the valid files, and Spark reads only those. Other readers must call `committed_files`.
+An interrupted micro-batch leaves orphaned files behind, and its repetition writes other files. Spark therefore reads
+only the files that the log lists. Other readers must call `committed_files`.
 """
 
 import json
@@ -15,7 +15,7 @@ _COMPACT: Final = ".compact"
 
 
 class SinkLogError(Exception):
-    """An error for a log that is not in Spark's format. The message names the file."""
+    """A log that is not in Spark's format. The message names the file."""
 
 
 def committed_files(folder: str) -> list[str]:
@@ -37,22 +37,22 @@ def committed_files(folder: str) -> list[str]:
     start = max((batch for batch, name in batches.items() if name.endswith(_COMPACT)), default=0)
     paths: dict[str, bool] = {}
     for batch in sorted(batch for batch in batches if batch >= start):
-        paths.update(_entries(os.path.join(log, batches[batch])))
+        paths.update(_read_entries(os.path.join(log, batches[batch])))
     return [path for path, is_added in paths.items() if is_added]
 
 
-def _entries(file: str) -> list[tuple[str, bool]]:
+def _read_entries(file: str) -> list[tuple[str, bool]]:
     with open(file, encoding="utf-8") as log:
         version, _, entries = log.read().partition("\n")
     if version != _VERSION:
         raise SinkLogError(f"{file}: the version is {version!r}, not {_VERSION}")
     try:
         lines = [json.loads(line) for line in entries.splitlines()]
-        return [(_path(line["path"]), line["action"] == "add") for line in lines]
+        return [(_decode_path(line["path"]), line["action"] == "add") for line in lines]
     except (ValueError, LookupError, TypeError) as error:
         raise SinkLogError(f"{file}: a line is not as Spark writes it: {error}") from error
 
 
-def _path(address: str) -> str:
+def _decode_path(address: str) -> str:
     url = urlsplit(address)
     return unquote(url.path) if url.scheme in {"", "file"} else address

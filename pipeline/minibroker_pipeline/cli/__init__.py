@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["bench"]:
         return _run_benchmark(arguments[1:])
-    options = _parser().parse_args(arguments)
+    options = _build_parser().parse_args(arguments)
     try:
         from minibroker_pipeline.cli.run import run  # noqa: PLC0415 - `--help` needs no job
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except Exception as error:
-        message = _message(error)
+        message = _describe_error(error)
         if message is None:
             raise
         return _fail(message)
@@ -52,7 +52,7 @@ def _run_benchmark(arguments: Sequence[str]) -> int:
     return subprocess.run([sys.executable, "-m", "benchmarks.spark", *arguments], cwd=_CHECKOUT, check=False).returncode  # noqa: S603 - our own command
 
 
-def _message(error: Exception) -> str | None:
+def _describe_error(error: Exception) -> str | None:
     """Return the message of an error meant for users, or None for other errors.
 
     An error raised in a Spark task arrives as text, at the end of a traceback.
@@ -71,7 +71,7 @@ def _fail(message: str) -> int:
     return FAILED
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="minibroker-pipeline",
         description="Jobs over log directories of minibroker and of Apache Kafka. No broker is needed; one may run.",
@@ -108,7 +108,7 @@ def _add_diff(jobs: Any) -> None:
     _add_local(option)
     _add_reading(option, isolation="read_uncommitted")
     option("--by-content", action="store_true", help="ignore offsets and partitions: compare the records of each topic")
-    option("--columns", type=_names, metavar="NAMES", help="columns to compare (default: key,value,headers,timestamp)")
+    option("--columns", type=_split, metavar="NAMES", help="columns to compare (default: key,value,headers,timestamp)")
 
 
 def _add_export(jobs: Any) -> None:
@@ -189,10 +189,7 @@ def _add_convert(jobs: Any) -> None:
 
 
 def _add_job(jobs: Any, name: str, summary: str, *, chooses_topics: bool = True) -> argparse.ArgumentParser:
-    """Add a job with the options of every job.
-
-    Unless `chooses_topics` is false, add the option to select topics, too.
-    """
+    """Add a job with the options that all jobs have. Jobs that choose topics also get `--topic`."""
     job: argparse.ArgumentParser = jobs.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
@@ -216,7 +213,7 @@ def _add_local(option: Any) -> None:
 
 
 def _add_reading(option: Any, isolation: str) -> None:
-    """Add the options of jobs that read records in the same way as the data source."""
+    """Add the options of jobs that read records like the data source."""
     levels = ("read_committed", "read_uncommitted")
     option("--isolation", choices=levels, default=isolation, help=f"isolation level (default: {isolation})")
     _add_mode(option, "batches")
@@ -243,5 +240,5 @@ def _parse_at_least(minimum: int, text: str) -> int:
     return number
 
 
-def _names(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return text.split(",") if text else []

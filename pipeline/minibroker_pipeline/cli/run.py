@@ -38,21 +38,21 @@ def _run_stats(options: argparse.Namespace) -> int:
     return 0
 
 
-def _verify(options: argparse.Namespace) -> int:
-    settings = _settings(VerifySettings, options)
+def _run_verify(options: argparse.Namespace) -> int:
+    settings = _build_settings(VerifySettings, options)
     report = verify(options.paths, settings, spark=_session_for(options), processes=options.processes)
     _write_report(options, report.as_json(), report.as_text())
     return 0 if report.is_sound else _FAULTS_FOUND
 
 
 def _run_diff(options: argparse.Namespace) -> int:
-    settings = _settings(DiffSettings, options)
+    settings = _build_settings(DiffSettings, options)
     report = diff(options.left, options.right, settings, spark=_session_for(options), processes=options.processes)
     _write_report(options, report.as_json(), report.as_text())
     return 0 if report.is_equal else _FAULTS_FOUND
 
 
-def _export(options: argparse.Namespace) -> int:
+def _run_export(options: argparse.Namespace) -> int:
     from minibroker_pipeline.jobs.export import ExportSettings, export  # noqa: PLC0415 - `--help` needs none of it
     from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - as above
 
@@ -60,12 +60,12 @@ def _export(options: argparse.Namespace) -> int:
     if options.keep_corrupt and not schema:
         raise ValueError("--keep-corrupt is of use with --json-schema only")
     payload = Payload("json", schema, "permissive" if options.keep_corrupt else "failfast") if schema else Payload()
-    settings = _settings(ExportSettings, options, payload=payload)
-    export(_session(options), options.paths, options.target, settings)
+    settings = _build_settings(ExportSettings, options, payload=payload)
+    export(_create_session(options), options.paths, options.target, settings)
     return 0
 
 
-def _import(options: argparse.Namespace) -> int:
+def _run_import(options: argparse.Namespace) -> int:
     from minibroker_pipeline.jobs.import_ import ImportSettings, import_files  # noqa: PLC0415 - `--help` needs none of it
 
     writing = {
@@ -76,14 +76,14 @@ def _import(options: argparse.Namespace) -> int:
         "segmentBytes": options.segment_bytes,
         "timestampType": options.timestamp_type,
     }
-    settings = _settings(
+    settings = _build_settings(
         ImportSettings,
         options,
         read_options=dict(_parse_option(text) for text in options.option),
-        payload=_payload(options),
+        payload=_build_payload(options),
         options={name: value for name, value in writing.items() if value is not None},
     )
-    spark = _session(options, ("avro",) if options.avro_schema else ())
+    spark = _create_session(options, ("avro",) if options.avro_schema else ())
     import_files(spark, options.paths, options.target, settings)
     return 0
 
@@ -95,7 +95,7 @@ def _parse_option(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _payload(options: argparse.Namespace) -> Any:
+def _build_payload(options: argparse.Namespace) -> Any:
     from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - needs PySpark
 
     if options.avro_schema:
@@ -105,24 +105,24 @@ def _payload(options: argparse.Namespace) -> Any:
     return Payload("json", "-") if options.json else Payload()
 
 
-def _compact(options: argparse.Namespace) -> int:
+def _run_compact(options: argparse.Namespace) -> int:
     memory = {} if options.memory is None else {"memory_bytes": options.memory * _MEBIBYTE}
-    settings = _settings(CompactSettings, options, **memory)
+    settings = _build_settings(CompactSettings, options, **memory)
     report = compact(options.paths, options.to, settings, spark=_session_for(options), processes=options.processes)
     _write_report(options, report.as_json(), report.as_text())
     return 0
 
 
-def _convert(options: argparse.Namespace) -> int:
-    settings = _settings(ConvertSettings, options)
+def _run_convert(options: argparse.Namespace) -> int:
+    settings = _build_settings(ConvertSettings, options)
     spark = _session_for(options)
     report = convert(options.paths, options.target, settings, spark=spark, processes=options.processes)
     _write_report(options, report.as_json(), report.as_text())
     return 0
 
 
-def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **extra: Any) -> S:
-    """Return the settings of a job: `extra`, and each given option that has the name of one of the job's settings."""
+def _build_settings(kind: Callable[..., S], options: argparse.Namespace, /, **extra: Any) -> S:
+    """Build the settings of a job from `extra`, and from the options that have the names of its settings."""
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(options).items()}
     names = inspect.signature(kind).parameters.keys() - extra.keys()
     return kind(**{name: values[name] for name in names if values.get(name) not in {None, ()}}, **extra)
@@ -132,10 +132,10 @@ def _session_for(options: argparse.Namespace) -> "SparkSession | None":
     """Return the Spark session for a job that does not need one: None without `--master` or `spark-submit`."""
     # `session` makes the same check, but importing it would load PySpark.
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    return _session(options) if is_submitted or options.master else None
+    return _create_session(options) if is_submitted or options.master else None
 
 
-def _session(options: argparse.Namespace, packages: Sequence[str] = ()) -> "SparkSession":
+def _create_session(options: argparse.Namespace, packages: Sequence[str] = ()) -> "SparkSession":
     from minibroker_pipeline.session import spark_session  # noqa: PLC0415 - most jobs need no Spark
 
     return spark_session(f"minibroker-pipeline {options.job}", master=options.master, packages=packages)
@@ -163,10 +163,10 @@ def _write_text(path: str, text: str) -> None:
 
 _JOBS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "stats": _run_stats,
-    "verify": _verify,
+    "verify": _run_verify,
     "diff": _run_diff,
-    "export": _export,
-    "import": _import,
-    "compact": _compact,
-    "convert": _convert,
+    "export": _run_export,
+    "import": _run_import,
+    "compact": _run_compact,
+    "convert": _run_convert,
 }

@@ -55,7 +55,7 @@ _MESSAGE_CRC_AT: Final = LOG_OVERHEAD
 _KEY_SIZE: Final = ("key_size", ">i4")
 _MESSAGE_HEADS: Final = tuple(np.dtype([*layout.descr, _KEY_SIZE]) for layout in MESSAGE_LAYOUTS)
 _VARINT_LIMITS: Final = np.array([1 << 7 * size for size in range(1, 10)], np.uint64)
-"""The raw values from which a variable-length integer takes one more byte."""
+"""The raw values at which a varint grows by one byte."""
 _SEVEN_BITS: Final = np.uint64(7)
 _BINARY: Final = pa.large_binary()
 
@@ -76,8 +76,8 @@ class Binary(NamedTuple):
         ends = starts + np.maximum(self.size, 0)
         if (ends[:-1] == starts[1:]).all():
             return _array(np.concatenate((starts, ends[-1:] if len(ends) else [0])), self.data)
-        # There are bytes between the values, so build an array in which every second item is such a gap, and take the
-        # other items.
+        # There are gaps between the values, so build an array in which every second item is a gap, and take the other
+        # items.
         both = _array(np.stack((starts, ends), axis=1).reshape(-1), self.data)
         return both.take(pa.array(np.arange(0, 2 * len(starts), 2)))
 
@@ -96,7 +96,7 @@ class Rows(NamedTuple):
 
 
 def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_MAX) -> NDArray[np.int64]:
-    """Return a table of groups, which end before the rows `ends`. Their batches have no compression and no producer."""
+    """Return a table of groups that end before the rows `ends`, with neither compression nor a producer."""
     table = np.empty((len(ends), GROUP_WIDTH), np.int64)
     table[:, GROUP_END] = ends
     table[:, ATTRIBUTES] = 0
@@ -109,7 +109,7 @@ def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_M
 
 
 class EncodedBatches(NamedTuple):
-    """Consecutive whole entries, and their headers (`HEADER_DTYPE`), from which index entries are made."""
+    """Consecutive whole entries, and their headers (`HEADER_DTYPE`) for making index entries."""
 
     data: memoryview
     headers: NDArray[Any]
@@ -132,7 +132,7 @@ def encode_rows(
         _check_legacy(rows, groups, magic)
         view = memoryview(_build_messages(rows, groups, magic, level))
         return EncodedBatches(view.toreadonly(), scan_headers(view))
-    data = _batches(rows, groups, level)
+    data = _build_batches(rows, groups, level)
     view = memoryview(data)
     headers = scan_headers(view)
     for index, (position, size) in enumerate(zip(headers["position"].tolist(), headers["size"].tolist(), strict=True)):
@@ -153,7 +153,7 @@ def _check_legacy(rows: Rows, groups: NDArray[np.int64], magic: int) -> None:
 
 
 def check_compressible(records: Buffer) -> None:
-    """Check that readers can decompress records of this size at once.
+    """Check that the records are not too large for readers to decompress.
 
     Raises:
         EncodeError: the records are too large.
@@ -181,7 +181,7 @@ class _Plan(NamedTuple):
     ends: _Ints
 
 
-def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
+def _plan_batches(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
     """Divide rows into full batches.
 
     `sizes` has the sizes of the rows. For v2, these exclude the length field and the deltas of each record.
@@ -212,7 +212,7 @@ def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
     return _Plan(firsts, counts, numbers, bodies, np.cumsum(totals))
 
 
-def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
+def _build_batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     """Return v2 batches with checksums of 0."""
     headers = _join_fields(*_encode_sized(rows.header_keys), *_encode_sized(rows.header_values))
     headers_before = np.cumsum(rows.headers_count, dtype=np.int64) - rows.headers_count
@@ -222,13 +222,13 @@ def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     sizes = 1 + np.diff(bounds) + varint_sizes(rows.headers_count)
     for column in (rows.keys, rows.values):
         sizes += varint_sizes(column.size) + np.maximum(column.size, 0)
-    plan = _plan(rows, groups, sizes, MAGIC_V2)
+    plan = _plan_batches(rows, groups, sizes, MAGIC_V2)
     times, offsets = (
         values - np.repeat(values[plan.firsts], plan.counts) for values in (rows.timestamps, rows.offsets)
     )
     keys = _encode_sized(rows.keys, plan.bodies, np.zeros_like(times), times, offsets)
     all_headers = _array(bounds, headers.buffers()[2])
-    fields = (*keys, *_encode_sized(rows.values), _varints(rows.headers_count), all_headers)
+    fields = (*keys, *_encode_sized(rows.values), _encode_varints(rows.headers_count), all_headers)
     records = memoryview(_join_fields(*fields).buffers()[2] or b"")
     heads = _build_batch_heads(rows, groups, plan)
     ends = plan.ends[plan.firsts + plan.counts - 1].tolist()
@@ -272,7 +272,7 @@ def _build_messages(rows: Rows, groups: _Ints, magic: int, level: int | None) ->
     sizes = np.full(len(rows.offsets), layout.itemsize + 4, np.int64)
     for column in (rows.keys, rows.values):
         sizes += np.maximum(column.size, 0)
-    plan = _plan(rows, groups, sizes, magic)
+    plan = _plan_batches(rows, groups, sizes, magic)
     attributes = groups[plan.groups, ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG if magic else CODEC_MASK)
     bases = np.where((attributes & CODEC_MASK != 0) & (magic == 1), rows.offsets[plan.firsts], 0)
     heads = _build_heads(
@@ -341,7 +341,7 @@ def _join_fields(*fields: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 
 def _encode_sized(column: Binary, *integers: _Ints) -> tuple[pa.LargeBinaryArray, pa.LargeBinaryArray]:
     """Return two arrays: the encoded integers and sizes that precede the values, and the values."""
-    return _varints(*integers, column.size), column.array()
+    return _encode_varints(*integers, column.size), column.array()
 
 
 def _encode_zigzag(values: NDArray[Any]) -> NDArray[np.uint64]:
@@ -354,8 +354,8 @@ def varint_sizes(values: NDArray[Any]) -> _Ints:
     return np.searchsorted(_VARINT_LIMITS, _encode_zigzag(values), side="right") + 1
 
 
-def _varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
-    """Return the variable-length integers of each row, one after the other."""
+def _encode_varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
+    """Return the integers of each row as varints, without gaps between them."""
     columns_of_bytes: list[NDArray[np.uint8]] = []
     used: list[NDArray[np.bool_]] = []
     for column in columns:

@@ -24,12 +24,12 @@ KIND: Final = 2
 COUNT: Final = 3
 """The number of records in the header, or -1 for a wrapper."""
 BASE_OFFSET: Final = 4
-"""The base offset. For a wrapper, it is at first the wrapper's offset, which is that of its last record; the engine
-replaces it by the offset of the first record.
+"""The base offset. A wrapper starts with its own offset, which is that of its last record, until the engine replaces it
+with the offset of the first record.
 """
 BASE_TIMESTAMP: Final = 5
 FIXED_TIMESTAMP: Final = 6
-"""1 if all records have MAX_TIMESTAMP: the broker's time, or none in v0."""
+"""1 if all records have MAX_TIMESTAMP: the broker's time, or no timestamp in v0."""
 MAX_TIMESTAMP: Final = 7
 ENTRY: Final = 8
 """The index of the entry in the array of headers."""
@@ -118,9 +118,9 @@ def decompress_entry(entry: memoryview, header: Any, max_size: int) -> bytes:
 
 
 class _DecompressionBuffer(threading.local):
-    """The decompressed bytes of entries until their records are read.
+    """Holds decompressed entries until their records are read.
 
-    The buffer is reused, because new memory costs time.
+    The memory is reused, because allocating it takes time.
     """
 
     def __init__(self) -> None:

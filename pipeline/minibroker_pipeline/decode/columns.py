@@ -88,7 +88,7 @@ class ColumnBuilder:
         self._uniform: dict[tuple[str, Any], Repeated] = {}
 
     def build(self, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]) -> pa.RecordBatch:
-        """Return the rows for a table of records, which came from these blocks and from entries with these headers."""
+        """Return the rows for a table of records, given its blocks and the headers of its entries."""
         batch_columns = _BatchColumns(self, table, blocks, headers)
         arrays = [
             _RECORD_BUILDERS[name](self, table)
@@ -116,7 +116,7 @@ class ColumnBuilder:
 
 
 class _BatchColumns:
-    """Builds the columns with values of the batch that contains a record, for one chunk."""
+    """Builds, for one chunk, the columns whose values come from the batch of a record."""
 
     def __init__(
         self, builder: ColumnBuilder, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]

@@ -45,7 +45,7 @@ def decode(
     is the position where that entry begins.
 
     Raises:
-        DamagedLogError: an entry is damaged, in the mode "failfast".
+        DamagedLogError: an entry is damaged, in failfast mode.
         ImportError: the requested engine is not available.
     """
     report = DecodeReport() if report is None else report
@@ -54,9 +54,9 @@ def decode(
 
 
 def prepare(engine: Engine = "auto") -> Engine:
-    """Load `engine`, which compiles it the first time, and return the name of the loaded engine.
+    """Load an engine and return its name.
 
-    A driver calls this before its workers start.
+    A driver calls this before its workers start, because an engine is compiled the first time.
 
     Raises:
         ImportError: the engine is not available.
@@ -136,7 +136,7 @@ class _Decoding:
         self._report.consumed = consumed_before + position
 
     def _next_chunk(self, position: int) -> tuple[NDArray[np.int64], int]:
-        """Return the positions of the next entries, about a chunk of them, and the position after the last."""
+        """Return the positions of about a chunk of entries, and the position after the last one."""
         until = position + self._chunk_bytes
         positions, end_position = find_positions(self._data, position, until, self._engine.chase)
         # Leave the last entry for the next chunk, because the engines store positions within a chunk as int32.
@@ -166,7 +166,7 @@ class _Decoding:
             self._refuse,
             group_bytes=self._chunk_bytes,
             max_size=self._request.max_decompressed_size,
-            # In the mode "failfast", the rows before a damaged entry are yielded before the error is raised.
+            # In failfast mode, the rows before a damaged entry are yielded before the error is raised.
             gives_rest=is_failfast,
         ):
             yield from self._walk(data, blocks, headers)

@@ -74,7 +74,7 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
         level: the codec's compression level.
         batch_bytes: the maximum size of a batch's records before compression.
         default_timestamp: replaces null timestamps, in milliseconds. A column of integers is in milliseconds too.
-        keep_offsets: whether to use the offsets of the column offset, which must ascend, instead of `base_offset`.
+        keep_offsets: whether to use the ascending offsets in the column `offset` instead of `base_offset`.
         leader_epoch: the leader epoch of v2 batches.
         magic: the message format.
         log_append_time: the timestamp for all rows, which then have the timestamp type LogAppendTime.
@@ -90,7 +90,7 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
         raise EncodeError(f"base offset: {base_offset}")
     if not 0 <= magic <= MAGIC_V2:
         raise EncodeError(f"magic: {magic}")
-    rows = _rows(batch, base_offset if not keep_offsets else None, default_timestamp)
+    rows = _read_rows(batch, base_offset if not keep_offsets else None, default_timestamp)
     groups = groups_table([len(rows.offsets)] if len(rows.offsets) else [], batch_bytes)
     groups[:, ATTRIBUTES] = CODEC_NAMES.index(codec)
     groups[:, LEADER_EPOCH] = leader_epoch
@@ -111,21 +111,21 @@ def column_of(batch: pa.RecordBatch, name: str) -> Any:
     return None if index < 0 else batch.column(index)
 
 
-def _rows(batch: pa.RecordBatch, base_offset: int | None, default_timestamp: int) -> Rows:
+def _read_rows(batch: pa.RecordBatch, base_offset: int | None, default_timestamp: int) -> Rows:
     count = batch.num_rows
     headers = column_of(batch, "headers")
     is_empty = headers is None or headers.null_count == count
-    list_of_headers = build_empty_headers(count) if is_empty else _headers(headers)
+    list_of_headers = build_empty_headers(count) if is_empty else _read_headers(headers)
     return Rows(
-        _offsets(batch, base_offset),
-        _timestamps(column_of(batch, "timestamp"), count, default_timestamp),
+        _read_offsets(batch, base_offset),
+        _read_timestamps(column_of(batch, "timestamp"), count, default_timestamp),
         extract_binary(column_of(batch, "key"), count, "key"),
         extract_binary(column_of(batch, "value"), count, "value"),
         *list_of_headers,
     )
 
 
-def _offsets(batch: pa.RecordBatch, base_offset: int | None) -> NDArray[np.int64]:
+def _read_offsets(batch: pa.RecordBatch, base_offset: int | None) -> NDArray[np.int64]:
     if base_offset is not None:
         return np.arange(base_offset, base_offset + batch.num_rows, dtype=np.int64)
     column = column_of(batch, "offset")
@@ -139,7 +139,7 @@ def _offsets(batch: pa.RecordBatch, base_offset: int | None) -> NDArray[np.int64
     return np.ascontiguousarray(offsets)
 
 
-def _timestamps(column: Any, count: int, default: int) -> NDArray[np.int64]:
+def _read_timestamps(column: Any, count: int, default: int) -> NDArray[np.int64]:
     if column is None:
         return np.full(count, default, np.int64)
     if pa.types.is_timestamp(column.type):
@@ -177,12 +177,12 @@ _NO_BOUNDS: Final = np.zeros(1, np.int32)
 
 
 def build_empty_headers(count: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
-    """Return the headers of this number of rows without any."""
+    """Return the headers of this number of rows that have none."""
     zeros, nothing = np.zeros(count, np.int32), extract_binary(None, 0, "headers")
     return zeros, zeros, nothing, nothing
 
 
-def _headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
+def _read_headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
     """Return the index of each row's first header, the number of headers per row, and all header keys and values."""
     kind = column.type
     is_pairs = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type) and kind.value_type.num_fields == 2  # noqa: PLR2004 - key and value

@@ -1,4 +1,4 @@
-"""Reads the headers of log entries into one array, which is the first step of decoding. Describes damaged entries."""
+"""Reads the headers of log entries into one array, the first step of decoding, and describes damaged entries."""
 
 from binascii import crc32
 from collections.abc import Callable
@@ -53,7 +53,7 @@ HEADER_DTYPE: Final = np.dtype(
         ("codec", "i1"),  # The codec id in bits 0 to 2 of the attributes.
     ]
 )
-"""A log entry: a v2 batch, or a message of v0 or v1. The values are the stored ones, without any check."""
+"""The header of a log entry: a v2 batch, or a message of v0 or v1. The values are stored values, without any check."""
 
 Chase = Callable[[NDArray[np.uint8], int, int, int, NDArray[np.int64]], tuple[int, int]]
 """The type of `find_entries`."""
@@ -95,8 +95,8 @@ def find_entries(
 ) -> tuple[int, int]:
     """Store the positions of whole entries in `positions`, after the first `count` elements, which are already set.
 
-    The search begins at `position`. It ends at `until`, when the array is full, and before an entry that is
-    incomplete or has an impossible size or magic. This is `kernel.chase` without numba.
+    The search begins at `position`. It ends at `until`, when the array is full, or before an entry that is
+    incomplete or has an invalid size or magic. This is `kernel.chase` without numba.
 
     Returns:
         The number of elements that are now set, and the position where the next entry would begin.
@@ -120,7 +120,7 @@ _chases: Final[list[Chase]] = [find_entries]
 
 
 def use_chase(chase: Chase) -> None:
-    """Make `scan_headers` use this faster function, which is already loaded.
+    """Make `scan_headers` use a faster function, once that function is loaded for an engine.
 
     Loading it only for `scan_headers` would take longer than it saves.
     """
@@ -138,7 +138,7 @@ def find_positions(data: NDArray[np.uint8], position: int, until: int, chase: Ch
 
 
 def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the headers of the entries at these positions, which `find_positions` returned."""
+    """Return the headers of the entries at these positions (see `find_positions`)."""
     formats = data[positions + MAGIC_AT]
     if len(positions) and formats.min() == formats.max():
         return _read_format(data, positions, int(formats[0]))
@@ -182,9 +182,9 @@ def select_headers(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[A
 def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> NDArray[Any]:
     """Return the headers of all whole entries in `data` from `position` on, as an array of `HEADER_DTYPE`.
 
-    The scan ends, without an error, before an entry that is incomplete or has an impossible size or magic. The
-    position of the last entry plus its size tells where the scan ended, and whether that is the end of the data.
-    Checksums are not verified. In a memory-mapped file, only pages that contain headers are read.
+    The scan ends, without an error, before an entry that is incomplete or has an invalid size or magic. It can
+    therefore end before the end of the data. Checksums are not verified. In a memory-mapped file, only pages that
+    contain headers are read.
     """
     array = as_bytes(data)
     positions, _ = find_positions(array, position, len(array), _chases[0])
@@ -285,7 +285,7 @@ def stop_fault(view: memoryview, position: int) -> str | None:
 
 
 def offset_at(view: memoryview, position: int) -> int | None:
-    """Return the number stored where an entry at this position has its offset, or None at the end of the data."""
+    """Return the number in the offset field of an entry at this position, or None if the data ends before it."""
     if len(view) - position < LENGTH_AT:
         return None
     return int.from_bytes(view[position : position + LENGTH_AT], "big", signed=True)
@@ -309,7 +309,7 @@ def next_entry(view: memoryview, position: int) -> int | None:
 
 
 def find_damage(view: memoryview, position: int) -> tuple[int, str | None]:
-    """Return the end of the bytes at a position that are not an entry, and their fault.
+    """Return the end and the fault of the bytes at a position that are not an entry.
 
     The fault is None if the data merely ends within an entry.
     """

@@ -312,7 +312,7 @@ def _key_and_value(data, at, end, row, fields):
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _FIELD_ARRAYS))
 def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
-    """Store the records of a decompressed wrapper, whose inner message set is the block, and set its base offset.
+    """Store the records of a wrapper, and set the base offset of its block: the decompressed message set.
 
     Returns:
         The row after the last record, or `_BAD`.
@@ -368,9 +368,9 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONGS, _FIELD_ARRAYS))
 def walk(data, blocks, first, limit, longs, fields):
-    """Store the records of all blocks that have offsets in [first, limit), and return the number of records.
+    """Store every block's records with offsets in [first, limit), and return the number of records.
 
-    Sets ROWS of each block, and IS_BAD of each block whose bytes are not records. A bad block has no rows.
+    Set ROWS for each block, and IS_BAD for each block that does not contain valid records. A bad block has no rows.
     """
     row = np.int64(0)
     for block in range(blocks.shape[0]):

@@ -67,7 +67,7 @@ def allocate_array(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
 
 
 class NumbaEngine(RecordEngine):
-    """The engine that finds and gathers records with the compiled kernel (see `blocks.RecordEngine`).
+    """The engine that finds and gathers records with the compiled kernel (see `RecordEngine`).
 
     A table is valid until the next `walk` in the same thread.
     """

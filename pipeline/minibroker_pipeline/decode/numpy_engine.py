@@ -109,7 +109,7 @@ def _inner_bounds(view: memoryview, start: int, end: int, magic: int) -> tuple[l
 
 
 def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
-    """Return all messages of the blocks that are not v2 batches. Sets IS_BAD for wrappers without messages."""
+    """Return all messages of the blocks that are not v2 batches, and set IS_BAD for wrappers without messages."""
     kinds = blocks[:, KIND]
     counts = np.where((kinds == PLAIN_V0) | (kinds == PLAIN_V1), 1, 0)
     plain = np.flatnonzero(counts)
@@ -129,7 +129,7 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
 
 
 def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _Ints, columns: _Columns) -> None:
-    """Fill the rows of the messages. Sets IS_BAD, and sets BASE_OFFSET of each wrapper to the first offset in it."""
+    """Fill the rows of the messages, set IS_BAD, and set BASE_OFFSET for each wrapper to the first offset in it."""
     at, end, block = messages.at, messages.end, messages.block
     rows = first_rows[block] + messages.place
     kinds = blocks[block, KIND]
@@ -276,7 +276,7 @@ class Lanes:
 
 
 def _walk_v2(data: _Bytes, blocks: _Ints, lines: _Ints, first_rows: _Ints, columns: _Columns) -> None:
-    """Fill the rows of the v2 batches at these lines of the table, where the longest batch comes first. Sets IS_BAD."""
+    """Fill the rows of the v2 batches at these lines of the table, the longest batch first, and set IS_BAD."""
     counts = blocks[lines, COUNT]
     lanes = Lanes(data, blocks[lines, START], blocks[lines, END])
     base_offsets, base_timestamps = blocks[lines, BASE_OFFSET], blocks[lines, BASE_TIMESTAMP]
@@ -388,7 +388,7 @@ class RecordEngine:
     def walk(self, data: _Bytes, blocks: _Ints, first: int, limit: int) -> RecordTable:
         """Return the records of the blocks with offsets in [first, limit).
 
-        This fills the column ROWS of the blocks, and IS_BAD where bytes are not records. A bad block has no rows.
+        Set ROWS for each block, and IS_BAD for each block that does not contain valid records. A bad block has no rows.
         """
         is_v2 = blocks[:, KIND] == V2
         counts = np.where(is_v2, blocks[:, COUNT], 0)

@@ -1,4 +1,4 @@
-"""The request to the decoder, the columns of the decoded rows, and the report about them.
+"""The request to the decoder, the columns of the decoded rows, and the decoder's report.
 
 `RECORD_COLUMNS` have the names, types and nullability of Spark's connector (`KafkaRecordToRowConverter`), where every
 column is nullable.
@@ -172,8 +172,8 @@ class DecodeReport:
     batches: int = 0
     #: The size of all processed entries in bytes. An incomplete entry at the end is not included.
     consumed: int = 0
-    #: The mode "permissive" skips damaged batches, and byte ranges that are not batches. `damaged_batches` is their
-    #: number, and `damaged_bytes` their size.
+    #: Permissive mode skips damaged batches, and byte ranges that are not batches. `damaged_batches` is their number,
+    #: and `damaged_bytes` their total size.
     damaged_batches: int = 0
     damaged_bytes: int = 0
     #: The first thousand damaged parts.

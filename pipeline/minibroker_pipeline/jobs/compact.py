@@ -312,17 +312,17 @@ def _compact_log(task: CompactTask) -> tuple[CompactedLog, PublishedLog]:
         first_dirty = None if settings.from_start else cleaned_offset
         plan = plan_cleaning(log, first_dirty, now_ms, dedupe_buffer_bytes=settings.memory_bytes, force=True)
         end = -1 if plan is None else plan.first_uncleanable_offset
-        _count(log, end, engine, tally, is_before=True)
+        _count_records(log, end, engine, tally, is_before=True)
         while plan is not None:
             cleaned_offset = finish_cleaning(log, clean(plan))
             for path in log.take_deleted_files():
                 os.unlink(path)
             plan = plan_cleaning(log, cleaned_offset, now_ms, dedupe_buffer_bytes=settings.memory_bytes, force=True)
-        _count(log, end, engine, tally, is_before=False)
+        _count_records(log, end, engine, tally, is_before=False)
         end_offset, segments = log.log_end_offset, len(log.segments)
     finally:
         log.close()
-    _sync(task.directory)
+    _sync_files(task.directory)
     report = CompactedLog(source.topic, source.partition, len(source.segments), segments, cleaned_offset, tally)
     return report, PublishedLog(end_offset, start, cleaned_offset)
 
@@ -381,7 +381,7 @@ def _check_complete(source: PartitionLog, log: Log, copied: Sequence[int]) -> No
             raise DamagedLogError(source.path(segment), Damage(kept_size, None, size - kept_size, message))
 
 
-def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before: bool) -> None:
+def _count_records(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before: bool) -> None:
     """Count the records of the segments below `end`.
 
     Raises:
@@ -417,7 +417,7 @@ def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before:
         tally.bytes_after, tally.records_after, tally.tombstones_after = size, records, tombstones
 
 
-def _sync(directory: str) -> None:
+def _sync_files(directory: str) -> None:
     """Sync all files of a directory to disk."""
     for name in os.listdir(directory):
         fsync_file(f"{directory}/{name}")

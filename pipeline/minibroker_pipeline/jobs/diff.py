@@ -164,7 +164,7 @@ def diff(
 
     Raises:
         ValueError: a column or a topic does not exist.
-        decode.DamagedLogError: a log is damaged, in the mode "failfast".
+        decode.DamagedLogError: a log is damaged, in failfast mode.
         OSError: a directory or a file cannot be read.
     """
     settings = settings or DiffSettings()
@@ -175,18 +175,18 @@ def diff(
         raise ValueError(f"topics: there is no {min(missing)!r} in {left} or in {right}")
     report = DiffReport()
     if not settings.by_content:
-        report.only_left = _names(sides[0].keys() - sides[1].keys())
-        report.only_right = _names(sides[1].keys() - sides[0].keys())
+        report.only_left = _names_of(sides[0].keys() - sides[1].keys())
+        report.only_right = _names_of(sides[1].keys() - sides[0].keys())
     pairs = _diff_tasks(sides[0], sides[1], settings)
-    sizes = [sum(log_range.size for log_range in (*pair.left, *pair.right)) for pair in pairs]
+    sizes = [sum(log_range.size for log_range in (*task.left, *task.right)) for task in pairs]
     label = "diff", "topics" if settings.by_content else "partitions"
-    compare = _by_content if settings.by_content else _by_offset
+    compare = _compare_by_content if settings.by_content else _compare_by_offset
     lines = run_tasks(compare, pairs, sizes, label=label, spark=spark, processes=processes)
     report.lines = sorted(lines, key=lambda line: (line.topic, line.partition or 0))
     return report
 
 
-def _names(keys: set[tuple[str, int]]) -> list[str]:
+def _names_of(keys: set[tuple[str, int]]) -> list[str]:
     return [f"{topic}-{partition}" for topic, partition in sorted(keys)]
 
 
@@ -222,7 +222,7 @@ def _diff_tasks(
     return [_DiffTask(topic, None, of_topic(topic, left), of_topic(topic, right), settings) for topic in topics]
 
 
-def _read(ranges: _Ranges, settings: DiffSettings) -> Iterator[pa.RecordBatch]:
+def _read_rows(ranges: _Ranges, settings: DiffSettings) -> Iterator[pa.RecordBatch]:
     columns = (*_POSITION_COLUMNS, *(column for column in settings.columns if column not in _POSITION_COLUMNS))
     return read_ranges(ranges, SourceOptions(paths=(), isolation=settings.isolation, mode=settings.mode), columns)
 
@@ -254,15 +254,15 @@ class _RowStream:
         return rows
 
 
-def _by_offset(pair: _DiffTask) -> DiffLine:
-    line = DiffLine(pair.topic, pair.partition)
-    left, right = (_RowStream(_read(ranges, pair.settings)) for ranges in (pair.left, pair.right))
+def _compare_by_offset(task: _DiffTask) -> DiffLine:
+    line = DiffLine(task.topic, task.partition)
+    left, right = (_RowStream(_read_rows(ranges, task.settings)) for ranges in (task.left, task.right))
     while True:
         ends = [end for end in (left.last_offset(), right.last_offset()) if end is not None]
         if not ends:
             return line
         rows = [side.take_through(min(ends)) for side in (left, right)]
-        _compare(rows[0], rows[1], line, pair.settings)
+        _compare(rows[0], rows[1], line, task.settings)
 
 
 def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: DiffLine, settings: DiffSettings) -> None:
@@ -304,24 +304,24 @@ def _add_example(line: DiffLine, difference: Difference) -> None:
         line.examples.append(difference)
 
 
-def _by_content(pair: _DiffTask) -> DiffLine:
+def _compare_by_content(task: _DiffTask) -> DiffLine:
     """Compare a topic by content.
 
     Equal records cancel each other out, so memory is needed only for unmatched records: a digest of 16 bytes for
     each.
     """
-    line = DiffLine(pair.topic, None)
-    #: By the digest of a record: how many more of these records the left side has (negative if the right side has
-    #: more), and the partition and offset of the last one.
+    line = DiffLine(task.topic, None)
+    #: Maps the digest of a record to the left side's surplus of such records (negative if the right side has more), and
+    #: to the partition and offset of the last one.
     surplus: dict[bytes, tuple[int, int, int]] = {}
     # Read both sides alternately, so that equal records soon meet.
-    for left, right in zip_longest(_read(pair.left, pair.settings), _read(pair.right, pair.settings)):
+    for left, right in zip_longest(_read_rows(task.left, task.settings), _read_rows(task.right, task.settings)):
         if left is not None:
             line.left += left.num_rows
-            _cancel(left, 1, pair.settings.columns, surplus)
+            _cancel_rows(left, 1, task.settings.columns, surplus)
         if right is not None:
             line.right += right.num_rows
-            _cancel(right, -1, pair.settings.columns, surplus)
+            _cancel_rows(right, -1, task.settings.columns, surplus)
     for count, partition, offset in surplus.values():
         line.only_left += max(count, 0)
         line.only_right -= min(count, 0)
@@ -333,7 +333,7 @@ def _by_content(pair: _DiffTask) -> DiffLine:
     return line
 
 
-def _cancel(
+def _cancel_rows(
     batch: pa.RecordBatch, sign: int, columns: Sequence[str], surplus: dict[bytes, tuple[int, int, int]]
 ) -> None:
     rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)

@@ -1,6 +1,6 @@
 """Walks over a segment, and returns arrays with the positions of its entries and of the fields of their records.
 
-This is what `decode` does before it copies values. Statistics and checks need no values.
+`decode` does the same before it copies values. Statistics and checks need no values.
 """
 
 from collections.abc import Iterator

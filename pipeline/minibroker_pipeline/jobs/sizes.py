@@ -71,7 +71,7 @@ class Counts(Sums):
     sampled_stored_v1: int = 0
     sampled_plain_v2: int = 0
     sampled_stored_v2: int = 0
-    #: The number of unreadable entries, of which only the stored bytes are counted.
+    #: The number of unreadable entries. Only their stored bytes are included in the sizes.
     unreadable: int = 0
 
     @property

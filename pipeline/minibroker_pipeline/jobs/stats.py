@@ -125,7 +125,7 @@ class StatsReport:
 
         If `by` is "topic", combine the partitions of a topic.
         """
-        lines = [_line(key, counts) for key, counts in sorted(self.groups.items())]
+        lines = [_make_line(key, counts) for key, counts in sorted(self.groups.items())]
         if by == "partition":
             return lines
         lines.sort(key=lambda line: (line.topic or "", line.magic or 0, line.codec or ""))
@@ -187,7 +187,7 @@ def stats(
     ]
     report = StatsReport(tuple(paths), len(segments))
     for groups, unreadable in run_tasks(
-        _count,
+        _measure_segment,
         segments,
         [segment.size for segment in segments],
         label=("stats", "segments"),
@@ -202,7 +202,7 @@ def stats(
     return report
 
 
-def _count(segment: Segment) -> tuple[dict[_Key, Counts], list[Unreadable]]:
+def _measure_segment(segment: Segment) -> tuple[dict[_Key, Counts], list[Unreadable]]:
     """Return the counts of a segment, and its unreadable bytes."""
     engine = load_engine()
     unreadable: list[Unreadable] = []
@@ -243,7 +243,7 @@ def _take_samples(entries: Entries, group: Group, counts: Counts, samples: dict[
         samples[group] = samples.get(group, 0) + 1
 
 
-def _line(key: _Key, counts: Counts) -> Line:
+def _make_line(key: _Key, counts: Counts) -> Line:
     topic, partition, group = key
     codec = CODEC_NAMES[group.codec] if group.codec < len(CODEC_NAMES) else f"unknown ({group.codec})"
     sizes = tuple(_find_size(magic, group, counts) for magic in FORMATS)

@@ -6,9 +6,9 @@
         commit.publish({("orders", 0): PublishedLog(end_offset)})
 
 A job prepares its logs in a staging directory. If a job is killed, the next job that writes to the same place removes
-the staging directory of the killed job. The owner of a staging directory is the process that lives as long as the job.
-That is Spark's JVM, which uses separate processes for commits and aborts, or else the process itself. Without /proc,
-and for owners on other machines, the state of the owner is unknown and nothing is removed.
+the staging directory of the killed job. The owner of a staging directory is a process that lives as long as the job:
+Spark's JVM, which uses separate processes for commits and aborts, or else the process itself. Without /proc, and for
+owners on other machines, the state of the owner is unknown and nothing is removed.
 
 A new data directory appears complete, with one rename. An existing one is changed as
 `minibroker_storage.data_directory.staged_write` describes: a job killed at any moment has changed everything or
@@ -88,7 +88,7 @@ def local_path(path: str) -> str:
 
 @contextmanager
 def lock_directory(data_dir: str) -> Generator[None]:
-    """Lock a directory in the way brokers do. The lock also excludes brokers in this process.
+    """Lock a directory like a broker does. The lock also excludes brokers in this process.
 
     If a killed writer left an unfinished change, the change is completed first.
 
@@ -159,7 +159,7 @@ def check_writable(target: str) -> None:
 def publish(
     target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog], *, replaced: Collection[str] = ()
 ) -> None:
-    """Publish the staged files: new partitions, and new files of existing partitions. Locks the target.
+    """Lock the target and publish the staged files: new partitions, and new files of existing partitions.
 
     Args:
         target: the data directory, which need not exist.
@@ -309,7 +309,7 @@ class DataDirectoryCommit:
 
 
 def files_for_copy(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
-    """Return the small files for a copy of a data directory that has only these logs, by name.
+    """Return the small files, by name, for a copy of a data directory that has only these logs.
 
     If the logs come from several data directories, the files are those of the first.
 
@@ -414,17 +414,17 @@ def _write_owner(staging: str) -> None:
         OSError: the record cannot be written.
     """
     owner = parent = os.getpid()
-    while (process := _process(parent)) is not None:
+    while (process := _read_process(parent)) is not None:
         if process[0] == _JVM:
             owner = parent
             break
         parent = int(process[1][_PARENT_FIELD])
     with open(f"{staging}/{OWNER}", "w", encoding="utf-8") as file:
-        json.dump(_identity(owner), file)
+        json.dump(_identify_process(owner), file)
 
 
 def _remove_abandoned_staging(directory: str, *, begins: str, ends: str) -> None:
-    """Remove the staging directories with matching names whose owner has ended, as far as possible."""
+    """Remove the staging directories with matching names whose owners have ended. Errors are ignored."""
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):
             if name.startswith(begins) and name.endswith(ends) and _is_abandoned(f"{directory}/{name}"):
@@ -441,22 +441,22 @@ def _is_abandoned(staging: str) -> bool:
             return True
         # Containers can share the host's name but not its process ids, so process ids are compared only within the same
         # PID namespace.
-        return bool(owner["namespace"] == _namespace() and owner != _identity(owner["pid"]))
+        return bool(owner["namespace"] == _namespace() and owner != _identify_process(owner["pid"]))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def _identity(pid: int) -> dict[str, Any]:
+def _identify_process(pid: int) -> dict[str, Any]:
     """Return an identity that distinguishes a process from all others, including those on other machines.
 
     `started` is None if the process does not exist or nothing is known about it.
     """
-    process = _process(pid)
+    process = _read_process(pid)
     started = process[1][_START_TIME_FIELD] if process is not None else None
     return {"host": socket.gethostname(), "boot": boot_id(), "namespace": _namespace(), "pid": pid, "started": started}
 
 
-def _process(pid: int) -> tuple[str, list[str]] | None:
+def _read_process(pid: int) -> tuple[str, list[str]] | None:
     """Return the name of a process, and the fields after the name in /proc/PID/stat."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:

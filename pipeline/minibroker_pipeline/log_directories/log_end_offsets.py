@@ -70,7 +70,7 @@ def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offs
 def is_abort_marker(data: memoryview, position: int) -> bool:
     """Return whether the marker at this position is an abort marker.
 
-    An unreadable marker counts as none, because the decoder reports it.
+    An unreadable marker does not count as one, because the decoder reports it.
     """
     # Fast path: in the markers that brokers write, the type is at a fixed position.
     if len(data) > position + _TYPE_AT + 2 and data[position + _KEY_SIZE_AT] == _KEY_SIZE:
@@ -93,7 +93,7 @@ class Transactions:
     aborted: list[AbortedRange] = field(default_factory=list[AbortedRange])
 
     def note(self, data: memoryview, headers: NDArray[Any], from_offset: int) -> None:
-        """Process further entries. Their headers are given, and `data` contains the entries."""
+        """Process the next entries, which `data` contains, by their headers."""
         selected = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["last_offset"] >= from_offset)
         for header in headers[selected & (headers["magic"] == MAGIC_V2)]:
             producer, first = int(header["producer_id"]), int(header["base_offset"])
@@ -147,7 +147,7 @@ class LogTail:
         self.transactions = Transactions() if transactions else None
         #: The offset after the last whole entry.
         self.log_end_offset = 0
-        #: The offset below which readers can see records.
+        #: Readers can read the records below this offset.
         self.end_offset = 0
         #: The size of the last segment, excluding an incomplete entry at its end.
         self.end_position = 0
@@ -267,7 +267,7 @@ class LogTail:
                     self.transactions.note(data, headers, self._replay_from)
 
     def _entries(self, file: OpenFile, segment: SegmentFiles, path: str) -> Iterator[tuple[memoryview, NDArray[Any]]]:
-        """Yield chunks of whole entries. The position advances after each chunk. Sets `damage`."""
+        """Yield chunks of whole entries, advance the position after each chunk, and set `damage`."""
         window = _CHUNK_BYTES
         while self._position < segment.size:
             remaining = segment.size - self._position

@@ -116,7 +116,7 @@ class PartitionLog:
         return f"{self.directory}/{segment.base_offset:020d}{suffix}"
 
     def end_of(self, number: int) -> int | None:
-        """Return the offset before which the segment with this number ends. Return None for the last segment.
+        """Return the offset after the end of the segment with this index, or None for the last segment.
 
         The end of the last segment is known only from its bytes.
         """
@@ -124,7 +124,7 @@ class PartitionLog:
 
 
 class FoundPartition(NamedTuple):
-    """The directory of a partition, which has not been listed yet.
+    """A directory of a partition that has not been listed yet.
 
     `is_made` means that the directory exists. minibroker creates it with the first record. Until then, only
     minibroker's topics file names the partition, and the partition is empty.
@@ -270,7 +270,7 @@ def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
 
 
 def open_partition(partition: FoundPartition) -> PartitionLog:
-    """List a partition's directory. A directory that was not created yet counts as empty.
+    """List a partition's directory. A directory that has not been created yet counts as empty.
 
     Raises:
         FileNotFoundError: the directory was deleted.
@@ -306,7 +306,7 @@ def open_partition(partition: FoundPartition) -> PartitionLog:
 
 
 def _are_swapped(names: set[str]) -> bool:
-    """Return whether no segment is being replaced by compaction (see `replacement`)."""
+    """Return whether compaction has finished replacing segments (see `replacement`)."""
     return all(name.removesuffix(SWAP_SUFFIX) in names for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
 
 
@@ -360,7 +360,7 @@ class OffsetEntries(NamedTuple):
 
 
 class TimeEntries(NamedTuple):
-    """Timestamps (in milliseconds) and offsets, ascending. Records with a larger timestamp are all after the offset."""
+    """Timestamps (in milliseconds) and offsets, ascending. All records with a larger timestamp follow the offset."""
 
     timestamps: _Ints
     offsets: _Ints

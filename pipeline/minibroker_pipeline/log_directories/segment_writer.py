@@ -86,9 +86,9 @@ class PartitionSummary:
 class PartitionWriter:
     """Writes segments of a partition into an existing local directory that has no files of the same names.
 
-    A new segment begins when the previous one is full (`segment_bytes`), when an offset is too far from its base
-    offset, and at `roll`. The files of a segment are created with its first entry, or at `close` if it has none. An
-    entry larger than `segment_bytes` gets a segment of its own.
+    A new segment begins when the previous one is full (`segment_bytes`), when an offset is too far from the segment's
+    base offset, and at `roll`. The files of a segment are created with its first entry, or at `close` if it has none.
+    An entry larger than `segment_bytes` gets a segment of its own.
 
     With `track_transactions`, aborted transactions are found through the appended markers. A caller that removed
     aborted records, such as the cleaner, turns this off and reports the transactions through `add_aborted`.
@@ -173,9 +173,9 @@ class PartitionWriter:
             raise LogOrderError(f"offset {first} in a log that ends before offset {self.log_end_offset}")
 
     def _count_fitting_entries(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
-        """Return the number of entries from `first` on for the current segment, at least one.
+        """Return the number of entries from `first` on that go into the current segment, at least one.
 
-        Rolls the segment if needed.
+        Roll the segment first if it is full.
         """
         bytes_before = int(ends[first - 1]) if first else 0
         segment = self._open
@@ -344,7 +344,7 @@ class _OpenSegment(BufferedIndexWriter):
         self._last_offset = int(headers["last_offset"][-1])
 
     def _add_batches(self, headers: NDArray[Any], sizes: NDArray[np.int64]) -> None:
-        """Like `add_batch`, for all entries at the end of the segment. Entries that get no index entry take no time."""
+        """Like `add_batch`, for many entries at once. Entries without an index entry take no time."""
         last_offsets = headers["last_offset"]
         latest = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self.max_timestamp))
         is_later = np.diff(latest, prepend=self.max_timestamp) > 0

@@ -32,7 +32,7 @@ _IGNORED_COLUMNS: Final = frozenset({*RECORD_COLUMNS, *BATCH_COLUMNS})
 class WriteOptions:
     """The options of a query that writes.
 
-    `docs/spark-source.md` describes them. `now_ms` is when the query was planned.
+    `docs/spark-source.md` describes them. `now_ms` is the time at which the query was planned.
     """
 
     target: str
@@ -115,7 +115,7 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
 
 
 def _is_headers(kind: pa.DataType) -> bool:
-    """Return whether this is the connector's array of structs, whatever the names of the fields are."""
+    """Return whether this is the connector's array of structs, regardless of the field names."""
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
         return False
     fields = list(kind.value_type)
@@ -138,14 +138,14 @@ _TYPES: Final = {
 }
 
 
-def _segment_bytes(text: str) -> int:
+def _parse_segment_bytes(text: str) -> int:
     number = parse_positive(text)
     if not MIN_SEGMENT_BYTES <= number < 1 << 31:
         raise ValueError(f"expected {MIN_SEGMENT_BYTES} to {(1 << 31) - 1}")
     return number
 
 
-def _partitions(text: str) -> int:
+def _parse_partitions(text: str) -> int:
     number = parse_positive(text)
     if number > MAX_PARTITIONS:
         raise ValueError(f"expected at most {MAX_PARTITIONS}")
@@ -155,12 +155,12 @@ def _partitions(text: str) -> int:
 _OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "path": ("target", str),
     "topic": ("topic", str),
-    "partitions": ("partitions", _partitions),
+    "partitions": ("partitions", _parse_partitions),
     "codec": ("codec", one_of(*CODEC_NAMES)),
     "compression.type": ("codec", one_of(*CODEC_NAMES)),
     "compressionLevel": ("level", int),
     "batchBytes": ("batch_bytes", parse_positive),
-    "segmentBytes": ("segment_bytes", _segment_bytes),
+    "segmentBytes": ("segment_bytes", _parse_segment_bytes),
     "indexIntervalBytes": ("index_interval_bytes", parse_positive),
     "keepOffsets": ("keep_offsets", parse_flag),
     "timestampType": ("timestamp_type", one_of("CreateTime", LOG_APPEND_TIME)),

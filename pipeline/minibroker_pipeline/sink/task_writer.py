@@ -32,7 +32,7 @@ _BLOCK: Final = 4
 
 
 class Partitioner:
-    """Assigns the rows of one topic to partitions, one chunk after another.
+    """Assigns the rows of one topic to partitions, chunk by chunk.
 
     Args:
         partitions: the number of partitions of the topic.

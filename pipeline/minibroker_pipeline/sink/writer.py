@@ -165,7 +165,7 @@ def _load_producers(directory: str, snapshots: tuple[int, ...], end: int) -> dic
 class TaskCommitMessage(WriterCommitMessage):
     """The segments that one task wrote."""
 
-    pieces: tuple[StagedLog, ...]
+    logs: tuple[StagedLog, ...]
 
 
 class LogWriter(DataSourceArrowWriter):
@@ -198,7 +198,7 @@ class LogWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the rows of all tasks. Rows of different tasks are in the order of the tasks' messages."""
         staged_logs = [
-            staged for message in messages if isinstance(message, TaskCommitMessage) for staged in message.pieces
+            staged for message in messages if isinstance(message, TaskCommitMessage) for staged in message.logs
         ]
         publish_staged(self._plan, staged_logs)
 
@@ -273,7 +273,7 @@ def _assemble(plan: Plan, staged_logs: Sequence[StagedLog]) -> dict[TopicPartiti
 def _assemble_log(
     plan: Plan, key: TopicPartition, log: ClosedLog | None, staged_logs: list[StagedLog], topic_id: bytes | None
 ) -> PublishedLog:
-    """Write the new files of one partition, which continue the log `log`."""
+    """Write the new files of one partition. They continue `log`, if the partition already has a log."""
     base = log or _NEW_LOG
     keep_offsets = plan.options.keep_offsets
     epochs = LeaderEpochCheckpoint("")
@@ -291,7 +291,7 @@ def _assemble_log(
         shift = 0 if keep_offsets else writer.log_end_offset
         for segment in staged.segments:
             try:
-                _append_segment(writer, segment, shift, epoch, as_it_is=is_alone or segment.size > MAX_COPIED_BYTES)
+                _append_segment(writer, segment, shift, epoch, moves_file=is_alone or segment.size > MAX_COPIED_BYTES)
             except LogOrderError as error:
                 raise LogOrderError(f"{key[0]}-{key[1]}: {error}") from None
     written = writer.close()
@@ -303,10 +303,10 @@ def _assemble_log(
 
 
 def _append_segment(
-    writer: PartitionWriter, segment: WrittenSegment, offset_shift: int, epoch: int, *, as_it_is: bool
+    writer: PartitionWriter, segment: WrittenSegment, offset_shift: int, epoch: int, *, moves_file: bool
 ) -> None:
     """Append a staged segment to a partition, with its offsets raised by `offset_shift`."""
-    if as_it_is:
+    if moves_file:
         # The file is rewritten only if its offsets must be shifted, or if the final leader epoch is not 0, the epoch of
         # staged segments.
         if offset_shift or epoch:

@@ -92,7 +92,7 @@ class LogReader(DataSourceReader):
         """Plan the query's tasks (see `planning`).
 
         Raises:
-            DamagedLogError: the end of a log is damaged, in the mode "failfast".
+            DamagedLogError: the end of a log is damaged, in failfast mode.
             DataLossError: offsets of the query no longer exist.
             LogNameError: a topic is missing, or a file has an invalid name.
             OptionError: a starting or ending position is invalid.
@@ -188,7 +188,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the offsets at which the next micro-batch ends.
 
         Raises:
-            DamagedLogError: the end of a log is damaged, in the mode "failfast".
+            DamagedLogError: the end of a log is damaged, in failfast mode.
             DataLossError: offsets of the query no longer exist.
             OSError: a directory cannot be read.
         """
@@ -200,7 +200,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ends)
 
     def reportLatestOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
-        """Return the last known end offsets of the logs, which Spark shows in the query's progress."""
+        """Return the last known end offsets of the logs, for Spark to show in the query's progress."""
         return to_json({key: log.end_offset for key, log in self._logs.items()})
 
     def _update(self, *, must_exist: bool = False) -> dict[TopicPartition, QueryLog]:
@@ -344,7 +344,7 @@ class PushedFilters:
         self._min_timestamp: int | None = None
 
     def take(self, condition: Filter) -> bool:
-        """Narrow the bounds by a condition, and return whether Spark no longer has to check the condition."""
+        """Narrow the bounds by a condition, and return whether Spark can skip the condition."""
         is_met = False
         match condition:
             case EqualTo((column,), value):

@@ -156,11 +156,11 @@ def _find_first_at_time(entry: memoryview, log_range: LogRange, timestamp: int) 
 def find_first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> int | None:
     """Return the first offset in [first, end) that yields a row, or None if there is none.
 
-    Gaps, transaction markers and aborted records yield no rows. Only the entries before the row are read, and
-    little more.
+    Gaps, transaction markers and aborted records yield no rows. Little more
+    is read than the entries before the row.
 
     Raises:
-        DamagedLogError: an entry is damaged, in the mode "failfast".
+        DamagedLogError: an entry is damaged, in failfast mode.
         OSError: a file cannot be read.
     """
     for log_range in log.ranges(OffsetInterval(first, end), _UNSPLIT_BYTES):

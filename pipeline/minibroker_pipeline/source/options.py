@@ -1,6 +1,6 @@
-"""Parsing and checking of the data source's options.
+"""Parses and checks the data source's options.
 
-An option that the Kafka connector also has goes by the same name here.
+Options that the Kafka connector also has keep the connector's names.
 """
 
 import json
@@ -99,7 +99,7 @@ def _numbers_of(position: Position) -> list[int | None]:
     return [position.everywhere, *(offset for offsets in by_topic.values() for offset in offsets.values())]
 
 
-def _offsets(text: str) -> Position:
+def _parse_offsets(text: str) -> Position:
     match text.strip().lower():
         case "earliest":
             return Position(EARLIEST)
@@ -111,7 +111,7 @@ def _offsets(text: str) -> Position:
 
 def _parse_partitions(text: str, lowest: int = 0) -> dict[str, dict[int, int]]:
     wrong = ValueError('expected JSON such as {"orders": {"0": 23, "1": 42}}')
-    parsed = _json_object(text, wrong)
+    parsed = _parse_json_object(text, wrong)
     numbers: dict[str, dict[int, int]] = {}
     for topic, by_partition in parsed.items():
         if not isinstance(by_partition, dict):
@@ -123,7 +123,7 @@ def _parse_partitions(text: str, lowest: int = 0) -> dict[str, dict[int, int]]:
     return numbers
 
 
-def _json_object(text: str, wrong: ValueError) -> dict[str, Any]:
+def _parse_json_object(text: str, wrong: ValueError) -> dict[str, Any]:
     try:
         parsed = json.loads(text)
     except ValueError:
@@ -133,9 +133,9 @@ def _json_object(text: str, wrong: ValueError) -> dict[str, Any]:
     return cast("dict[str, Any]", parsed)
 
 
-def _assignment(text: str) -> dict[str, list[int]]:
+def _parse_assignment(text: str) -> dict[str, list[int]]:
     wrong = ValueError('expected JSON such as {"orders": [0, 1]}')
-    parsed = _json_object(text, wrong)
+    parsed = _parse_json_object(text, wrong)
     for partitions in parsed.values():
         numbers: list[Any] = partitions if isinstance(partitions, list) else [None]
         if not all(isinstance(number, int) for number in numbers):
@@ -143,19 +143,19 @@ def _assignment(text: str) -> dict[str, list[int]]:
     return parsed
 
 
-def _storage(text: str) -> dict[str, Any]:
-    return _json_object(text, ValueError('expected JSON such as {"endpoint_url": "https://host:9000"}'))
+def _parse_storage(text: str) -> dict[str, Any]:
+    return _parse_json_object(text, ValueError('expected JSON such as {"endpoint_url": "https://host:9000"}'))
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _split_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _paths(text: str) -> tuple[str, ...]:
-    return tuple(json.loads(text)) if text.startswith("[") else _names(text)
+def _parse_paths(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text.startswith("[") else _split_names(text)
 
 
-def _pattern(text: str) -> str:
+def _check_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
@@ -163,31 +163,31 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _engine(text: str) -> Engine:
+def _parse_engine(text: str) -> Engine:
     return engine_named(one_of(*ENGINES, "plain")(text))
 
 
-def _milliseconds(text: str) -> int:
+def _parse_milliseconds(text: str) -> int:
     if not text.strip().isdecimal():
         raise ValueError("expected milliseconds since 1970")
     return int(text)
 
 
 _POSITIONS: Final[dict[str, Callable[[str], Position]]] = {
-    "Offsets": _offsets,
+    "Offsets": _parse_offsets,
     "OffsetsByTimestamp": lambda text: Position(timestamps=_parse_partitions(text)),
-    "Timestamp": lambda text: Position(timestamp=_milliseconds(text)),
+    "Timestamp": lambda text: Position(timestamp=_parse_milliseconds(text)),
 }
-"""Ends of the names of positions. As in the connector, the last of them overrides the others."""
+"""The suffixes of options for positions. As in the connector, a later suffix overrides an earlier one."""
 _OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
-    "path": ("paths", _paths),
-    "paths": ("paths", _paths),
-    "topics": ("topics", _names),
-    "topicsPattern": ("topics_pattern", _pattern),
-    "topic.partitions": ("assignment", _assignment),
-    "subscribe": ("topics", _names),
-    "subscribePattern": ("topics_pattern", _pattern),
-    "assign": ("assignment", _assignment),
+    "path": ("paths", _parse_paths),
+    "paths": ("paths", _parse_paths),
+    "topics": ("topics", _split_names),
+    "topicsPattern": ("topics_pattern", _check_pattern),
+    "topic.partitions": ("assignment", _parse_assignment),
+    "subscribe": ("topics", _split_names),
+    "subscribePattern": ("topics_pattern", _check_pattern),
+    "assign": ("assignment", _parse_assignment),
     "startingOffsetsByTimestampStrategy": ("no_offset", one_of("error", "latest")),
     "isolation": ("isolation", one_of("read_uncommitted", "read_committed")),
     "kafka.isolation.level": ("isolation", one_of("read_uncommitted", "read_committed")),
@@ -197,12 +197,12 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "verifyCrc": ("verify_crc", parse_flag),
     "maxOffsetsPerTrigger": ("max_offsets_per_trigger", parse_positive),
     "splitBytes": ("split_bytes", parse_positive),
-    "engine": ("engine", _engine),
+    "engine": ("engine", _parse_engine),
     "includeHeaders": ("include_headers", parse_flag),
     "includeControl": ("include_control", parse_flag),
     "batchFields": ("batch_fields", parse_flag),
     "includeDamage": ("include_damage", parse_flag),
     "filterPushdown": ("filter_pushdown", parse_flag),
-    "storageOptions": ("storage", _storage),
+    "storageOptions": ("storage", _parse_storage),
     **{f"{which}{suffix}": (which, read) for which in ("starting", "ending") for suffix, read in _POSITIONS.items()},
 }

@@ -183,7 +183,7 @@ def _are_valid_entries(log: PartitionLog, segment: SegmentFiles, index: OffsetEn
 
 
 class _Aborted:
-    """The aborted transactions of a log from one segment on.
+    """The aborted transactions of a log, from a given segment on.
 
     Raises:
         CorruptIndexError: a transaction index is damaged and `tail` is not permissive.
@@ -222,8 +222,8 @@ class _Aborted:
 def read_aborted_from_log(log_range: LogRange) -> tuple[int, list[AbortedRange]]:
     """Return the log start offset and the aborted transactions that end in the range's segment.
 
-    The transactions come from the log instead of its indexes. Those that began before the log start offset lack their
-    earlier records.
+    The transactions come from the log instead of its indexes. Transactions that began before the log start offset lack
+    their earlier records.
 
     Raises:
         OSError: a file cannot be read.
@@ -341,7 +341,7 @@ class QueryLogs:
 
         Raises:
             FileNotFoundError: a directory does not exist.
-            LogNameError: a named topic is missing, or a file name is invalid in the mode "failfast".
+            LogNameError: a named topic is missing, or a file name is invalid in failfast mode.
             OSError: a directory cannot be read.
         """
         options = self._options

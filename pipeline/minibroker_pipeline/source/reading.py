@@ -1,4 +1,4 @@
-"""Reading of byte ranges of log files into Arrow batches, within a task.
+"""Reads byte ranges of log files into Arrow batches, within a task.
 
 A transaction index has no checksum, and a segment without its index looks as if it had no aborted transactions. A
 read_committed query reads the log anyway, so it compares the transaction markers in the log with the index.
@@ -56,13 +56,13 @@ class DataLossError(Exception):
 def read_ranges(
     ranges: Sequence[LogRange], options: SourceOptions, columns: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the ranges, one range after the other.
+    """Yield the rows of the ranges in order.
 
     If `DAMAGE_COLUMN` is among the columns, each damaged part that is skipped yields a row with the file, the
     position of the first damaged byte, and the reason.
 
     Raises:
-        DamagedLogError: bytes are damaged, in the mode "failfast".
+        DamagedLogError: bytes are damaged, in failfast mode.
         DataLossError: a file was deleted, unless failOnDataLoss is false.
         OSError: a file cannot be read.
     """
@@ -128,7 +128,7 @@ class _RangeReading:
         log_range, report = self._log_range, self._report
         position = log_range.position
         self._check_name()
-        # The mode "permissive" reads the whole range in one chunk. An entry cut off at the end of a chunk would count
+        # Permissive mode reads the whole range in one chunk. An entry cut off at the end of a chunk would count
         # as damage if its bytes contain an apparent entry.
         size = self._file.read_size if self._options.mode == "failfast" else log_range.end_position - position
         while position < log_range.end_position:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from minibroker_pipeline.cli import main
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
-from tests.pipeline.jobs.directories import put_indexes, put_log
+from tests.pipeline.jobs.directories import flip, put_indexes, put_log
 
 RECORDS = [NewRecord(b"key", b'{"id": %d}' % number, 1_000) for number in range(5)]
 
@@ -24,10 +24,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def spoil(directory: Path) -> None:
-    log = next(directory.glob("*/*.log"))
-    data = bytearray(log.read_bytes())
-    data[70] ^= 1
-    log.write_bytes(data)
+    flip(next(directory.glob("*/*.log")), 70)
 
 
 def test_stats_prints_a_table_and_writes_json_and_a_page(

@@ -17,20 +17,12 @@ from tests.pipeline.producing import Message, create, produce, produce_in_transa
 
 START = datetime(2024, 5, 17, 12, tzinfo=UTC)
 JSON_ORDERS = Payload("json", "id BIGINT, name STRING, sizes ARRAY<INT>")
-AVRO_ORDERS = Payload(
-    "avro",
-    json.dumps(
-        {
-            "type": "record",
-            "name": "order",
-            "fields": [
-                {"name": "id", "type": "long"},
-                {"name": "name", "type": ["null", "string"]},
-                {"name": "sizes", "type": {"type": "array", "items": "int"}},
-            ],
-        }
-    ),
-)
+AVRO_FIELDS = [
+    {"name": "id", "type": "long"},
+    {"name": "name", "type": ["null", "string"]},
+    {"name": "sizes", "type": {"type": "array", "items": "int"}},
+]
+AVRO_ORDERS = Payload("avro", json.dumps({"type": "record", "name": "order", "fields": AVRO_FIELDS}))
 
 
 def millisecond(seconds: int) -> int:

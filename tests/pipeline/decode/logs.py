@@ -30,13 +30,8 @@ odd_timestamps = timestamps | st.integers(-(2**63), 2**63 - 1)
 
 
 def records(*, with_headers: bool = True, most: int = 12, odd: bool = False) -> st.SearchStrategy[list[NewRecord]]:
-    record = st.builds(
-        NewRecord,
-        _bytes,
-        _bytes,
-        odd_timestamps if odd else timestamps,
-        headers if with_headers else st.just(()),
-    )
+    times = odd_timestamps if odd else timestamps
+    record = st.builds(NewRecord, _bytes, _bytes, times, headers if with_headers else st.just(()))
     return st.lists(record, min_size=1, max_size=most)
 
 
@@ -55,6 +50,13 @@ def emptied(base_offset: int, last_offset_delta: int, **changes: int) -> bytes:
     return stamped(batch, record_count=0, last_offset_delta=last_offset_delta, batch_length=length, **changes)
 
 
+def marker(offset: int, producer_id: int, kind: int) -> bytes:
+    """Return a transaction marker. Kind 0 aborts, and kind 1 commits."""
+    control = NewRecord(bytes((0, 0, 0, kind)), bytes(6), 50)
+    options: dict[str, Any] = {"is_transactional": True, "is_control": True}
+    return bytes(build_batch([control], base_offset=offset, producer_id=producer_id, producer_epoch=0, **options))
+
+
 @st.composite
 def _v2(draw: st.DrawFn, offset: int, odd: bool) -> tuple[bytes, int]:  # noqa: FBT001 - drawn
     if draw(st.integers(0, 9)) == 0:
@@ -69,18 +71,14 @@ def _v2(draw: st.DrawFn, offset: int, odd: bool) -> tuple[bytes, int]:  # noqa: 
         producer |= {"is_transactional": kind != "idempotent", "is_control": kind == "control"}
     if kind == "control":
         chosen = [NewRecord(b"\0\0\0" + draw(st.sampled_from([b"\0", b"\1"])), b"\0" * 6, 7)]
-    batch = (
-        build_batch(
-            chosen,
-            base_offset=offset,
-            codec=draw(st.sampled_from(list(CompressionCodec)[1:])) if draw(st.booleans()) else CompressionCodec.NONE,
-            timestamp_type=draw(st.sampled_from([TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])),
-            partition_leader_epoch=draw(st.integers(-1, 3)),
-            delete_horizon_ms=draw(st.none() | st.just(1000)),
-            **producer,
-        )
-        if kind != "never"
-        else bytearray()
+    batch = build_batch(
+        chosen,
+        base_offset=offset,
+        codec=draw(st.sampled_from(list(CompressionCodec)[1:])) if draw(st.booleans()) else CompressionCodec.NONE,
+        timestamp_type=draw(st.sampled_from([TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])),
+        partition_leader_epoch=draw(st.integers(-1, 3)),
+        delete_horizon_ms=draw(st.none() | st.just(1000)),
+        **producer,
     )
     gap = draw(st.integers(0, 3))
     if gap:
@@ -127,9 +125,8 @@ def read_and_report(
     request = DecodeRequest(topic="orders", partition=3, columns=columns, engine=engine, **options)
     report = DecodeReport()
     batches = list(decode(data, request, report))
-    schema = batches[0].schema if batches else pa.schema([])
     assert all(batch.num_rows for batch in batches)
-    table = pa.Table.from_batches(batches, schema=schema)
+    table = pa.Table.from_batches(batches, schema=batches[0].schema if batches else pa.schema([]))
     table.validate(full=True)
     assert report.rows == table.num_rows
     return table, report

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker_pipeline.decode import Damage, DamagedLogError, Engine
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.header import CRC_AT, CompressionCodec, compute_crc
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set, encode_message
 from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.decode.logs import ENGINES, read, read_and_report, stamped
@@ -32,11 +32,6 @@ def flipped(data: bytes | bytearray, at: int) -> bytearray:
     return changed
 
 
-def with_right_crc(batch: bytearray) -> bytearray:
-    batch[CRC_AT : CRC_AT + 4] = compute_crc(memoryview(batch)).to_bytes(4, "big")
-    return batch
-
-
 def damaged(data: bytes | bytearray, engine: Engine, **options: Any) -> DamagedLogError:
     with pytest.raises(DamagedLogError) as caught:
         read(bytes(data), engine, **options)
@@ -46,9 +41,8 @@ def damaged(data: bytes | bytearray, engine: Engine, **options: Any) -> DamagedL
 def test_a_wrong_checksum_names_the_file_the_byte_and_the_offset(engine: Engine) -> None:
     first, second = batch_at(100), flipped(batch_at(103), 80)
     error = damaged(first + second, engine, file="orders-3/00000000000000000100.log", position=4096)
-    assert str(error).startswith(
-        f"orders-3/00000000000000000100.log: byte {4096 + len(first)}, offset 103: crc: stored "
-    )
+    place = f"orders-3/00000000000000000100.log: byte {4096 + len(first)}, offset 103"
+    assert str(error).startswith(f"{place}: crc: stored ")
     assert error.damage[:3] == (4096 + len(first), 103, len(second))
 
 
@@ -85,10 +79,10 @@ def test_without_checksums_only_what_cannot_be_read_is_damage(engine: Engine) ->
         (lambda batch: stamped(batch, attributes=4), "zstd: "),
         (lambda batch: stamped(batch, attributes=3), "lz4: "),
         (lambda batch: stamped(batch, attributes=7), "attributes: unknown compression codec 7"),
-        (lambda batch: with_right_crc(batch[:61] + b"\x02" + batch[62:]), "record 0: "),
-        (lambda batch: with_right_crc(batch[:61] + b"\x80" * 9 + batch[70:]), "record 0: "),
-        (lambda batch: with_right_crc(batch[:62] + b"\x00" + b"\x80" * 12 + batch[75:]), "record 0: "),
-        (lambda batch: with_right_crc(batch[:65] + b"\x7e" + batch[66:]), "record 0: "),
+        (lambda batch: stamped(batch[:61] + b"\x02" + batch[62:]), "record 0: "),
+        (lambda batch: stamped(batch[:61] + b"\x80" * 9 + batch[70:]), "record 0: "),
+        (lambda batch: stamped(batch[:62] + b"\x00" + b"\x80" * 12 + batch[75:]), "record 0: "),
+        (lambda batch: stamped(batch[:65] + b"\x7e" + batch[66:]), "record 0: "),
     ],
 )
 def test_records_that_belie_a_right_checksum_are_damage(
@@ -104,7 +98,7 @@ def test_records_that_belie_a_right_checksum_are_damage(
 
 
 def test_a_compressed_batch_that_cannot_be_decompressed_is_damage(engine: Engine) -> None:
-    bad = with_right_crc(flipped(batch_at(3, codec=CompressionCodec.GZIP), -6))
+    bad = stamped(flipped(batch_at(3, codec=CompressionCodec.GZIP), -6))
     data = batch_at(0, codec=CompressionCodec.LZ4) + bad + batch_at(6, codec=CompressionCodec.ZSTD)
     assert "offset 3: gzip: " in str(damaged(data, engine))
     table, report = read_and_report(bytes(data), engine, mode="permissive", chunk_bytes=1)
@@ -138,12 +132,8 @@ def test_old_messages_are_checked_too(engine: Engine, magic: int, codec: Compres
 @pytest.mark.parametrize("magic", [0, 1])
 def test_wrappers_that_hold_nonsense_are_damage(engine: Engine, magic: int) -> None:
     inner = bytes(build_message_set([NewRecord(b"key", b"value", 1)] * 2, magic=magic))
-    for message_set in (
-        inner[:20],
-        b"",
-        inner[:16] + bytes((1 - magic,)) + inner[17:],
-        inner[:17] + b"\1" + inner[18:],
-    ):
+    wrong_magic, compressed = inner[:16] + bytes((1 - magic,)) + inner[17:], inner[:17] + b"\1" + inner[18:]
+    for message_set in (inner[:20], b"", wrong_magic, compressed):
         value = zlib.compress(message_set, wbits=GZIP)
         wrapper = encode_message(9, None, value, magic=magic, attributes=CompressionCodec.GZIP)
         assert damaged(wrapper, engine).damage.offset == 9

@@ -22,7 +22,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec, TimestampType
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
-from tests.pipeline.decode.logs import ALL_COLUMNS, ENGINES, emptied, read, read_and_report, stamped
+from tests.pipeline.decode.logs import ALL_COLUMNS, ENGINES, emptied, marker, read, read_and_report, stamped
 
 CODECS = list(CompressionCodec)
 
@@ -31,17 +31,9 @@ pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 def three(base_offset: int = 0, **options: Any) -> bytes:
     """Return a batch of three records: one with key and value, one with a null key, one with a null value."""
-    return bytes(
-        build_batch(
-            [
-                NewRecord(b"k0", b"v0", 1_000, (("h", b"x"), ("ü", None), ("h", b""))),
-                NewRecord(None, b"v1", 1_001),
-                NewRecord(b"k2", None, 999),
-            ],
-            base_offset=base_offset,
-            **options,
-        )
-    )
+    first = NewRecord(b"k0", b"v0", 1_000, (("h", b"x"), ("ü", None), ("h", b"")))
+    records = [first, NewRecord(None, b"v1", 1_001), NewRecord(b"k2", None, 999)]
+    return bytes(build_batch(records, base_offset=base_offset, **options))
 
 
 def test_a_batch_becomes_the_rows_that_the_kafka_connector_gives(engine: Engine) -> None:
@@ -146,13 +138,6 @@ def test_a_delete_horizon_is_only_what_timestamps_count_from(engine: Engine) -> 
     assert read(three(delete_horizon_ms=5_000), engine)["timestamp"].equals(read(three(), engine)["timestamp"])
 
 
-def marker(offset: int, producer_id: int, kind: int) -> bytes:
-    """Return a transaction marker. Kind 0 aborts, and kind 1 commits."""
-    control = NewRecord(bytes((0, 0, 0, kind)), bytes(6), 50)
-    options: dict[str, Any] = {"is_transactional": True, "is_control": True}
-    return bytes(build_batch([control], base_offset=offset, producer_id=producer_id, producer_epoch=0, **options))
-
-
 def transactions() -> bytes:
     """Return a log in which producer 1 aborts 0-2 and commits 8-10.
 
@@ -245,9 +230,8 @@ def test_an_entry_that_is_cut_short_is_left_for_the_caller(engine: Engine) -> No
 
 
 def test_batches_of_rows_have_about_the_size_of_a_chunk_and_the_report_keeps_up(engine: Engine) -> None:
-    data = b"".join(
-        bytes(build_batch([NewRecord(b"", bytes(1000), 0)] * 4, base_offset=4 * index)) for index in range(400)
-    )
+    records = [NewRecord(b"", bytes(1000), 0)] * 4
+    data = b"".join(bytes(build_batch(records, base_offset=4 * index)) for index in range(400))
     report = DecodeReport()
     request = DecodeRequest(columns=("offset", "value"), engine=engine, chunk_bytes=40_000)
     rows = consumed = 0

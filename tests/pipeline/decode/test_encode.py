@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, assemble, encode, scan_headers
+from minibroker_pipeline.decode.request import HEADERS_TYPE
 from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
@@ -79,10 +80,7 @@ def test_batches_are_full_before_they_exceed_their_size_and_never_empty() -> Non
 
 def test_columns_may_be_missing_null_or_text() -> None:
     rows = rows_of(encode(simple(value=["ü", None]), default_timestamp=77)).to_pylist()
-    assert [(row["key"], row["value"], row["headers"]) for row in rows] == [
-        (None, "ü".encode(), None),
-        (None, None, None),
-    ]
+    assert [(row["key"], row["value"], row["headers"]) for row in rows] == [(None, "ü".encode(), None), (None,) * 3]
     assert {row["timestamp"] for row in rows} == {datetime(1970, 1, 1, 0, 0, 0, 77_000, tzinfo=UTC)}
     empty = encode(simple(key=pa.array([], pa.binary())))
     assert (len(empty.data), len(empty.headers)) == (0, 0)
@@ -113,9 +111,8 @@ def test_every_codec_and_level_is_read_again(codec: str) -> None:
 
 
 def headers_with(null: str) -> pa.Array:
-    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     header = None if null == "header" else {"key": None if null == "key" else "k", "value": b"v"}
-    return pa.array([[header]], kind)
+    return pa.array([[header]], HEADERS_TYPE)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +148,7 @@ def test_no_batch_is_larger_than_readers_decompress(magic: int, monkeypatch: pyt
 
 
 def test_headers_of_null_rows_and_of_slices_are_the_right_ones() -> None:
-    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    lists = pa.array([[("a", b"1")], None, [], [("b", None), ("c", b"")], [("d", b"4")]], kind)
+    lists = pa.array([[("a", b"1")], None, [], [("b", None), ("c", b"")], [("d", b"4")]], HEADERS_TYPE)
     encoded = encode(simple(headers=lists).slice(1, 3))
     expected = [None, None, [{"key": "b", "value": None}, {"key": "c", "value": b""}]]
     assert rows_of(encoded)["headers"].to_pylist() == expected

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import EncodeError, Producer, encode
+from minibroker_pipeline.decode.request import HEADERS_TYPE
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec, TimestampType
@@ -83,19 +84,14 @@ def test_a_producers_batches_count_on_from_its_sequence() -> None:
     expected = bytearray()
     for number, sequence in enumerate([2**31 - 4, 2**31 - 1, 2]):
         expected += build_batch(chosen, base_offset=3 * number, base_sequence=sequence, **options)
-    result = encode(
-        rows_of(chosen * 3, list(range(9))),
-        batch_bytes=300,
-        producer=Producer(9, 2, 2**31 - 4, is_transactional=True),
-    )
-    assert result.data == expected
+    producer = Producer(9, 2, 2**31 - 4, is_transactional=True)
+    assert encode(rows_of(chosen * 3, list(range(9))), batch_bytes=300, producer=producer).data == expected
 
 
 def test_a_batch_of_the_brokers_time_has_it_throughout() -> None:
     chosen = [NewRecord(b"k", b"v", 5), NewRecord(b"k", b"w", 7)]
-    expected = build_batch(
-        [record._replace(timestamp=99) for record in chosen], timestamp_type=TimestampType.LOG_APPEND_TIME
-    )
+    stamped = [record._replace(timestamp=99) for record in chosen]
+    expected = build_batch(stamped, timestamp_type=TimestampType.LOG_APPEND_TIME)
     assert encode(rows_of(chosen, [0, 1]), log_append_time=99).data == expected
 
 
@@ -114,7 +110,6 @@ def test_what_an_older_format_lacks_is_refused(options: dict[str, Any], message:
 
 
 def test_headers_in_an_older_format_are_refused() -> None:
-    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    rows = pa.RecordBatch.from_pydict({"headers": pa.array([[{"key": "a", "value": None}]], kind)})
+    rows = pa.RecordBatch.from_pydict({"headers": pa.array([[{"key": "a", "value": None}]], HEADERS_TYPE)})
     with pytest.raises(EncodeError, match="headers: format v1"):
         encode(rows, magic=1)

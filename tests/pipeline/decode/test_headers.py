@@ -17,18 +17,8 @@ from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.decode.logs import logs
 
-SAME = (
-    "base_offset",
-    "crc",
-    "attributes",
-    "base_timestamp",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "record_count",
-    "magic",
-)
+SAME = set(HEADER_DTYPE.names or ()) - {"position", "size", "last_offset", "leader_epoch", "codec"}
+"""The fields that have the same names in the headers of the record formats' own reader."""
 
 
 @settings(max_examples=60, deadline=None)
@@ -90,8 +80,7 @@ def test_the_compiled_chase_finds_what_the_plain_one_finds() -> None:
     for until in (0, 1, 5000, len(data)):
         plain = find_positions(data, 0, until, find_entries)
         compiled = find_positions(data, 0, until, kernel.chase)
-        assert plain[0].tolist() == compiled[0].tolist()
-        assert plain[1] == compiled[1]
+        assert (plain[0].tolist(), plain[1]) == (compiled[0].tolist(), compiled[1])
 
 
 def test_a_mapped_file_can_be_scanned(tmp_path: Path) -> None:

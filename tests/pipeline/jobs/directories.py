@@ -47,11 +47,16 @@ def some_file(partition: Path, chance: random.Random) -> Path:
     return chance.choice(logs if chance.random() < 1 / 3 else files)
 
 
-def flip_a_bit(path: Path, chance: random.Random) -> None:
-    """Invert a bit of the file."""
+def flip(path: Path, position: int, mask: int = 1) -> None:
+    """Invert a bit of the file, or the bits of the mask."""
     data = bytearray(path.read_bytes())
-    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    data[position] ^= mask
     path.write_bytes(data)
+
+
+def flip_a_bit(path: Path, chance: random.Random) -> None:
+    """Invert a random bit of the file."""
+    flip(path, chance.randrange(path.stat().st_size), 1 << chance.randrange(8))
 
 
 def cut(path: Path, chance: random.Random) -> None:

@@ -99,7 +99,7 @@ class Life:
         is_first = self.first_dirty(self.data) is None
         is_recovered = not is_first or self.config.segment_index_bytes == 240 or self.random.random() < 0.5
         if is_recovered:
-            self.close(self.open(self.data))
+            self.open(self.data).close()
         target = self.compact()
         log = self.open(self.data, last_stop=LastStop.CLEAN if is_recovered else LastStop.CRASHED)
         plan = plan_cleaning(log, self.first_dirty(self.data), self.now_ms, force=True)
@@ -108,13 +108,13 @@ class Life:
             for path in log.take_deleted_files():
                 os.unlink(path)
         producers, end = dict(log.producers.active), log.log_end_offset
-        self.close(log)
+        log.close()
         assert self.first_dirty(target) == self.first_dirty(self.data)
         assert files_of(target) == files_of(self.data)
         ours = self.open(target, last_stop=LastStop.CLEAN)
         assert ours.log_end_offset == end
         assert encode_snapshot(dict(ours.producers.active)) == encode_snapshot(producers)
-        self.close(ours)
+        ours.close()
         shutil.rmtree(target)
         return plan is not None
 
@@ -124,7 +124,7 @@ class Life:
         for path in theirs.iterdir():
             if path.suffix not in {".log", ".snapshot"}:
                 path.unlink()
-        self.close(self.open(self.data))  # Kafka also opens the log as after a crash.
+        self.open(self.data).close()  # Kafka also opens the log as after a crash.
         config = self.config
         cleaned = oracle.clean(
             theirs,
@@ -158,10 +158,6 @@ class Life:
             if path.suffix in {".log", ".snapshot"}:
                 shutil.copy2(path, self.log_directory / path.name)
         shutil.rmtree(theirs.parent)
-
-    @staticmethod
-    def close(log: Log) -> None:
-        log.close()
 
 
 def files_of(data: Path) -> dict[str, tuple[object, ...]]:

@@ -26,7 +26,7 @@ from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.kafka.writers import create
 from tests.patience import PATIENCE_S
-from tests.pipeline.jobs.directories import put_log
+from tests.pipeline.jobs.directories import flip, put_log
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS, files_of
 from tests.storage.cleaning import Entry, batch, entries_in, pairs_of
 from tests.storage.helpers import NOW
@@ -79,13 +79,8 @@ def test_of_each_key_the_newest_record_stays_and_the_active_segment_is_left_alon
         (5, None, b"without a key"),
     ]
     (log,) = report.logs
-    assert (log.topic, log.partition, log.cleaned_offset, log.segments_before, log.segments_after) == (
-        "users",
-        0,
-        4,
-        3,
-        2,
-    )
+    assert (log.topic, log.partition, log.cleaned_offset) == ("users", 0, 4)
+    assert (log.segments_before, log.segments_after) == (3, 2)
     assert (log.tally.records_before, log.tally.records_after, log.tally.tombstones_after) == (4, 3, 1)
     assert verify([str(tmp_path / "out")]).is_sound
 
@@ -171,12 +166,10 @@ def test_however_little_memory_there_is_the_same_stays(tmp_path: Path) -> None:
 def test_damage_ends_the_job_and_nothing_is_written(tmp_path: Path) -> None:
     data = put_users(tmp_path / "data")
     log = min(data.glob("*/*.log"))
-    content = bytearray(log.read_bytes())
-    content[70] ^= 1
-    log.write_bytes(content)
+    flip(log, 70)
     with pytest.raises(DamagedLogError, match=r"users-0/00000000000000000000\.log: byte 0, offset 0: wrong checksum"):
         compact([str(data)], str(tmp_path / "out"))
-    log.write_bytes(content[:90])
+    log.write_bytes(log.read_bytes()[:90])
     with pytest.raises(DamagedLogError, match="cut short"):
         compact([str(data)], str(tmp_path / "out"))
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
@@ -262,19 +255,14 @@ def test_settings_that_cannot_be_are_refused() -> None:
 def test_wrappers_of_old_formats_lose_single_messages(tmp_path: Path) -> None:
     records = [NewRecord(key, b"value", NOW) for key in (b"a", b"b", b"c")]
     sets = {
-        base: bytes(build_message_set(records, magic=1, base_offset=base, codec=CompressionCodec.GZIP))
-        for base in (0, 3)
+        base: bytes(build_message_set(records[:count], magic=1, base_offset=base, codec=CompressionCodec.GZIP))
+        for base, count in ((0, 3), (3, 2))
     }
     sets[6] = bytes(build_message_set(records[:1], magic=1, base_offset=6))
-    sets[3] = bytes(build_message_set(records[:2], magic=1, base_offset=3, codec=CompressionCodec.GZIP))
     put_log(tmp_path / "data", "users-0", sets)
     compact([str(tmp_path / "data")], str(tmp_path / "out"), CompactSettings(now_ms=NOW))
-    (first, second, last) = [
-        list(one)
-        for one in iter_batches(
-            b"".join(path.read_bytes() for path in sorted((tmp_path / "out" / "users-0").glob("*.log")))
-        )
-    ]
+    data = b"".join(path.read_bytes() for path in sorted((tmp_path / "out" / "users-0").glob("*.log")))
+    first, second, last = iter_batches(data)
     assert [record.offset for record in (*first, *second, *last)] == [2, 3, 4, 6]
 
 

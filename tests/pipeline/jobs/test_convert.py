@@ -22,7 +22,7 @@ from minibroker_pipeline.jobs.verify.findings import Kind
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
 from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.header import CompressionCodec, TimestampType, stamp
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.checkpoints import partition_metadata
@@ -30,9 +30,8 @@ from minibroker_storage.data_directory.offset_checkpoints import read_offset_che
 from minibroker_storage.layout import file_name
 from minibroker_storage.producer_snapshot import decode_snapshot
 from minibroker_storage.transaction_index import AbortedTxn, decode_all
-from tests.pipeline.decode.logs import logs, read
+from tests.pipeline.decode.logs import logs, marker, read
 from tests.pipeline.jobs.directories import flip_a_bit, put_log
-from tests.storage.helpers import marker
 
 PLACE_AND_CONTENT = ("offset", "timestamp", "key", "value")
 ALL = ("headers", "timestamps", "transactions")
@@ -111,15 +110,8 @@ def test_every_record_is_in_v2_afterwards(
     _, partition = converted(tmp_path, data, format="v2", codec=codec, batch_bytes=batch_bytes)
     result = log_of(partition)
     assert is_v2(result)
-    columns = (
-        *PLACE_AND_CONTENT,
-        "headers",
-        "producerId",
-        "producerEpoch",
-        "sequence",
-        "isTransactional",
-        "leaderEpoch",
-    )
+    of_batches = ("producerId", "producerEpoch", "sequence", "isTransactional", "leaderEpoch")
+    columns = (*PLACE_AND_CONTENT, "headers", *of_batches)
     assert rows_of(result, columns, include_control=True) == rows_of(data, columns, include_control=True)
 
 
@@ -173,24 +165,11 @@ def test_single_messages_are_joined_to_batches_as_full_as_producers_fill_them(tm
 
 
 def test_times_that_a_broker_has_set_are_kept_and_apart(tmp_path: Path) -> None:
-    data = b"".join(
-        bytes(
-            build_message_set(
-                some(3, 3 * number),
-                magic=1,
-                base_offset=3 * number,
-                timestamp_type=kind,
-                log_append_time=time,
-            )
-        )
-        for number, (kind, time) in enumerate(
-            [
-                (TimestampType.CREATE_TIME, None),
-                (TimestampType.LOG_APPEND_TIME, 50),
-                (TimestampType.LOG_APPEND_TIME, 60),
-            ]
-        )
-    )
+    data = b""
+    for first, time in ((0, None), (3, 50), (6, 60)):
+        kind = TimestampType.CREATE_TIME if time is None else TimestampType.LOG_APPEND_TIME
+        times: dict[str, Any] = {"timestamp_type": kind, "log_append_time": time}
+        data += build_message_set(some(3, first), magic=1, base_offset=first, **times)
     _, partition = converted(tmp_path, data, format="v2", codec="lz4")
     result = log_of(partition)
     assert [(batch.header.timestamp_type, batch.header.max_timestamp) for batch in iter_batches(result)] == [
@@ -203,27 +182,13 @@ def test_times_that_a_broker_has_set_are_kept_and_apart(tmp_path: Path) -> None:
 
 
 def transactional(first: int, count: int, producer: int = 7) -> bytes:
-    return bytes(
-        build_batch(
-            some(count, first),
-            base_offset=first,
-            producer_id=producer,
-            producer_epoch=0,
-            base_sequence=first,
-            is_transactional=True,
-        )
-    )
-
-
-def ended(offset: int, producer: int = 7, *, commit: bool) -> bytes:
-    batch = bytearray(marker(producer_id=producer, commit=commit)[0])
-    stamp(batch, offset, 0)
-    return bytes(batch)
+    fields: dict[str, Any] = {"producer_epoch": 0, "base_sequence": first, "is_transactional": True}
+    return bytes(build_batch(some(count, first), base_offset=first, producer_id=producer, **fields))
 
 
 TRANSACTIONS: dict[int, bytes] = {
     0: transactional(0, 3) + bytes(build_batch(some(2, 3), base_offset=3)),
-    5: ended(5, commit=False) + transactional(6, 2) + ended(8, commit=True),
+    5: marker(5, 7, 0) + transactional(6, 2) + marker(8, 7, 1),
     9: transactional(9, 2, 8) + transactional(11, 1),
 }
 """The first transaction is aborted, the second is committed, and two are open."""
@@ -336,9 +301,8 @@ def test_segments_that_grow_too_large_become_several(tmp_path: Path) -> None:
 
 def test_what_stands_beside_the_logs_goes_along(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
-    partition = put_log(
-        source, "orders-0", {5: bytes(build_batch(some(5, 5), base_offset=5, partition_leader_epoch=4))}
-    )
+    batch = bytes(build_batch(some(5, 5), base_offset=5, partition_leader_epoch=4))
+    partition = put_log(source, "orders-0", {5: batch})
     offsets = put_log(source, "__consumer_offsets-0", bytes(build_batch(some(5))))
     put_log(source, "empty-0", {17: b""})
     (partition / "partition.metadata").write_bytes(partition_metadata(bytes(range(16))))
@@ -404,12 +368,9 @@ def test_no_byte_that_has_flipped_goes_unseen(tmp_path: Path, seed: int) -> None
 
 
 def test_tasks_run_in_processes_and_in_spark_alike(tmp_path: Path, spark: SparkSession) -> None:
+    segments = {base: bytes(build_batch(some(50), base_offset=base)) for base in (0, 50, 100)}
     for topic in ("orders", "users"):
-        put_log(
-            tmp_path / "source",
-            f"{topic}-0",
-            {base: bytes(build_batch(some(50), base_offset=base)) for base in (0, 50, 100)},
-        )
+        put_log(tmp_path / "source", f"{topic}-0", segments)
     source, how = [str(tmp_path / "source")], ConvertSettings(codec="zstd")
     by_processes = convert(source, str(tmp_path / "here"), how, processes=2)
     by_spark = convert(source, str(tmp_path / "there"), how, spark=spark)

@@ -10,8 +10,9 @@ from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.jobs.convert import ConvertSettings, convert
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
-from minibroker_protocol.records.header import CRC_AT, CompressionCodec, compute_crc
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set, encode_message
+from tests.pipeline.decode.logs import stamped
 from tests.pipeline.jobs.directories import put_log
 from tests.pipeline.jobs.test_convert import converted, log_of, rows_of, some
 
@@ -31,9 +32,8 @@ def test_damage_ends_the_job_or_is_left_out(tmp_path: Path) -> None:
 def test_a_message_with_a_wrong_checksum_in_a_wrapper_is_damage(tmp_path: Path, how: dict[str, Any]) -> None:
     inner = bytearray(build_message_set(some(3), magic=1))
     inner[60] ^= 1
-    wrapper = encode_message(
-        2, None, compress(CompressionCodec.GZIP, inner, magic=1), magic=1, timestamp=9, attributes=1
-    )
+    content = compress(CompressionCodec.GZIP, inner, magic=1)
+    wrapper = encode_message(2, None, content, magic=1, timestamp=9, attributes=1)
     put_log(tmp_path / "source", "orders-0", wrapper)
     with pytest.raises(DamagedLogError, match="the checksum of a message in it"):
         convert([str(tmp_path / "source")], str(tmp_path / "target"), ConvertSettings(**how))
@@ -44,11 +44,10 @@ def behind(first: bytes | bytearray) -> bytes:
     return bytes(first + build_batch(some(3, 3), base_offset=3) + build_batch(some(3, 6), base_offset=6))
 
 
-def unreadable(batch: bytearray) -> bytearray:
+def unreadable(batch: bytearray) -> bytes:
     """Return the batch with a correct checksum over records that cannot be decompressed."""
     batch[61:] = b"x" * len(batch[61:])
-    batch[CRC_AT : CRC_AT + 4] = compute_crc(memoryview(batch)).to_bytes(4, "big")
-    return batch
+    return stamped(batch)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
-from tests.pipeline.jobs.directories import put_log
+from tests.pipeline.jobs.directories import flip, put_log
 
 RECORDS = [
     NewRecord(b"key-%d" % (number % 7), b"value %d" % number, 1_000 + number, (("n", b"%d" % number),))
@@ -109,10 +109,7 @@ def test_by_content_records_count_as_often_as_they_are_there(left: Path, tmp_pat
 
 def test_damage_ends_it_or_is_passed_over(left: Path, tmp_path: Path) -> None:
     shutil.copytree(left, tmp_path / "right")
-    log = next((tmp_path / "right").glob("*/*.log"))
-    data = bytearray(log.read_bytes())
-    data[100] ^= 1
-    log.write_bytes(data)
+    flip(next((tmp_path / "right").glob("*/*.log")), 100)
     with pytest.raises(DamagedLogError):
         diff(str(left), str(tmp_path / "right"))
     (line,) = diff(str(left), str(tmp_path / "right"), DiffSettings(mode="permissive")).lines

@@ -37,17 +37,9 @@ def lines(tmp_path: Path) -> str:
 
 def test_the_command_makes_json_with_keys_times_and_headers(spark: SparkSession, tmp_path: Path, lines: str) -> None:
     target = tmp_path / "data"
-    arguments = [
-        "import",
-        lines,
-        "--to",
-        str(target),
-        "--format",
-        "json",
-        "--schema",
-        "id BIGINT, who STRING, at STRING",
-    ]
-    arguments += ["--topic", "orders", "--key", "id % 5", "--timestamp", "at", "--json", "--order-by", "at"]
+    arguments = ["import", lines, "--to", str(target), "--format", "json"]
+    arguments += ["--schema", "id BIGINT, who STRING, at STRING", "--json", "--order-by", "at"]
+    arguments += ["--topic", "orders", "--key", "id % 5", "--timestamp", "at"]
     arguments += ["--headers", "array(named_struct('key', 'who', 'value', CAST(who AS BINARY)))", "--codec", "zstd"]
     arguments += ["--column", "id", "--column", "upper(who) AS who"]
     assert cli.main(arguments) == 0
@@ -88,14 +80,12 @@ def test_what_export_has_written_comes_back_to_where_it_was(spark: SparkSession,
 
 
 def test_avro_is_made_of_columns(spark: SparkSession, tmp_path: Path, lines: str) -> None:
-    settings = ImportSettings(
-        format="json",
-        topic="orders",
-        columns=("id", "who"),
-        payload=Payload("avro", json.dumps(AVRO)),
-        order_by=("id",),
-    )
-    import_files(spark, [lines], str(tmp_path / "data"), settings)
+    making: dict[str, Any] = {
+        "columns": ("id", "who"),
+        "payload": Payload("avro", json.dumps(AVRO)),
+        "order_by": ("id",),
+    }
+    import_files(spark, [lines], str(tmp_path / "data"), ImportSettings(format="json", topic="orders", **making))
     assert read(tmp_path / "data", ("value",))[1]["value"] == b"\x02\x0awho-1"
 
 

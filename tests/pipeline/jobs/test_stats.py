@@ -3,6 +3,7 @@
 import re
 import tempfile
 import xml.etree.ElementTree as ET
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
-from tests.pipeline.decode.logs import logs
+from tests.pipeline.decode.logs import logs, marker
 from tests.pipeline.jobs.directories import put_log
 
 TEN = [NewRecord(None, b"value%d" % number, 1_000 + number) for number in range(10)]
@@ -80,22 +81,13 @@ def test_a_wrapper_becomes_one_v2_batch(tmp_path: Path) -> None:
 
 
 def test_headers_are_payload_and_markers_are_no_records(tmp_path: Path) -> None:
-    data = build_batch(
-        [NewRecord(b"k", None, 5, (("name", b"value"), ("none", None)))], producer_id=1, producer_epoch=0
-    )
-    marker = build_batch(
-        [NewRecord(b"\0\0\0\1", b"\0" * 6, 6)],
-        base_offset=1,
-        producer_id=1,
-        producer_epoch=0,
-        is_transactional=True,
-        is_control=True,
-    )
-    put_log(tmp_path, "orders-0", bytes(data + marker))
+    record = NewRecord(b"k", None, 5, (("name", b"value"), ("none", None)))
+    data = build_batch([record], producer_id=1, producer_epoch=0)
+    put_log(tmp_path, "orders-0", bytes(data) + marker(1, 1, 1))
     counts = only(stats([str(tmp_path)])).counts
     assert (counts.records, counts.batches, counts.control_batches) == (1, 1, 1)
     assert (counts.key_bytes, counts.value_bytes, counts.header_bytes) == (1, 0, len("namevaluenone"))
-    assert counts.stored_bytes == counts.plain_v2 == len(data) + len(marker)
+    assert counts.stored_bytes == counts.plain_v2 == len(data) + len(marker(1, 1, 1))
     assert counts.plain_v0 == 26 + 1
 
 
@@ -118,17 +110,8 @@ def test_the_sums_are_those_of_the_formats_own_reader(data: bytes) -> None:
             sums[3] += len(record.key or b"")
             sums[4] += len(record.value or b"")
             sums[5] += sum(map(len, names)) + sum(len(value or b"") for _, value in record.headers)
-    result = {
-        (group.magic, group.codec): [
-            counts.stored_bytes,
-            counts.batches,
-            counts.records,
-            counts.key_bytes,
-            counts.value_bytes,
-            counts.header_bytes,
-        ]
-        for (_, _, group), counts in report.groups.items()
-    }
+    of_counts = attrgetter("stored_bytes", "batches", "records", "key_bytes", "value_bytes", "header_bytes")
+    result = {(group.magic, group.codec): [*of_counts(counts)] for (_, _, group), counts in report.groups.items()}
     assert result == expected
     assert report.unreadable == []
 
@@ -140,17 +123,11 @@ def test_v2_is_exact_to_the_byte_also_where_it_is_compressed(tmp_path: Path) -> 
     assert only(stats([str(tmp_path)])).plain_sizes[2].bytes == len(build_batch(many))
 
 
-def damaged_directory(tmp_path: Path) -> Path:
-    good = bytes(build_batch(TEN))
-    torn = good[:50]
-    crushed = bytearray(build_batch(TEN, base_offset=10, codec=CompressionCodec.GZIP))
-    crushed[70:80] = b"\xff" * 10
-    put_log(tmp_path, "orders-0", good + bytes(crushed) + torn)
-    return tmp_path
-
-
 def test_what_cannot_be_read_is_counted_and_named(tmp_path: Path) -> None:
-    report = stats([str(damaged_directory(tmp_path))])
+    good, crushed = bytes(build_batch(TEN)), build_batch(TEN, base_offset=10, codec=CompressionCodec.GZIP)
+    crushed[70:80] = b"\xff" * 10
+    put_log(tmp_path, "orders-0", good + bytes(crushed) + good[:50])
+    report = stats([str(tmp_path)])
     assert sum(line.counts.unreadable for line in report.lines()) == 1
     assert sum(line.counts.records for line in report.lines()) == 10
     assert report.unreadable[0].position == 191

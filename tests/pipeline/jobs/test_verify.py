@@ -1,6 +1,5 @@
 """`verify` reports the faults of a directory, and nothing for the normal files of a broker."""
 
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
 from minibroker_storage.producer_snapshot import encode_snapshot
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
-from tests.pipeline.decode.logs import stamped
-from tests.pipeline.jobs.directories import put_indexes, put_log
+from tests.pipeline.decode.logs import marker, stamped
+from tests.pipeline.jobs.directories import flip, put_indexes, put_log
 
 SIZE = len(build_batch([NewRecord(b"key", b"value", 1_000)] * 5))
 
@@ -30,14 +29,11 @@ def batch(number: int, **changes: int) -> bytes:
 
 def sound(directory: Path, *, clean: bool = True) -> Path:
     """Write two segments of four batches, of which every other one is indexed as by a broker. Return the partition."""
-    partition = put_log(
-        directory, "orders-0", {base: b"".join(map(batch, range(base // 5, base // 5 + 4))) for base in (0, 20)}
-    )
-    for base in (0, 20):
-        first = base // 5
-        offsets = [(9, SIZE), (19, 3 * SIZE)]
+    segments = {5 * first: b"".join(map(batch, range(first, first + 4))) for first in (0, 4)}
+    partition = put_log(directory, "orders-0", segments)
+    for first in (0, 4):
         times = [(1_000 * (first + 2), 9), (1_000 * (first + 4), 19)]
-        put_indexes(partition, base, offsets, times)
+        put_indexes(partition, 5 * first, [(9, SIZE), (19, 3 * SIZE)], times)
     (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     (partition / "partition.metadata").write_text("version: 0\ntopic_id: XD2-6rKIQVaRIHpGXcHwYg")
     (partition / f"{20:020d}.snapshot").write_bytes(encode_snapshot({}))
@@ -76,7 +72,7 @@ def test_nothing_is_found_in_a_sound_directory(tmp_path: Path) -> None:
 
 def test_a_flipped_bit_is_a_wrong_checksum_and_no_gap(tmp_path: Path) -> None:
     partition = sound(tmp_path)
-    change(partition / f"{0:020d}.log", lambda data: data.__setitem__(SIZE + 80, data[SIZE + 80] ^ 1))
+    flip(partition / f"{0:020d}.log", SIZE + 80)
     finding = only(tmp_path)
     assert place(finding) == (f"{0:020d}.log", SIZE, Kind.CHECKSUM, True)
     assert "offset 5" in finding.message
@@ -366,21 +362,6 @@ def transaction(number: int, producer: int) -> bytes:
     )
 
 
-def marker(offset: int, producer: int, kind: int) -> bytes:
-    record = NewRecord(struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0), 1_000)
-    return bytes(
-        build_batch(
-            [record],
-            base_offset=offset,
-            producer_id=producer,
-            producer_epoch=0,
-            base_sequence=-1,
-            is_transactional=True,
-            is_control=True,
-        )
-    )
-
-
 ABORTED = [AbortedTxn(1, 0, 11, 5), AbortedTxn(2, 5, 12, 13)]
 """Two interleaved transactions: producer 1 has offsets 0 to 4, and producer 2 has 5 to 9.
 
@@ -448,7 +429,7 @@ def test_logs_of_the_older_formats_are_read_to_the_inner_checksums(tmp_path: Pat
     put_indexes(partition, 0, [], [(1_000, 4)] if magic else [])
     assert verify([str(tmp_path)]).findings == []
     assert verify([str(tmp_path)]).records == 10
-    change(partition / f"{0:020d}.log", lambda data: data.__setitem__(-3, data[-3] ^ 1))
+    flip(partition / f"{0:020d}.log", -3)
     finding = only(tmp_path)
     assert (finding.what, finding.position) == (Kind.CHECKSUM, len(made[0]) if codec != "NONE" else finding.position)
 
@@ -474,7 +455,7 @@ def test_topics_can_be_chosen_and_must_be_there(tmp_path: Path) -> None:
 
 def test_processes_and_spark_find_the_same(tmp_path: Path, spark: SparkSession) -> None:
     partition = sound(tmp_path)
-    change(partition / f"{0:020d}.log", lambda data: data.__setitem__(SIZE + 80, data[SIZE + 80] ^ 1))
+    flip(partition / f"{0:020d}.log", SIZE + 80)
     change(partition / f"{20:020d}.log", lambda data: data.__delitem__(slice(3 * SIZE, None)))
     report = verify([str(tmp_path)]).as_json()
     assert len(report["findings"]) == 4

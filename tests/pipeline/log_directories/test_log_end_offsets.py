@@ -7,6 +7,7 @@ import pytest
 from minibroker_pipeline.decode import DamagedLogError, scan_headers
 from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
 from minibroker_storage.layout import LOG_SUFFIX
+from tests.pipeline.jobs.directories import flip
 from tests.pipeline.source.directories import ROOMY, add, close, offsets, orders, read
 from tests.storage.helpers import Home, a_batch, marker, sequenced
 
@@ -55,10 +56,9 @@ def test_a_wrong_checksum_at_the_end_is_damage_that_names_the_place(tmp_path: Pa
     home = orders(tmp_path, 3)
     home.crash()
     path = last_log(home)
-    data = bytearray(path.read_bytes())
-    data[-2] ^= 1  # Change the last value.
-    path.write_bytes(data)
-    with pytest.raises(DamagedLogError, match=rf"{path}: byte {len(data) // 3 * 2}, offset 6: .*mode=permissive"):
+    flip(path, -2)  # Change the last value.
+    position = path.stat().st_size // 3 * 2
+    with pytest.raises(DamagedLogError, match=rf"{path}: byte {position}, offset 6: .*mode=permissive"):
         offsets(tmp_path)
     assert offsets(tmp_path, mode="permissive") == list(range(6))
     assert offsets(tmp_path, endingOffsets='{"orders": {"0": 6}}') == list(range(6))

@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_pipeline.decode import scan_headers
-from minibroker_pipeline.log_directories.segment_writer import (
-    LogOrderError,
-    PartitionWriter,
-    write_partition_files,
-)
+from minibroker_pipeline.log_directories.segment_writer import LogOrderError, PartitionWriter, write_partition_files
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
@@ -189,18 +185,10 @@ def test_who_knows_the_aborted_transactions_tells_them(tmp_path: Path) -> None:
     assert decode_all((tmp_path / f"{0:020d}.txnindex").read_bytes()) == [aborted]
 
 
-@pytest.mark.parametrize(
-    "offsets",
-    [(5, 5), (5, 4), (2,)],
-)
+@pytest.mark.parametrize("offsets", [(5, 5), (5, 4), (2,)])
 def test_offsets_that_do_not_rise_are_refused(tmp_path: Path, offsets: tuple[int, ...]) -> None:
     data = b"".join(a_batch(base_offset=offset).view for offset in offsets)
     writer = PartitionWriter(str(tmp_path), base_offset=3)
     with pytest.raises(LogOrderError, match="offset"):
         writer.append(data, scan_headers(data))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_settings_that_kafka_refuses_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"segment\.bytes: 3"):
-        LogConfig(segment_bytes=3)

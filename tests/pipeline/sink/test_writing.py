@@ -83,14 +83,8 @@ def test_records_of_a_key_keep_their_order_over_tasks(tmp_path: Path) -> None:
 
 
 def test_topics_and_partitions_are_columns(tmp_path: Path) -> None:
-    write(
-        tmp_path / "data",
-        [
-            *rows(0, 3, topic="a", partition=2),
-            *rows(3, 5, topic="b", partition=0),
-            *rows(5, 6, topic="a", partition=None),
-        ],
-    )
+    written = [*rows(0, 3, topic="a", partition=2), *rows(3, 5, topic="b", partition=0)]
+    write(tmp_path / "data", [*written, *rows(5, 6, topic="a", partition=None)])
     assert values(tmp_path / "data") == {("a", 0): [b"5"], ("a", 2): numbers(0, 3), ("b", 0): numbers(3, 5)}
     assert {path.name for path in (tmp_path / "data").glob("?-?")} == {"a-0", "a-1", "a-2", "b-0"}
     check(tmp_path / "data")
@@ -125,10 +119,10 @@ def test_pieces_of_tasks_follow_each_other_whether_copied_or_renamed(
         write(tmp_path / name, *tasks, topic="orders", batchBytes=100, segmentBytes=2000, indexIntervalBytes=300)
         assert values(tmp_path / name) == {("orders", 0): numbers(0, 700)}
         check(tmp_path / name)
-    segments = {
-        name: len(list((tmp_path / name / "orders-0").glob("*.log"))) for name in ("copied", "renamed", "mixed")
-    }
-    assert segments["copied"] < segments["mixed"] <= segments["renamed"]
+    copied, mixed, renamed = (
+        len(list((tmp_path / name / "orders-0").glob("*.log"))) for name in ("copied", "mixed", "renamed")
+    )
+    assert copied < mixed <= renamed
 
 
 def test_chunks_become_full_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

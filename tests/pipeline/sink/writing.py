@@ -8,22 +8,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from minibroker_pipeline.decode import schema_of
 from minibroker_pipeline.sink.writer import LogWriter
 from tests.pipeline.source.directories import option_names, read
 
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("timestamp", TIMESTAMP),
-        ("headers", HEADERS),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-    ]
-)
+SCHEMA = schema_of(("key", "value", "timestamp", "headers", "topic", "partition", "offset"))
 Row = dict[str, Any]
 
 

@@ -8,13 +8,11 @@ import pytest
 
 from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
-from minibroker_pipeline.source.reading import DataLossError
-from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError
+from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LOG_SUFFIX
+from tests.pipeline.jobs.directories import flip
 from tests.pipeline.source.directories import offsets, orders, read
 from tests.storage.helpers import Home, a_batch, marker, sequenced
-
-CLEAR = (DamagedLogError, LogNameError, DataLossError, CorruptIndexError, CorruptCheckpointError)
 
 
 def closed(tmp_path: Path) -> Home:
@@ -26,12 +24,6 @@ def closed(tmp_path: Path) -> Home:
 
 def logs(home: Home) -> list[Path]:
     return [home.file(name) for name in home.names(LOG_SUFFIX)]
-
-
-def flip(path: Path, at: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0x10
-    path.write_bytes(data)
 
 
 def test_a_flipped_bit_is_named_by_file_byte_and_offset(tmp_path: Path) -> None:

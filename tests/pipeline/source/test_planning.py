@@ -5,12 +5,13 @@ import shutil
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan
 
 from minibroker_pipeline.decode import DamagedLogError
-from minibroker_pipeline.filesystem import LocalFileSystem, OpenFile
+from minibroker_pipeline.filesystem import LocalFileSystem
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_pipeline.query_options import OptionError
 from minibroker_storage.config import LogConfig
@@ -30,23 +31,17 @@ def big(tmp_path: Path) -> Home:
     return home
 
 
-class Opened:
-    """Counts the files opened and read in a local directory."""
+def record_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that receives the path of each local file that is read or opened from now on."""
+    paths: list[str] = []
+    for name, method in [(name, getattr(LocalFileSystem, name)) for name in ("read", "open")]:
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.paths: list[str] = []
-        read, opened = LocalFileSystem.read, LocalFileSystem.open
+        def record(filesystem: LocalFileSystem, path: str, method: Any = method) -> Any:
+            paths.append(path)
+            return method(filesystem, path)
 
-        def noted_read(filesystem: LocalFileSystem, path: str) -> bytes:
-            self.paths.append(path)
-            return read(filesystem, path)
-
-        def noted_open(filesystem: LocalFileSystem, path: str) -> OpenFile:
-            self.paths.append(path)
-            return opened(filesystem, path)
-
-        monkeypatch.setattr(LocalFileSystem, "read", noted_read)
-        monkeypatch.setattr(LocalFileSystem, "open", noted_open)
+        monkeypatch.setattr(LocalFileSystem, name, record)
+    return paths
 
 
 def test_a_segment_is_split_where_its_index_knows_batches(big: Home) -> None:
@@ -95,11 +90,11 @@ def test_ten_thousand_segments_cost_a_listing_and_no_task_each(tmp_path: Path, m
         home.file(file_name(number * 3, LOG_SUFFIX)).write_bytes(a_batch(3, base_offset=number * 3).view)
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             os.link(home.file(file_name(0, suffix)), home.file(file_name(number * 3, suffix)))
-    opened = Opened(monkeypatch)
+    paths = record_paths(monkeypatch)
     tasks = plan(tmp_path)
     assert sum(len(task) for task in tasks) == 10_000
     assert len(tasks) < 40
-    assert len(opened.paths) < 10  # These are the checkpoints, and the last segment for the end of the log.
+    assert len(paths) < 10  # These are the checkpoints, and the last segment for the end of the log.
 
 
 def test_small_partitions_share_a_task(tmp_path: Path) -> None:

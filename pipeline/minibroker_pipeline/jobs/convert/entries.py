@@ -65,14 +65,14 @@ from minibroker_storage.transaction_index import AbortedTxn
 _Ints = NDArray[np.int64]
 COPY: Final = 0
 REPACK: Final = 1
-"""The records' bytes are kept, with another codec or level."""
+"""Keep the records' bytes, but compress them with another codec or level."""
 REBUILD: Final = 2
 
 
 class Conversions(NamedTuple):
     """The conversion of each entry: its kind, and the numbers of the new format and codec."""
 
-    way: NDArray[np.int64]
+    kind: NDArray[np.int64]
     magic: NDArray[np.int64]
     codec: NDArray[np.int64]
 
@@ -81,7 +81,7 @@ class Conversions(NamedTuple):
 
         The entries of a group have the same kind of conversion and the same new format, and all or none are compressed.
         """
-        kind = self.way[lines] << 4 | self.magic[lines] << 1 | (headers["codec"][lines] != 0)
+        kind = self.kind[lines] << 4 | self.magic[lines] << 1 | (headers["codec"][lines] != 0)
         return np.split(lines, np.flatnonzero(np.diff(kind)) + 1) if len(lines) else []
 
 
@@ -107,8 +107,8 @@ def plan_conversions(headers: NDArray[Any], settings: ConvertSettings | None) ->
         | (has_records & is_free & is_rebatched)
     )
     is_repacked = is_other_codec & (has_records | is_wrapper)
-    way = np.where(is_rebuilt, REBUILD, np.where(is_repacked, REPACK, COPY))
-    return Conversions(way.astype(np.int64), magic, codec)
+    kind = np.where(is_rebuilt, REBUILD, np.where(is_repacked, REPACK, COPY))
+    return Conversions(kind.astype(np.int64), magic, codec)
 
 
 _INDIVISIBLE_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
@@ -125,7 +125,7 @@ def find_invalid_entries(walked: WalkedRecords, engine: RecordEngine) -> dict[in
         for block in np.unique(np.searchsorted(ends, falls, side="right")).tolist():
             faults[int(blocks[block, ENTRY])] = "the offsets of the records do not rise"
     wrappers = blocks[(blocks[:, KIND] >= WRAPPER_V0) & (blocks[:, IS_BAD] == 0)]
-    # Check all wrappers together first, because a call for each wrapper takes longer than its messages.
+    # Check all wrappers together first, because one call per wrapper costs more than checking its messages.
     if len(wrappers) and not _are_valid_messages(table.data[wrappers[0, START] : wrappers[-1, END]], engine):
         for start, end, entry in wrappers[:, (START, END, ENTRY)].tolist():
             if has_wrong_checksums(table.data.data[start:end], engine):
@@ -134,7 +134,7 @@ def find_invalid_entries(walked: WalkedRecords, engine: RecordEngine) -> dict[in
 
 
 def _are_valid_messages(messages: NDArray[np.uint8], engine: RecordEngine) -> bool:
-    """Return whether these bytes are only messages with correct checksums. False if other bytes are between them."""
+    """Return whether these bytes consist only of messages with correct checksums."""
     headers = scan_headers(messages.data)
     is_all = bool(len(headers)) and int(headers["position"][-1] + headers["size"][-1]) == len(messages)
     return is_all and not engine.find_wrong_crcs(messages.data, headers)
@@ -146,7 +146,7 @@ def has_wrong_checksums(messages: memoryview, engine: RecordEngine) -> bool:
 
 
 def drop_entries(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
-    """Return the records without those of these entries."""
+    """Return the records, except those of the entries at these lines."""
     table, blocks = walked.table, walked.blocks
     is_kept = ~np.isin(blocks[:, ENTRY], lines)
     is_kept_row = np.repeat(is_kept, blocks[:, ROWS])
@@ -185,7 +185,7 @@ class EntryConverter:
     """Converts the entries of one segment, or copies them if the settings do not apply to its topic.
 
     Raises:
-        DamagedLogError: an entry is damaged, in the mode "failfast".
+        DamagedLogError: an entry is damaged, in failfast mode.
         ConvertError: an entry has something that the new format cannot store and that must not be dropped.
     """
 
@@ -218,22 +218,22 @@ class EntryConverter:
         for line in wrong:
             self._refuse(describe_entry(entries, headers[line]))
         lines = np.delete(np.arange(len(headers)), wrong)
-        ways = plan_conversions(headers, self._settings if self._settings.changes(self._task.topic) else None)
-        lines = self._storable_lines(headers, lines, ways)
-        self._check_codecs(headers, lines, ways)
-        for run in ways.groups_of(headers, lines):
-            way, magic = int(ways.way[run[0]]), int(ways.magic[run[0]])
-            if way == COPY:
+        plan = plan_conversions(headers, self._settings if self._settings.changes(self._task.topic) else None)
+        lines = self._storable_lines(headers, lines, plan)
+        self._check_codecs(headers, lines, plan)
+        for run in plan.groups_of(headers, lines):
+            kind, magic = int(plan.kind[run[0]]), int(plan.magic[run[0]])
+            if kind == COPY:
                 self.counts.copied += len(run)
                 yield EncodedBatches(entries.data, headers[run])
-            elif way == REPACK:
-                yield self._repack_entries(entries, run, ways)
+            elif kind == REPACK:
+                yield self._repack_entries(entries, run, plan)
             else:
-                yield from self._rebuild_entries(entries, run, ways, magic)
+                yield from self._rebuild_entries(entries, run, plan, magic)
 
-    def _storable_lines(self, headers: NDArray[Any], lines: _Ints, ways: Conversions) -> _Ints:
+    def _storable_lines(self, headers: NDArray[Any], lines: _Ints, plan: Conversions) -> _Ints:
         """Return the lines without transaction markers and uncommitted records, which older formats cannot store."""
-        is_older = (ways.magic < headers["magic"]) & (headers["magic"] == MAGIC_V2)
+        is_older = (plan.magic < headers["magic"]) & (headers["magic"] == MAGIC_V2)
         if not is_older.any():
             return lines
         entry_headers, is_older = headers[lines], is_older[lines]
@@ -251,12 +251,12 @@ class EntryConverter:
         kept_lines: _Ints = lines[is_kept]
         return kept_lines
 
-    def _check_codecs(self, headers: NDArray[Any], lines: _Ints, ways: Conversions) -> None:
-        is_zstd = (ways.codec == CompressionCodec.ZSTD) & (ways.magic < MAGIC_V2) & (ways.way != COPY)
+    def _check_codecs(self, headers: NDArray[Any], lines: _Ints, plan: Conversions) -> None:
+        is_zstd = (plan.codec == CompressionCodec.ZSTD) & (plan.magic < MAGIC_V2) & (plan.kind != COPY)
         for line in lines[is_zstd[lines]][:1].tolist():
             raise ConvertError(
                 f"{self._location(int(headers['base_offset'][line]))}: zstd, which message format"
-                f" {FORMATS[int(ways.magic[line])]} does not know; name another codec, or format v2"
+                f" {FORMATS[int(plan.magic[line])]} does not know; name another codec, or format v2"
             )
 
     def _check_loss(self, part: Droppable, offsets: NDArray[np.int64]) -> None:
@@ -266,7 +266,7 @@ class EntryConverter:
                 f" for; --drop {part} leaves them out"
             )
 
-    def _repack_entries(self, entries: Entries, run: _Ints, ways: Conversions) -> EncodedBatches:
+    def _repack_entries(self, entries: Entries, run: _Ints, plan: Conversions) -> EncodedBatches:
         """Return entries with another codec and no other change."""
         out = bytearray()
         level = self._settings.level
@@ -279,7 +279,7 @@ class EntryConverter:
             except DecodeError as error:
                 self._refuse(damage_at(entries, header, str(error)))
                 continue
-            codec = CompressionCodec(int(ways.codec[line]))
+            codec = CompressionCodec(int(plan.codec[line]))
             if codec:
                 self._check_size(records, header)
             if header["magic"] == MAGIC_V2:
@@ -299,7 +299,7 @@ class EntryConverter:
         except EncodeError as error:
             raise ConvertError(f"{self._location(int(header['base_offset']))}: {error}") from None
 
-    def _rebuild_entries(self, entries: Entries, run: _Ints, ways: Conversions, magic: int) -> Iterator[EncodedBatches]:
+    def _rebuild_entries(self, entries: Entries, run: _Ints, plan: Conversions, magic: int) -> Iterator[EncodedBatches]:
         damages: list[Damage] = []
         for walked in walk_records(entries, run, self._engine, damages):
             faults = find_invalid_entries(walked, self._engine)
@@ -313,7 +313,7 @@ class EntryConverter:
             self._count_losses(walked.table, magic)
             blocks = walked.blocks[walked.blocks[:, ROWS] > 0]
             try:
-                groups = self._group_blocks(blocks, entries.headers, ways)
+                groups = self._group_blocks(blocks, entries.headers, plan)
                 encoded = encode_rows(self._rows(walked.table, magic), groups, magic=magic, level=self._settings.level)
             except EncodeError as error:
                 raise ConvertError(f"{self._location(int(walked.table.offsets[0]))}: {error}") from None
@@ -354,11 +354,11 @@ class EntryConverter:
         bounds = np.frombuffer(lists, np.int32)[: table.rows + 1]
         return bounds[:-1], np.diff(bounds), _binary(keys), _binary(values)
 
-    def _group_blocks(self, blocks: _Ints, headers: NDArray[Any], ways: Conversions) -> _Ints:
+    def _group_blocks(self, blocks: _Ints, headers: NDArray[Any], plan: Conversions) -> _Ints:
         """Group the blocks that can share batches. Each group has the attributes that its blocks have in common."""
         lines = blocks[:, ENTRY]
         entries = headers[lines]
-        codec = ways.codec[lines]
+        codec = plan.codec[lines]
         is_append_time = (entries["attributes"] & TIMESTAMP_TYPE_FLAG != 0) & (entries["magic"] > 0)
         attributes = codec | np.where(is_append_time, TIMESTAMP_TYPE_FLAG, 0)
         common = np.stack(

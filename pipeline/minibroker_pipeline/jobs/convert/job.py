@@ -170,7 +170,7 @@ def _convert_segment(task: SegmentTask) -> ConvertedSegment:
     """Convert a segment.
 
     Raises:
-        DamagedLogError: an entry is damaged, in the mode "failfast".
+        DamagedLogError: an entry is damaged, in failfast mode.
         ConvertError: an entry has something that the new format cannot store and that must not be dropped.
         OSError: a file cannot be read or written.
     """
@@ -271,7 +271,7 @@ def convert(
         ConvertError: the format cannot store something. ConvertError is a ValueError.
         ValueError: a topic is missing, a partition is in two directories, or the target is not empty or within
             `paths`.
-        decode.DamagedLogError: a log is damaged, in the mode "failfast".
+        decode.DamagedLogError: a log is damaged, in failfast mode.
         OSError: a directory or a file cannot be read or written.
     """
     check_target_apart(paths, target)

@@ -52,7 +52,7 @@ class DataDirectory:
 
     path: str
     filesystem: FileSystem
-    #: The scheme of the directory's address, which precedes its paths in messages.
+    #: The URL scheme of the directory. Messages prefix paths with it.
     scheme: str
     checkpoints: dict[str, dict[TopicPartition, int]] = field(default_factory=dict[str, dict[TopicPartition, int]])
     is_clean: bool = False
@@ -92,7 +92,7 @@ class Partition:
 def find_at(path: str, findings: list[Finding]) -> list[Partition]:
     """Return the partitions at `path`, a data directory or the directory of one partition.
 
-    Partitions without a directory are included, because they never held a record. Faults around the partitions are
+    Partitions without a directory are included, because they never held a record. Faults outside the partitions are
     added to `findings`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The verification job, which checks all directories and segments, and whether they are consistent with each other."""
+"""Verifies all directories and segments, and checks that they are consistent with each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class VerifyReport:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is no damage."""
+        """Whether no damage was found."""
         return not self.damage
 
     def as_json(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def verify(
     else:
         report.findings = directory_findings
     for attempt in range(_ATTEMPTS):
-        checks = [check for check in map(_PartitionCheck, partitions) if check.is_there]
+        checks = [check for check in map(_PartitionCheck, partitions) if check.exists]
         _check_all(checks, settings, spark, processes)
         partitions = []
         for check in checks:
@@ -148,13 +148,13 @@ class _PartitionCheck:
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.found: list[Finding] = []
+        self.findings: list[Finding] = []
         self.facts: list[SegmentFacts] = []
-        self.is_there = True
+        self.exists = True
         try:
-            self.found += list_partition(partition)
+            self.findings += list_partition(partition)
         except FileNotFoundError:
-            self.is_there = False
+            self.exists = False
         self._state = partition.state()
 
     def tasks(self, settings: VerifySettings) -> list[SegmentTask]:
@@ -182,7 +182,7 @@ class _PartitionCheck:
 
         Compaction replaces a log before its offset is in the checkpoint.
         """
-        damage = [finding for finding in self.found if finding.is_damage]
+        damage = [finding for finding in self.findings if finding.is_damage]
         is_gap = is_first and not self.partition.data.is_clean and any(item.what is Kind.GAP for item in damage)
         return bool(damage) and (is_gap or self._has_changed())
 
@@ -199,7 +199,7 @@ class _PartitionCheck:
         return twin.state() != self._state
 
     def add_to(self, report: VerifyReport) -> None:
-        report.findings += self.found
+        report.findings += self.findings
         report.partitions += 1
         report.segments += len(self.facts)
         for facts in self.facts:
@@ -228,5 +228,5 @@ def _check_all(
         data.read_cleaner_offsets()
     for check in checks:
         check.facts.sort(key=lambda facts: facts.task.base_offset)
-        check.found += [finding for facts in check.facts for finding in facts.findings]
-        check.found += check_partition(check.partition, check.facts, settings.compacted)
+        check.findings += [finding for facts in check.facts for finding in facts.findings]
+        check.findings += check_partition(check.partition, check.facts, settings.compacted)

@@ -93,7 +93,6 @@ class LogScan:
     epochs: list[EpochChange] = field(default_factory=list[EpochChange])
     transactions: list[TransactionEvent] = field(default_factory=list[TransactionEvent])
     records: int = 0
-    is_torn: bool = False
     _parts: list[NDArray[Any]] = field(default_factory=list[NDArray[Any]])
     _open: set[int] = field(default_factory=set[int])
     _is_behind_damage: bool = False
@@ -149,7 +148,6 @@ class LogScan:
     def _add_bad_bytes(self, invalid: BadBytes) -> None:
         self._is_behind_damage = True
         if invalid.reason in {CUT_SHORT, ZEROS}:
-            self.is_torn = True
             if self.may_be_torn:
                 message = f"{invalid.size} bytes at the end are no whole entry: {invalid.reason}"
                 self.findings.add(Kind.TORN, invalid.position, message, NOTHING, is_damage=False)

@@ -47,11 +47,10 @@ class SegmentFacts(NamedTuple):
     size: int
     batches: int
     records: int
-    #: `end_offset` is the offset after the last record. `ends_in_damage` and `is_torn` are set if damage or an
-    #: incomplete entry follows.
+    #: `end_offset` is the offset after the last record. `ends_in_damage` is set if damage or an incomplete entry
+    #: follows.
     end_offset: int
     ends_in_damage: bool
-    is_torn: bool
     gaps: list[OffsetGap]
     epochs: list[EpochChange]
     transactions: list[TransactionEvent]
@@ -103,7 +102,6 @@ def check_segment(task: SegmentTask) -> SegmentFacts | None:
         scan.records,
         scan.end_offset,
         scan.ends_in_damage,
-        scan.is_torn,
         scan.find_gaps(),
         scan.epochs,
         scan.transactions,
