@@ -239,7 +239,7 @@ OpenFile = _LocalFile | _RemoteFile
 
 
 def strip_file_scheme(path: str) -> str:
-    """Return a path without the scheme of local files. Spark prints it as file:/a, but file:///a is also common."""
+    """Return a path without its `file:` scheme. Spark prints paths as file:/a, but file:///a is also common."""
     return re.sub("^file:(//)?", "", path)
 
 

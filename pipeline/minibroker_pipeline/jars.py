@@ -36,7 +36,7 @@ _TIMEOUT_S: Final = 600
 
 
 class NoJarsError(Exception):
-    """A missing part without which Spark cannot use Kafka here. The message names the part and suggests a remedy."""
+    """Something that Spark needs to use Kafka is missing. The message names it and suggests a remedy."""
 
 
 def spark_version() -> str:

@@ -129,7 +129,7 @@ def _build_settings(kind: Callable[..., S], options: argparse.Namespace, /, **ex
 
 
 def _session_for(options: argparse.Namespace) -> "SparkSession | None":
-    """Return the Spark session for a job that does not need one: None without `--master` or `spark-submit`."""
+    """Return the Spark session for a job that can do without, or None without `--master` or `spark-submit`."""
     # `session` makes the same check, but importing it would load PySpark.
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     return _create_session(options) if is_submitted or options.master else None

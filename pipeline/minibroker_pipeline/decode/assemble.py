@@ -45,7 +45,7 @@ LEADER_EPOCH: Final = 2
 PRODUCER_ID: Final = 3
 PRODUCER_EPOCH: Final = 4
 BASE_SEQUENCE: Final = 5
-"""The sequence number of the group's first row, or `NO_SEQUENCE` without a producer. The rows that follow count up."""
+"""The sequence number of the group's first row, or `NO_SEQUENCE` without a producer. Later rows count up from it."""
 BATCH_BYTES: Final = 6
 """The maximum size of a batch's records before compression. A single record may be larger."""
 GROUP_WIDTH: Final = 7

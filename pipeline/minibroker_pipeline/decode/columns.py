@@ -54,7 +54,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def header_keys(keys: pa.BinaryArray) -> pa.StringArray:
-    """Return header keys as text. They are decoded with `text_of` only if a key is not valid UTF-8."""
+    """Return header keys as text. They are decoded one by one with `text_of` only if one of them is not valid UTF-8."""
     text = pa.StringArray.from_buffers(len(keys), keys.buffers()[1], keys.buffers()[2])
     try:
         text.validate(full=True)

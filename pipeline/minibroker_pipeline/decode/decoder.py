@@ -56,7 +56,7 @@ def decode(
 def prepare(engine: Engine = "auto") -> Engine:
     """Load an engine and return its name.
 
-    A driver calls this before its workers start, because an engine is compiled the first time.
+    A driver calls this before its workers start, because the first load compiles the engine.
 
     Raises:
         ImportError: the engine is not available.
@@ -127,7 +127,7 @@ class _Decoding:
                 for batch in self._rows(headers):
                     self._report.consumed = consumed_before + position
                     yield batch
-                # All checksums are verified before any records are decoded, so damage is not reported in log order.
+                # All checksums are verified before any records are decoded, so the damage is not in log order yet.
                 self._report.damage[damaged:] = sorted(self._report.damage[damaged:])
             elif (next_position := self._skip_damage(position)) is None:
                 break

@@ -177,7 +177,7 @@ _NO_BOUNDS: Final = np.zeros(1, np.int32)
 
 
 def build_empty_headers(count: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
-    """Return the headers of this number of rows that have none."""
+    """Return empty headers for this number of rows."""
     zeros, nothing = np.zeros(count, np.int32), extract_binary(None, 0, "headers")
     return zeros, zeros, nothing, nothing
 

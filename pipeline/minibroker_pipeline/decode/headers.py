@@ -38,7 +38,7 @@ HEADER_DTYPE: Final = np.dtype(
     [
         ("position", "i8"),  # The position of the entry's first byte in the data.
         ("size", "i4"),  # The size of the whole entry in bytes.
-        ("base_offset", "i8"),  # In a v0 or v1 wrapper, this is the last record's offset: the header lacks the first.
+        ("base_offset", "i8"),  # In a v0 or v1 wrapper, this is the offset of the last record.
         ("last_offset", "i8"),
         ("leader_epoch", "i4"),
         ("magic", "i1"),
@@ -53,7 +53,7 @@ HEADER_DTYPE: Final = np.dtype(
         ("codec", "i1"),  # The codec id in bits 0 to 2 of the attributes.
     ]
 )
-"""The header of a log entry: a v2 batch, or a message of v0 or v1. The values are stored values, without any check."""
+"""The header of a log entry: a v2 batch, or a message of v0 or v1. The values are as stored, and not checked."""
 
 Chase = Callable[[NDArray[np.uint8], int, int, int, NDArray[np.int64]], tuple[int, int]]
 """The type of `find_entries`."""
@@ -213,7 +213,7 @@ class Selection:
         aborted: dict[int, list[tuple[int, int]]] = {}
         for producer, first, last in sorted(request.aborted if request.isolation == "read_committed" else ()):
             aborted.setdefault(producer, []).append((first, last))
-        #: The first and last offsets of each producer's aborted transactions, ascending. They do not overlap.
+        #: Maps each producer to the first and last offsets of its aborted transactions, which do not overlap.
         self._aborted = {producer: np.array(ranges, np.int64).T for producer, ranges in aborted.items()}
 
     def lines(self, headers: NDArray[Any]) -> NDArray[np.int64]:
@@ -231,9 +231,9 @@ class Selection:
         return np.flatnonzero(selected)
 
     def _are_aborted(self, headers: NDArray[Any], is_transactional: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return a mask of the entries that are data of an aborted transaction.
+        """Return a mask of the data entries of aborted transactions.
 
-        Such an entry is between the first record of the transaction and its marker.
+        These entries are between a transaction's first record and its marker.
         """
         aborted = np.zeros(len(headers), np.bool_)
         producers = headers["producer_id"]

@@ -72,7 +72,9 @@ Mode = Literal["failfast", "permissive"]
 ENGINES: Final[tuple[Engine, ...]] = ("auto", "numba", "numpy")
 END_OF_OFFSETS: Final = 2**63 - 1
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of records per Arrow batch. A quarter of it makes decoding a tenth slower, and larger batches gain nothing."""
+"""Bytes of records per Arrow batch. Batches of a quarter of this size make decoding a tenth slower, and larger batches
+gain nothing.
+"""
 _MAX_KEPT_DAMAGE: Final = 1000
 
 

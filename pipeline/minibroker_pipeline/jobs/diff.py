@@ -191,7 +191,7 @@ def _names_of(keys: set[tuple[str, int]]) -> list[str]:
 
 
 def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
-    """Return the ranges to read from each partition, which cover everything up to the log end."""
+    """Return the ranges to read from each partition, up to the log end."""
     partitions = select(find_partitions([path]))
     selected = {partition.topic for partition in partitions}.intersection(settings.topics)
     if settings.topics and not selected:
@@ -314,7 +314,7 @@ def _compare_by_content(task: _DiffTask) -> DiffLine:
     #: Maps the digest of a record to the left side's surplus of such records (negative if the right side has more), and
     #: to the partition and offset of the last one.
     surplus: dict[bytes, tuple[int, int, int]] = {}
-    # Read both sides alternately, so that equal records soon meet.
+    # Read both sides alternately, so that equal records cancel each other out early.
     for left, right in zip_longest(_read_rows(task.left, task.settings), _read_rows(task.right, task.settings)):
         if left is not None:
             line.left += left.num_rows

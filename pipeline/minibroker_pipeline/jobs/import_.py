@@ -107,6 +107,7 @@ def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
     frame = compose(frame.select(*columns, *expressions.values()), settings.payload)
     if "value" not in frame.columns:
         raise ValueError(f"value: none of {', '.join(frame.columns)}; name an expression, or make it of columns")
+    # Without kept offsets, omit the last column, `offset`.
     columns_to_write = _RECORD_COLUMNS if settings.keep_offsets else _RECORD_COLUMNS[:-1]
     return frame.select(*(_cast(frame, name) for name in columns_to_write if name in frame.columns))
 

@@ -133,5 +133,5 @@ def describe_entry(entries: Entries, header: Any) -> Damage:
 
 
 def damage_at(entries: Entries, header: Any, message: str) -> Damage:
-    """Return the damage of an entry, with its position in the file."""
+    """Return the damage to an entry, with its position in the file."""
     return Damage(entries.position + int(header["position"]), int(header["base_offset"]), int(header["size"]), message)

@@ -191,7 +191,7 @@ class LogTail:
         return max(visible, min(log.start_offset, end))
 
     def _resume(self, log: PartitionLog) -> int | None:
-        """Return the number of the segment where the last update ended, or None if that segment was replaced."""
+        """Return the index of the segment where the last update ended, or None if that segment was replaced."""
         last = self._segment
         for number, segment in enumerate(log.segments):
             if last is not None and segment.base_offset == last.base_offset:
@@ -200,7 +200,7 @@ class LogTail:
         return None
 
     def _find_start(self, log: PartitionLog) -> int:
-        """Choose a starting position as near to the end as possible. Return the number of its segment."""
+        """Choose a starting position as near to the end as possible. Return the index of its segment."""
         self._position, self.log_end_offset = 0, log.segments[0].base_offset
         last = len(log.segments) - 1
         if self.transactions is None:
@@ -314,7 +314,7 @@ class LogTail:
 
 
 def find_aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
-    """Return the aborted transactions that end in the segment with this number, as found in the log itself.
+    """Return the aborted transactions that end in the segment with this index, found in the log itself.
 
     The markers in the log end the transactions. If a transaction began in an earlier segment, its beginning is in
     the producer snapshot, or else in the log after the newest earlier snapshot. Damage is skipped.

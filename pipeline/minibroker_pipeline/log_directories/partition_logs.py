@@ -71,8 +71,8 @@ class SegmentFiles(NamedTuple):
 class DataDirectory:
     """The properties of a data directory that apply to all its logs.
 
-    `is_clean` means that the broker has stopped and had closed all logs. `is_single` means that the logs were
-    written by minibroker, which has no other replicas, so every record of a log counts.
+    `is_clean` means that the broker closed all logs before it stopped. `is_single` means that the logs were written by
+    minibroker, which has no other replicas, so every record of a log counts.
     """
 
     path: str
@@ -124,7 +124,7 @@ class PartitionLog:
 
 
 class FoundPartition(NamedTuple):
-    """A directory of a partition that has not been listed yet.
+    """A partition whose directory has not been listed yet.
 
     `is_made` means that the directory exists. minibroker creates it with the first record. Until then, only
     minibroker's topics file names the partition, and the partition is empty.
@@ -231,7 +231,7 @@ def _list_settled(
 
 
 def _data_directory(filesystem: FileSystem, path: str, entries: list[Entry] | None = None) -> DataDirectory:
-    """Return the properties of a data directory, which is listed unless its `entries` are given."""
+    """Return the properties of a data directory. The directory is listed unless its `entries` are given."""
     if entries is None:
         try:
             entries = filesystem.entries(path, (LOCK_FILE,))

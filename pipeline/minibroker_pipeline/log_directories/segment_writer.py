@@ -304,7 +304,7 @@ class PartitionWriter:
 
     @property
     def summary(self) -> PartitionSummary:
-        """The summary for `write_partition_files`, which is complete after the writer is closed."""
+        """The summary for `write_partition_files`. It is complete once the writer is closed."""
         return PartitionSummary(
             log_end_offset=self.log_end_offset, producers=dict(self._producers.active), epochs=self._epochs.entries
         )
@@ -326,7 +326,7 @@ class _OpenSegment(BufferedIndexWriter):
         os.close(os.open(self._stem + LOG_SUFFIX, _CREATE_FLAGS, 0o644))
 
     def append(self, view: memoryview, headers: NDArray[Any]) -> None:
-        """Write these entries, and record the index entries for them."""
+        """Write these entries, and add their index entries."""
         sizes = headers["size"].astype(np.int64)
         positions = headers["position"]
         breaks = np.flatnonzero(positions[1:] != positions[:-1] + sizes[:-1]) + 1

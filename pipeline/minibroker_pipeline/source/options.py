@@ -20,7 +20,7 @@ LATEST: Final = -1
 
 DAMAGE_COLUMN: Final = "damage"
 SPLIT_BYTES: Final = 64 * 1024 * 1024
-"""The size of a task. Half of it costs a query an eighth more CPU time, and twice as much gains little."""
+"""The size of a task. Tasks of half this size cost a query an eighth more CPU time. Larger ones gain little."""
 
 PartitionNumbers = Mapping[str, Mapping[int, int]]
 """A number for each partition of each topic."""

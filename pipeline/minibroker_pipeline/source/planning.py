@@ -165,7 +165,7 @@ def _segment_parts(
 def _find_cuts(index: OffsetEntries, start: int, position: int, end_position: int, split_bytes: int) -> list[int]:
     """Return the slots of the index entries at which to split a segment.
 
-    The parts have about equal sizes of at most about `split_bytes`.
+    The parts are about equal in size, and not much larger than `split_bytes`.
     """
     count = -(-(end_position - position) // split_bytes)
     targets = position + np.arange(1, count, dtype=np.int64) * ((end_position - position) // max(count, 1))

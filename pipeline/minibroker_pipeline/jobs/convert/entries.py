@@ -116,7 +116,7 @@ _INDIVISIBLE_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_F
 
 
 def find_invalid_entries(walked: WalkedRecords, engine: RecordEngine) -> dict[int, str]:
-    """Return the lines of entries with readable but invalid records, and the faults."""
+    """Return the faults of entries whose records are readable but invalid, by the line of the entry."""
     table, blocks = walked.table, walked.blocks
     faults: dict[int, str] = {}
     falls = np.flatnonzero(np.diff(table.offsets[: table.rows]) <= 0) + 1
@@ -162,7 +162,7 @@ _HINT: Final = " (--mode permissive leaves damaged entries out)"
 
 
 class SegmentTask(NamedTuple):
-    """A segment to convert, from the listing of its log, and the staging directory for the result."""
+    """A segment to convert, as listed, and the staging directory for the result."""
 
     topic: str
     partition: int

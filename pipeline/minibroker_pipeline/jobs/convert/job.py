@@ -70,7 +70,7 @@ class LogProducers(NamedTuple):
 
     @property
     def uncommitted(self) -> tuple[AbortedRange, ...]:
-        """The ranges of the aborted transactions and of the open transactions, which have no end."""
+        """The ranges of the aborted transactions, and of the open transactions, whose ranges have no end."""
         still_open = (
             AbortedRange(producer, entry.current_txn_first_offset, INT64_MAX)
             for producer, entry in self.producers.items()

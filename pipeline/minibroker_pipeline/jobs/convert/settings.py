@@ -113,7 +113,7 @@ _LOSS_TEXTS: Final = {
 
 @dataclass(slots=True)
 class ConvertCounts(Sums):
-    """Counts of a log, or of a part of one. An entry is a v2 batch, or a v0 or v1 message or wrapper."""
+    """Counts for a log or for a part of it. An entry is a v2 batch, or a v0 or v1 message or wrapper."""
 
     entries_before: int = 0
     entries_after: int = 0
@@ -124,7 +124,7 @@ class ConvertCounts(Sums):
     copied: int = 0
     recompressed: int = 0
     rebuilt: int = 0
-    #: The number of records that lost their `headers`, and of those that lost their `timestamps`.
+    #: The numbers of records that lost their `headers` and their `timestamps`.
     headers: int = 0
     timestamps: int = 0
     #: The number of omitted transaction `markers`, and of omitted records of `uncommitted` transactions.

@@ -21,7 +21,7 @@ _GAP_REMEDY: Final = (
 
 
 def check_partition(partition: Partition, segments: Sequence[SegmentFacts], compacted: Sequence[str]) -> list[Finding]:
-    """Check the segments of a partition, which must ascend. `compacted` has patterns for topics that may have gaps."""
+    """Check the ascending segments of a partition. `compacted` has patterns for topics that may have gaps."""
     below = find_compacted_end(partition, compacted)
     log_start = partition.data.offset_in(LOG_START_OFFSETS, partition.topic, partition.partition) or 0
     all_findings = (
@@ -195,7 +195,7 @@ def _describe_entry_fault(
     if not previous_last < entry.last_offset < end or entry.first_offset > entry.last_offset:
         return f"{span}: it ends outside the segment, before it begins, or before the entry before it"
     marker = markers.get(entry.last_offset)
-    # Damage to the log may have destroyed a missing marker.
+    # A missing marker may have been destroyed by damage to the log.
     is_lost = marker is None and any(item.is_damage and item.what in _LOG_FINDINGS for item in facts.findings)
     if is_compacted or is_lost:
         return ""

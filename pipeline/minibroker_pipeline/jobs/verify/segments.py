@@ -192,8 +192,8 @@ def check_reach(data: bytes, log: NDArray[Any], interval: int | None, findings: 
 
     An append of several batches gets a single index entry. This applies to message sets in old formats, and to the
     batches that a replica copies together, which have at most `replica.fetch.max.bytes`. A short index is therefore
-    not always damaged, and only makes look-ups slower. Compacted segments have sparser indexes, the more so the
-    larger the cleaner's buffer was.
+    not always damaged, and only makes look-ups slower. Compacted segments have sparser indexes: the
+    larger the cleaner's buffer was, the sparser.
 
     Args:
         data: the contents of the index file.
