@@ -281,7 +281,7 @@ def _compact_log(task: CompactTask) -> tuple[CompactedLog, PublishedLog]:
         raise DamagedLogError(tail.damaged_file, tail.damage)
     last = len(source.segments) - 1
     copied = [
-        _copy_segment(task, segment, engine, is_last=number == last) for number, segment in enumerate(source.segments)
+        _copy_segment(task, segment, engine, is_last=index == last) for index, segment in enumerate(source.segments)
     ]
     snapshots = (file_name(offset, SNAPSHOT_SUFFIX) for offset in source.snapshots)
     for name in (*snapshots, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):

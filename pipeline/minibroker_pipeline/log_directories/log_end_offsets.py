@@ -167,11 +167,11 @@ class LogTail:
         if not log.segments:
             self.log_end_offset = self.end_offset = log.start_offset
             return
-        number = self._resume(log)
-        if number is None:
-            number = self._find_start(log)
-        for segment in log.segments[number:]:
-            if segment != log.segments[number]:
+        index = self._resume(log)
+        if index is None:
+            index = self._find_start(log)
+        for segment in log.segments[index:]:
+            if segment != log.segments[index]:
                 self._position = 0
             self._segment = segment
             self.log_end_offset = max(self.log_end_offset, segment.base_offset)
@@ -193,10 +193,10 @@ class LogTail:
     def _resume(self, log: PartitionLog) -> int | None:
         """Return the index of the segment where the last update ended, or None if that segment was replaced."""
         last = self._segment
-        for number, segment in enumerate(log.segments):
+        for index, segment in enumerate(log.segments):
             if last is not None and segment.base_offset == last.base_offset:
                 is_same = segment.identity == last.identity and segment.size >= self._position
-                return number if is_same else None
+                return index if is_same else None
         return None
 
     def _find_start(self, log: PartitionLog) -> int:
@@ -214,13 +214,13 @@ class LogTail:
                 producers = decode_snapshot(data)
             except (CorruptSnapshotError, FileNotFoundError):
                 continue
-            number = max(sum(segment.base_offset <= offset for segment in log.segments) - 1, 0)
-            self._position = self._find_indexed_position(log, log.segments[number], offset)
+            index = max(sum(segment.base_offset <= offset for segment in log.segments) - 1, 0)
+            self._position = self._find_indexed_position(log, log.segments[index], offset)
             self._replay_from = offset
             for producer, entry in producers.items():
                 if entry.current_txn_first_offset >= 0:
                     self.transactions.open[producer] = entry.current_txn_first_offset
-            return number
+            return index
         return 0
 
     def _find_last_indexed(self, log: PartitionLog, segment: SegmentFiles) -> int:
@@ -313,7 +313,7 @@ class LogTail:
             self.damage, self.damaged_file = damage, path
 
 
-def find_aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
+def find_aborted_in(log: PartitionLog, index: int) -> list[AbortedRange]:
     """Return the aborted transactions that end in the segment with this index, found in the log itself.
 
     The markers in the log end the transactions. If a transaction began in an earlier segment, its beginning is in
@@ -322,7 +322,7 @@ def find_aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
     Raises:
         OSError: a file cannot be read.
     """
-    segments = log.segments[: number + 1]
+    segments = log.segments[: index + 1]
     snapshots = tuple(offset for offset in log.snapshots if offset <= segments[-1].base_offset)
     tail = LogTail(transactions=True, permissive=True, high_watermark="logEnd")
     tail.update(replace(log, segments=segments, snapshots=snapshots))

@@ -115,12 +115,12 @@ class PartitionLog:
         """Return the path of one of the segment's files."""
         return f"{self.directory}/{segment.base_offset:020d}{suffix}"
 
-    def end_of(self, number: int) -> int | None:
+    def end_of(self, index: int) -> int | None:
         """Return the offset after the end of the segment with this index, or None for the last segment.
 
         The end of the last segment is known only from its bytes.
         """
-        return self.segments[number + 1].base_offset if number + 1 < len(self.segments) else None
+        return self.segments[index + 1].base_offset if index + 1 < len(self.segments) else None
 
 
 class FoundPartition(NamedTuple):

@@ -194,7 +194,7 @@ class _Aborted:
         if tail.transactions is None:
             return
         transactions = set(tail.transactions.aborted)  # The index may lack the newest aborted transactions.
-        for number, segment in enumerate(log.segments[first:], first):
+        for index, segment in enumerate(log.segments[first:], first):
             if TXN_INDEX_SUFFIX in segment.indexes:
                 path = log.path(segment, TXN_INDEX_SUFFIX)
                 try:
@@ -206,7 +206,7 @@ class _Aborted:
                     if not tail.is_permissive:
                         raise CorruptIndexError(f"{error}{_TXN_INDEX_HINT}") from None
                     _logger.warning("%s; what was aborted is taken from the log", error)
-                    transactions.update(find_aborted_in(log, number))
+                    transactions.update(find_aborted_in(log, index))
         self._found = sorted(transactions, key=lambda aborted: (aborted.first_offset, aborted.producer_id))
         self._firsts = np.array([aborted.first_offset for aborted in self._found], np.int64)
         self._lasts = np.array([aborted.last_offset for aborted in self._found], np.int64)
@@ -290,8 +290,8 @@ class QueryLog(NamedTuple):
         first = max(int(np.searchsorted(bounds, interval.first, side="right")) - 1, 0)
         end_segment = int(np.searchsorted(bounds, interval.end, side="left"))
         aborted = _Aborted(log, first, tail)
-        for number, segment in enumerate(log.segments[first:end_segment], first):
-            next_base = log.end_of(number)
+        for index, segment in enumerate(log.segments[first:end_segment], first):
+            next_base = log.end_of(index)
             # A broker may be writing the last segment, so only the bytes before the known end of the log are read.
             size = segment.size if next_base is not None else min(tail.end_position, segment.size)
             first_offset = max(interval.first, segment.base_offset)

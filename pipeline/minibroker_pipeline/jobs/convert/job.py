@@ -128,8 +128,8 @@ def _iterate_entries_after(
     log: PartitionLog, offset: int, end_position: int, engine: RecordEngine
 ) -> Iterator[Entries]:
     """Yield the entries of the segments that extend beyond an offset."""
-    for number, segment in enumerate(log.segments):
-        next_base = log.end_of(number)
+    for index, segment in enumerate(log.segments):
+        next_base = log.end_of(index)
         if next_base is not None and next_base <= offset:
             continue
         with log.filesystem.open(log.path(segment)) as file:
@@ -324,8 +324,8 @@ def _tasks(log: _SourceLog, settings: ConvertSettings, staging: str) -> list[Seg
     uncommitted = () if keeps_markers else log.producers.uncommitted
     tasks: list[SegmentTask] = []
     bounds = np.array([transaction[1:] for transaction in uncommitted], np.int64).reshape(-1, 2)
-    for number, segment in enumerate(source.segments):
-        next_base = source.end_of(number)
+    for index, segment in enumerate(source.segments):
+        next_base = source.end_of(index)
         size, end = (tail.end_position, log.end_offset) if next_base is None else (segment.size, next_base)
         if not size:
             continue
