@@ -23,8 +23,7 @@ OWN_RANGE = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=5
 
 def asked(harness: Harness, version: int, name: str = "client", software_version: str = "1.0") -> ApiVersionsResponse:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
-    response = harness.ask(request, version)
-    assert isinstance(response, ApiVersionsResponse)
+    response: ApiVersionsResponse = harness.ask(request, version)
     return response
 
 

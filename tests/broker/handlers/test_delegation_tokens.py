@@ -58,8 +58,13 @@ def test_only_who_has_proved_his_name_gets_a_token(harness: Harness) -> None:
         assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         assert (refused.expiry_timestamp_ms, refused.token_id, refused.hmac) == (-1, "", b"")
     assert create(harness, call=call_of(harness, "CN=alice", protocol="SSL")).error_code == 0
-    over_the_wire = harness.ask(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1), 3)
-    assert over_the_wire.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    for request in (
+        CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1),
+        DescribeDelegationTokenRequest(owners=None),
+        ExpireDelegationTokenRequest(hmac=b"", expiry_time_period_ms=-1),
+        RenewDelegationTokenRequest(hmac=b"", renew_period_ms=-1),
+    ):
+        assert harness.ask(request, 2).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 def test_renewers_are_users(harness: Harness) -> None:
@@ -126,11 +131,6 @@ def test_a_token_is_told_with_all_that_was_said_at_its_making(harness: Harness) 
     assert [(renewer.principal_type, renewer.principal_name) for renewer in token.renewers] == [("User", "bob")]
 
 
-def test_tokens_are_told_to_nobody_over_plaintext(harness: Harness) -> None:
-    response = harness.ask(DescribeDelegationTokenRequest(owners=None), 3)
-    assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-
-
 def test_without_a_secret_no_tokens_are_told(configured: Configured) -> None:
     refused = describe_delegation_token(DescribeDelegationTokenRequest(owners=None), call_of(configured({})))
     assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
@@ -162,8 +162,6 @@ def test_only_owners_and_renewers_may(harness: Harness) -> None:
     token = create(harness, "bob")
     assert expire(harness, token.hmac, user="carol") == (ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, -1)
     assert expire(harness, token.hmac, user="bob") == (0, -1)
-    response = harness.ask(ExpireDelegationTokenRequest(hmac=b"", expiry_time_period_ms=-1), 2)
-    assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 def renew(
@@ -201,8 +199,3 @@ def test_nobody_else_may_and_nothing_else_can_be_renewed(harness: Harness) -> No
     assert refused == (ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1)
     harness.clock.advance(5001)
     assert renew(harness, token.hmac) == (ErrorCode.DELEGATION_TOKEN_EXPIRED, -1)
-
-
-def test_over_plaintext_it_is_not_allowed(harness: Harness) -> None:
-    response = harness.ask(RenewDelegationTokenRequest(hmac=b"", renew_period_ms=-1), 2)
-    assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -24,8 +24,7 @@ def described(harness: Harness, topic: str = "t", partition: int = 0) -> Partiti
     request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[partition])])
     (answered,) = harness.ask(request, 0).topics
     assert answered.name == topic
-    (outcome,) = answered.partitions
-    assert isinstance(outcome, PartitionResponse)
+    outcome: PartitionResponse = answered.partitions[0]
     assert outcome.partition_index == partition
     return outcome
 

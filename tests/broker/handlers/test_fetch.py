@@ -35,6 +35,13 @@ def waiting(harness: Harness, *partitions: tuple[str, int, int], version: int = 
     return pending
 
 
+def fill_many(harness: Harness, count: int) -> None:
+    """Create a topic "many" with a record in each partition."""
+    harness.create("many", count)
+    for partition in range(count):
+        harness.produce(batch(b"a"), "many", partition)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_reads_what_was_produced(harness: Harness, version: int) -> None:
     harness.produce(batch(b"a", b"b"))
@@ -114,10 +121,8 @@ def test_only_the_first_partition_with_data_may_exceed_the_limits(harness: Harne
 
 
 def test_all_partitions_together_get_at_most_max_bytes(harness: Harness) -> None:
-    harness.create("many", 3)
+    fill_many(harness, 3)
     size = len(batch(b"a"))
-    for partition in range(3):
-        harness.produce(batch(b"a"), "many", partition)
     response = harness.fetch(*(("many", partition, 0) for partition in range(3)), max_bytes=size + 5)
     sizes = [len(bytes_in(data)) for data in response.responses[0].partitions]
     assert sizes == [size, 0, 0]
@@ -146,19 +151,15 @@ def test_a_later_partition_gets_whole_batches_or_nothing(harness: Harness, versi
 
 
 def test_a_first_batch_that_does_not_fit_counts_as_readable_and_is_no_reason_to_wait(harness: Harness) -> None:
-    harness.create("many", 2)
+    fill_many(harness, 2)
     size = len(batch(b"a"))
-    for partition in range(2):
-        harness.produce(batch(b"a"), "many", partition)
     partitions = (("many", 0, 0), ("many", 1, 0))
     response = harness.fetch(*partitions, partition_max_bytes=size - 1, min_bytes=2 * size - 2, max_wait_ms=500)
     assert [len(bytes_in(data)) for data in response.responses[0].partitions] == [size, 0]
 
 
 def test_aborted_transactions_are_null_where_the_first_batch_does_not_fit(harness: Harness) -> None:
-    harness.create("many", 2)
-    for partition in range(2):
-        harness.produce(batch(b"a"), "many", partition)
+    fill_many(harness, 2)
     response = harness.fetch(("many", 0, 0), ("many", 1, 0), partition_max_bytes=10, isolation_level=1)
     assert [data.aborted_transactions for data in response.responses[0].partitions] == [[], None]
 

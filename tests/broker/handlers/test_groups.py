@@ -174,13 +174,10 @@ def test_nobody_without_a_name_is_taken_for_the_instance_without_a_name(members:
     assert members.leave(("", "")) == [0]
 
 
-describe_versions = pytest.mark.parametrize("version", range(7))
-
-
 ALL_OPERATIONS = 0b1101_0100_1000
 
 
-@describe_versions
+@pytest.mark.parametrize("version", range(7))
 def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> None:
     groups = harness.ask(DescribeGroupsRequest(groups=["g", "", "g"]), version).groups
     code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE

@@ -24,9 +24,8 @@ from minibroker_protocol.messages.log_offsets import (
 )
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
-from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from tests.broker.harness import Configured, Harness, batch, values_in
-from tests.broker.logs.world import log_of
+from tests.broker.logs.world import checkpoint, log_of
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
@@ -325,10 +324,6 @@ def fill(harness: Harness, topic: str = "t", partition: int = 0, count: int = 10
         assert harness.produce(batch(b"%d" % value, timestamp=harness.clock.now_ms()), topic, partition).error_code == 0
 
 
-def start_checkpoint(harness: Harness) -> dict[tuple[str, int], int]:
-    return read_offset_checkpoint(f"{harness.data_dir}/log-start-offset-checkpoint")
-
-
 @pytest.mark.parametrize("version", range(3))
 def test_records_below_the_offset_are_gone(harness: Harness, version: int) -> None:
     fill(harness)
@@ -418,12 +413,12 @@ def test_what_is_too_old_waits_for_the_next_round_of_retention(
 def test_deleted_records_do_not_come_back(harness: Harness, end: str) -> None:
     fill(harness)
     delete(harness, ("t", 0, 4))
-    assert start_checkpoint(harness) == {("t", 0): 4}
+    assert checkpoint(harness, "log-start") == {("t", 0): 4}
     getattr(harness, end)()
     assert harness.fetch_one(3).error_code == OUT_OF_RANGE
     assert values_in(harness.fetch_one(4).records)[0] == (4, b"4")
     harness.core.logs.write_checkpoints()
-    assert start_checkpoint(harness) == {("t", 0): 4}
+    assert checkpoint(harness, "log-start") == {("t", 0): 4}
 
 
 def test_a_new_topic_does_not_begin_where_an_older_one_of_its_name_did(harness: Harness) -> None:

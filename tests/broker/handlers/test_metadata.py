@@ -44,8 +44,7 @@ def metadata(
         include_topic_authorized_operations=operations,
         include_cluster_authorized_operations=operations,
     )
-    response = harness.ask(request, version)
-    assert isinstance(response, MetadataResponse)
+    response: MetadataResponse = harness.ask(request, version)
     return response
 
 

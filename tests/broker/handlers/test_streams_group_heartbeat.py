@@ -1,5 +1,3 @@
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +8,6 @@ from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from minibroker_protocol.messages.streams_group import Endpoint, KeyValue
-from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology
 from tests.broker.handlers.streams_group_requests import (
     DELAY_MS,
     StreamsGroupClient,
@@ -23,7 +20,7 @@ from tests.broker.handlers.streams_group_requests import (
     topic,
     topology,
 )
-from tests.broker.harness import Harness
+from tests.broker.harness import Configured, Harness
 from tests.broker.logs.world import topic_of
 
 
@@ -37,21 +34,18 @@ def set_standbys(harness: Harness, replicas: int) -> None:
     harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): altered})
 
 
-def test_before_4_3_a_group_assigns_again_without_delay(tmp_path: Path) -> None:
+def test_before_4_3_a_group_assigns_again_without_delay(configured: Configured) -> None:
     config = {"minibroker.emulate": "4.2", "group.streams.initial.rebalance.delay.ms": "0"}
-    with closing(Harness(str(tmp_path), config)) as harness:
-        client = StreamsGroupClient(harness)
-        assert [client.beat(member=member).member_epoch for member in ("a", "b")] == [2, 3]
+    client = StreamsGroupClient(configured(config))
+    assert [client.beat(member=member).member_epoch for member in ("a", "b")] == [2, 3]
 
 
-def test_before_4_2_a_group_assigns_when_its_first_member_joins(tmp_path: Path) -> None:
+def test_before_4_2_a_group_assigns_when_its_first_member_joins(configured: Configured) -> None:
     config = {"minibroker.emulate": "4.1", "unstable.api.versions.enable": "true"}
-    config["unstable.feature.versions.enable"] = "true"
-    with closing(Harness(str(tmp_path), config)) as harness:
-        harness.create("t", 1)
-        harness.core.features.finalize({"streams.version": 1})
-        answer = StreamsGroupClient(harness).beat()
-        assert (answer.member_epoch, named(answer.active_tasks), statuses(answer)) == (2, {"0": [0]}, [])
+    harness = configured({**config, "unstable.feature.versions.enable": "true"})
+    harness.core.features.finalize({"streams.version": 1})
+    answer = StreamsGroupClient(harness).beat()
+    assert (answer.member_epoch, named(answer.active_tasks), statuses(answer)) == (2, {"0": [0]}, [])
 
 
 def test_a_member_that_does_not_give_up_tasks_in_time_is_removed(harness: Harness, client: StreamsGroupClient) -> None:
@@ -344,22 +338,6 @@ def test_internal_topics_have_no_more_partitions_than_a_request_may_create(
     assert [existing.name for existing in harness.core.topics if existing.name.startswith("r-")] == []
 
 
-def joining(*parts: Subtopology) -> StreamsGroupHeartbeatRequest:
-    return StreamsGroupHeartbeatRequest(
-        group_id="g",
-        member_id="a",
-        member_epoch=0,
-        endpoint_information_epoch=-1,
-        rebalance_timeout_ms=1_000,
-        process_id="p",
-        topology=topology(*parts),
-        active_tasks=[],
-        standby_tasks=[],
-        warmup_tasks=[],
-    )
-
-
-@pytest.mark.usefixtures("client")
-def test_many_internal_topics_are_made(harness: Harness) -> None:
-    harness.ask(joining(subtopology(changelogs=[topic(f"c-{number}") for number in range(50)])), 0)
+def test_many_internal_topics_are_made(harness: Harness, client: StreamsGroupClient) -> None:
+    client.beat(topology=topology(subtopology(changelogs=[topic(f"c-{number}") for number in range(50)])))
     assert len([existing for existing in harness.core.topics if existing.name.startswith("c-")]) == 50

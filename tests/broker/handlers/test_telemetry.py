@@ -199,21 +199,17 @@ def test_an_id_that_kafka_gives_nobody_is_refused(harness: Harness, client: byte
     assert push(harness, 0, client=client) == ErrorCode.INVALID_REQUEST
 
 
-def test_an_unknown_codec_is_refused(harness: Harness) -> None:
-    refused = push(harness, ask(harness).subscription_id, b"x", compression_type=9)
-    assert refused == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-
-
-def test_what_cannot_be_decompressed_is_refused(harness: Harness) -> None:
-    assert push(harness, ask(harness).subscription_id, b"junk", compression_type=1) == ErrorCode.INVALID_RECORD
+@pytest.mark.parametrize(
+    ("data", "codec", "code"),
+    [
+        (b"x", 9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (b"junk", 1, ErrorCode.INVALID_RECORD),
+        (bytes(1_048_577), 0, ErrorCode.TELEMETRY_TOO_LARGE),
+    ],
+)
+def test_what_cannot_be_metrics_is_refused(harness: Harness, data: bytes, codec: int, code: ErrorCode) -> None:
+    assert push(harness, ask(harness).subscription_id, data, compression_type=codec) == code
     assert harness.services.telemetry.pushes() == []
-
-
-def test_more_than_the_limit_is_refused(harness: Harness) -> None:
-    limit = ask(harness).telemetry_max_bytes
-    subscription_id = ask(harness, OTHER).subscription_id
-    refused = push(harness, subscription_id, bytes(limit + 1), client=OTHER)
-    assert refused == ErrorCode.TELEMETRY_TOO_LARGE
 
 
 def test_metrics_that_unpack_to_too_much_are_refused(harness: Harness) -> None:

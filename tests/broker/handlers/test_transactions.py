@@ -47,8 +47,7 @@ def given(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
-    response = harness.ask(request, version)
-    assert isinstance(response, InitProducerIdResponse)
+    response: InitProducerIdResponse = harness.ask(request, version)
     return response
 
 
