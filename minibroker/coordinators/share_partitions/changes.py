@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from minibroker.coordinators.share_partitions.in_flight import InFlightBatch, RecordRange, RecordState
 from minibroker.coordinators.share_state.state import StateBatch
-from minibroker_protocol.error_codes import ErrorCode
 
 REJECTED: Final = "Offset rejected by client."
 EXCEEDED: Final = "Offset delivery count exceeded the threshold."
@@ -54,18 +53,6 @@ class Write(NamedTuple):
     start_offset: int
     delivery_complete_count: int
     batches: Sequence[StateBatch]
-
-
-class RefusedError(Exception):
-    """A rejected acknowledgement. None of the request's acknowledgements take effect.
-
-    Attributes:
-        code: The error for the member.
-    """
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code)
-        self.code = code
 
 
 class Changes:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from minibroker.clock import Clock
+from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.share_partitions.acquisition import (
     Acquired,
@@ -30,7 +31,6 @@ from minibroker.coordinators.share_partitions.changes import (
     Acknowledgement,
     Changes,
     DeadRecords,
-    RefusedError,
     Write,
     find_dead_records,
     split_into_runs,
@@ -324,7 +324,7 @@ class SharePartition:
         try:
             for acknowledgement in acknowledgements:
                 self._acknowledge(member, acknowledgement, changes)
-        except RefusedError as refused:
+        except RefusedRequestError as refused:
             # Undo the whole request, because the response cannot tell the member which part was applied.
             changes.roll_back()
             return refused.code
@@ -332,7 +332,7 @@ class SharePartition:
 
     def _acknowledge(self, member: str, acknowledged: Acknowledgement, changes: Changes) -> None:
         if any(kind not in STATES and kind != RENEW for kind in acknowledged.types):
-            raise RefusedError(ErrorCode.INVALID_REQUEST)
+            raise RefusedRequestError(ErrorCode.INVALID_REQUEST)
         # Retention has moved the start past these offsets. As in Kafka, that is not an error.
         if acknowledged.last < self.start_offset:
             return
@@ -340,10 +340,10 @@ class SharePartition:
         if floor is None and acknowledged.first < self.start_offset:
             floor = self._batches.find_floor(self.start_offset)
         if floor is None:
-            raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
+            raise RefusedRequestError(ErrorCode.INVALID_RECORD_STATE)
         batches = self._batches.find_between(floor.first, acknowledged.last)
         if not acknowledged.first <= acknowledged.last <= batches[-1].last or batches[-1].last < acknowledged.first:
-            raise RefusedError(ErrorCode.INVALID_REQUEST)
+            raise RefusedRequestError(ErrorCode.INVALID_REQUEST)
         for batch in batches:
             changes.note(batch)
         for first, last, kind in split_into_runs(acknowledged):
@@ -354,11 +354,11 @@ class SharePartition:
 
     def _change_state(self, member: str, records: RecordRange, kind: int, changes: Changes) -> None:
         if records.state is not RecordState.ACQUIRED or records.member != member:
-            raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
+            raise RefusedRequestError(ErrorCode.INVALID_RECORD_STATE)
         # The lock is renewed (KIP-1222). The state stays the same, so nothing is written.
         if kind == RENEW:
             if not self._limits().renews:
-                raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
+                raise RefusedRequestError(ErrorCode.INVALID_RECORD_STATE)
             records.deadline_ms = self._new_deadline_ms()
         elif kind == REJECT and self._limits().has_dead_letter_queue:
             self._end_lock(records, RecordState.ARCHIVING, changes, REJECTED)

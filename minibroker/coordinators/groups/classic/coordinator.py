@@ -116,17 +116,17 @@ class ClassicGroups:
         return outcome
 
     def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
-        """Return a member's assignment, delayed until the leader has sent all assignments (`classicGroupSync`)."""
+        """Return a member's assignment, delayed until the leader has sent all assignments (`classicGroupSync`).
+
+        Raises:
+            GroupRefusedError: A consumer group rejects the request.
+        """
         if (consumer_group := self.store.get_consumer(request.group_id)) is not None:
-            try:
-                assignment = self.members_of(consumer_group).sync(request)
-            except GroupRefusedError as error:
-                return sync_error(error.code)
             return SyncGroupResponse(
                 error_code=ErrorCode.NONE,
                 protocol_type=request.protocol_type,
                 protocol_name=request.protocol_name,
-                assignment=assignment,
+                assignment=self.members_of(consumer_group).sync(request),
             )
         group = self.store.get(request.group_id)
         code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _sync_fault(group, request)
@@ -149,13 +149,14 @@ class ClassicGroups:
         return outcome
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """Restart a member's session (`classicGroupHeartbeat`)."""
+        """Restart a member's session, and return NONE or an error (`classicGroupHeartbeat`).
+
+        Raises:
+            GroupRefusedError: A consumer group rejects the request.
+        """
         identity = request.member_id, request.group_instance_id, request.generation_id
         if (consumer_group := self.store.get_consumer(request.group_id)) is not None:
-            try:
-                self.members_of(consumer_group).heartbeat(*identity)
-            except GroupRefusedError as error:
-                return error.code
+            self.members_of(consumer_group).heartbeat(*identity)
             return ErrorCode.NONE
         group = self.store.get(request.group_id)
         code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.validate_generation(*identity)
