@@ -176,7 +176,7 @@ class GroupReplay(Replay):
     def finish(self) -> ForEach[None]:
         """Decode the loaded records, and create the groups in `created`."""
         work = super().finish()
-        return ForEach((work,), lambda decode: decode, lambda _: ForEach(self.groups.items(), self._make_group))
+        return ForEach((work,), lambda decode: decode, lambda _: ForEach[None](self.groups.items(), self._make_group))
 
     def _make_group(self, group: tuple[str, tuple[GroupMetadataValue | None, GroupOffsets]]) -> None:
         group_id, (value, offsets) = group

@@ -31,7 +31,11 @@ class TopicAccess(NamedTuple):
     rules: int = 0
 
 
-ALL_TOPICS: Final = TopicAccess(lambda _: True)
+def _match_all(_name: str) -> bool:
+    return True
+
+
+ALL_TOPICS: Final = TopicAccess(_match_all)
 
 
 def resolve(
@@ -107,7 +111,7 @@ def _match(
         for count, name in enumerate(matching, 1):
             if allows(name):
                 allowed.append(name)
-            if allows is not ALL_TOPICS.allows and count % _RIGHTS_BY_SLICE == 0:
+            if allows is not _match_all and count % _RIGHTS_BY_SLICE == 0:
                 yield
         topics_by_regex[regex] = frozenset(allowed)
         if len(names) > _RIGHTS_BY_SLICE:
