@@ -128,9 +128,7 @@ def test_an_absent_only_consumer_can_return_as_a_classic_member(again: Callable[
     assert both.classic.describe().group_state == "Empty"
 
 
-def test_a_downgraded_group_rebalances_if_the_returning_member_has_other_topics(
-    both: Both,
-) -> None:
+def test_a_downgraded_group_rebalances_if_the_returning_member_has_other_topics(both: Both) -> None:
     both.harness.create("two", 2)
     both.consumers.beat("new", topics=["two"], instance_id="i")
     other = str(both.classic.join("", offers(), instance="j").member_id)
@@ -148,9 +146,7 @@ def test_the_group_is_not_downgraded_while_other_consumers_are_left(both: Both) 
     assert sorted(both.consumers.assigned()) == sorted(["other", back.member_id])
 
 
-def test_the_policy_can_prevent_the_downgrade_by_a_returning_classic_member(
-    configured: Configured,
-) -> None:
+def test_the_policy_can_prevent_the_downgrade_by_a_returning_classic_member(configured: Configured) -> None:
     both = Both(configured({"group.consumer.migration.policy": "upgrade"}))
     both.consumers.beat("new", topics=["four"], instance_id="i")
     back = both.classic.join("", offers(), instance="i")

@@ -9,7 +9,7 @@ import pytest
 from minibroker.cluster.routing.outcomes import Answer
 from minibroker.cluster.routing.slices import drain
 from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
-from minibroker.coordinators.groups.classic.group import Group, GroupState
+from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
@@ -96,15 +96,6 @@ def test_offsets_survive_a_restart(harness: Harness, again: Again) -> None:
         again(harness)
         assert fetch(harness) == {T0: (5, -1, "", 0), U0: (2, 3, "m", 0)}
         assert offsets_of(harness, "other") == {U1: 7}
-
-
-def test_a_restart_loads_the_groups_without_any_request(harness: Harness) -> None:
-    commit(harness, {T0: 1})
-    harness.restart()
-    harness.run_soon()
-    (group,) = harness.services.groups.store.groups()
-    assert isinstance(group, Group)
-    assert (group.group_id, group.state, group.protocol_type, group.generation) == ("g", GroupState.EMPTY, None, 0)
 
 
 def test_a_group_is_restored_with_its_members_and_offsets(harness: Harness, again: Again) -> None:

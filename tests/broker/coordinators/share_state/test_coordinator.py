@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from minibroker.coordinators.share_state.coordinator import Outcome, ReadOutcome, ShareCoordinator, Summary
+from minibroker.coordinators.share_state.coordinator import ShareCoordinator, Summary
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey, StateBatch, combine
 from minibroker_protocol.coordinator_records.share_groups import (
     ShareSnapshotKey,
@@ -36,9 +36,6 @@ FEW_UPDATES = {
     "share.coordinator.state.topic.prune.interval.ms": "60000",
     "share.coordinator.cold.partition.snapshot.interval.ms": "600000",
 }
-
-
-ACCEPTED = StateBatch(10, 14, 1, 2)
 
 
 Make = Callable[[dict[str, str]], Harness]
@@ -74,43 +71,14 @@ def kinds_of(harness: Harness) -> list[str]:
     return ["Tombstone" if value is None else type(value).__name__ for _, value in records_of(harness)]
 
 
-def test_a_state_is_initialized_read_changed_and_deleted(harness: Harness) -> None:
+def test_an_initialized_state_has_no_finished_records_and_its_epochs_can_be_omitted(harness: Harness) -> None:
     states, key = states_of(harness), key_of(harness)
-    assert states.read(key, 0).code is ErrorCode.INVALID_REQUEST
-    assert states.write(key, 0, change()).code is ErrorCode.INVALID_REQUEST
-    assert states.summary(key) == Summary()
-    assert states.initialize(key, 1, UNKNOWN) == Outcome()
-    assert states.summary(key) == Summary(state_epoch=1)
-    assert states.write(key, 1, change(10, ACCEPTED, complete=5)) == Outcome()
-    assert states.read(key, 0) == ReadOutcome(state_epoch=1, start_offset=10, batches=[ACCEPTED])
-    assert states.summary(key) == Summary(state_epoch=1, start_offset=10, delivery_complete_count=5)
-    assert states.write(key, 1, change(12)) == Outcome()
-    assert states.read(key, 0).batches == [ACCEPTED._replace(first=12)]
-    assert states.delete(key) == Outcome()
-    assert states.delete(key) == Outcome()
-    assert states.read(key, 0).code is ErrorCode.INVALID_REQUEST
-
-
-def test_an_altered_start_offset_initializes_the_state_again(harness: Harness) -> None:
-    states, key = states_of(harness), key_of(harness)
-    states.initialize(key, 1, UNKNOWN)
-    states.write(key, 1, change(10, ACCEPTED))
-    assert states.initialize(key, 2, 3) == Outcome()
-    assert states.read(key, -1) == ReadOutcome(state_epoch=2, start_offset=3, batches=())
-    assert states.summary(key).delivery_complete_count == 0
-
-
-def test_old_epochs_are_fenced(harness: Harness) -> None:
-    states, key = states_of(harness), key_of(harness)
-    states.initialize(key, 5, 0)
-    assert states.initialize(key, 4, 0).code is ErrorCode.FENCED_STATE_EPOCH
-    assert states.write(key, 4, change()).code is ErrorCode.FENCED_STATE_EPOCH
-    assert states.read(key, 3).code is ErrorCode.NONE
-    assert states.summary(key).leader_epoch == 3
-    assert states.read(key, 2).code is ErrorCode.FENCED_LEADER_EPOCH
-    assert states.write(key, 5, change(leader_epoch=2)).code is ErrorCode.FENCED_LEADER_EPOCH
+    states.initialize(key, 5, 3)
+    assert states.summary(key) == Summary(state_epoch=5, start_offset=3, delivery_complete_count=0)
+    states.read(key, 3)
     assert states.write(key, -1, change(leader_epoch=-1)).code is ErrorCode.NONE
     assert states.write(key, 5, change(leader_epoch=3)).code is ErrorCode.NONE
+    assert states.summary(key).leader_epoch == 3
 
 
 @pytest.mark.parametrize(

@@ -136,10 +136,7 @@ class Producer:
     def add_offsets(self, group_id: str, *, version: int = 4) -> int:
         """Announce a commit of a group's offsets."""
         request = AddOffsetsToTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.id,
-            producer_epoch=self.epoch,
-            group_id=group_id,
+            transactional_id=self.transactional_id, producer_id=self.id, producer_epoch=self.epoch, group_id=group_id
         )
         return int(self.broker.ask(request, version).error_code)
 
@@ -182,10 +179,7 @@ class Producer:
     def end(self, *, commit: bool, version: int = 4) -> int:
         """End the transaction. From version 5 on, continue with the id and epoch in the response."""
         request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.id,
-            producer_epoch=self.epoch,
-            committed=commit,
+            transactional_id=self.transactional_id, producer_id=self.id, producer_epoch=self.epoch, committed=commit
         )
         answer = self.broker.ask(request, version)
         if answer.producer_id >= 0:

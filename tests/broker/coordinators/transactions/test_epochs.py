@@ -80,9 +80,7 @@ def test_a_producer_can_continue_after_a_timeout(harness: Harness) -> None:
     assert read_committed(harness) == [b"y"]
 
 
-def test_without_verification_a_batch_still_adds_its_partition(
-    configured: Callable[[dict[str, str]], Harness],
-) -> None:
+def test_without_verification_a_batch_still_adds_its_partition(configured: Callable[[dict[str, str]], Harness]) -> None:
     harness = configured({"transaction.partition.verification.enable": "false"})
     Producer(harness).write_at_once(b"x")
     assert known(harness).partitions == {("t", 0)}

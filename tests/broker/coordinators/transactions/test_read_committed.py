@@ -17,9 +17,7 @@ SEEDS: Final = range(12)
 def end_offset(harness: Harness, isolation_level: int) -> int:
     partition = ListOffsetsPartition(partition_index=0, timestamp=-1)
     request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=isolation_level,
-        topics=[ListOffsetsTopic(name="t", partitions=[partition])],
+        replica_id=-1, isolation_level=isolation_level, topics=[ListOffsetsTopic(name="t", partitions=[partition])]
     )
     return int(harness.ask(request, 7).topics[0].partitions[0].offset)
 

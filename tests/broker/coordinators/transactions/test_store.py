@@ -72,10 +72,7 @@ def test_a_transaction_writes_the_same_records_as_kafka(small: Harness) -> None:
     assert producer.add(("other", 2), ("t", 0), ("other", 1)) == [0, 0, 0]
     small.clock.advance(1)
     assert producer.commit() == 0
-    partitions = [
-        PartitionsSchema(topic="other", partition_ids=[1, 2]),
-        PartitionsSchema(topic="t", partition_ids=[0]),
-    ]
+    partitions = [PartitionsSchema(topic="other", partition_ids=[1, 2]), PartitionsSchema(topic="t", partition_ids=[0])]
 
     def value(state: TransactionState, **fields: Any) -> TransactionLogValue:
         all_fields: dict[str, Any] = {
