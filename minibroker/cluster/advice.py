@@ -38,6 +38,13 @@ CONNECTIONS: Final = "connections that have to wait"
 SECURITY: Final = "clients whose security settings do not fit their listener"
 """The last two kinds of advice contain no text chosen by clients."""
 
+BLOCKED_LOOP: Final = (
+    "this line holds up the event loop that the broker runs on, while a client waits for the broker. A client that "
+    "blocks (kafka-python, confluent-kafka) waits for itself there: run the broker with `with Broker()`, or call "
+    "the client with `await asyncio.to_thread(...)`"
+)
+"""Advice for an `AsyncBroker` whose event loop is blocked while a client waits for a response."""
+
 _TLS_RECORD: Final = b"\x16\x03"
 _TLS_FAILURES: Final = {
     **dict.fromkeys(
@@ -64,8 +71,6 @@ _HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
 class _Kind:
     """The advice of one kind that a broker has given so far."""
 
-    __slots__ = ("began_ms", "given", "lines", "suppressed")
-
     def __init__(self, now_ms: float) -> None:
         self.began_ms = now_ms
         self.lines = 0
@@ -75,8 +80,6 @@ class _Kind:
 
 class AdviceLog:
     """The advice that a broker has given so far."""
-
-    __slots__ = ("_clock", "_kinds", "_security_hints")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -216,20 +219,9 @@ def explain_missing_topic(topic: str) -> str:
     return f"a client asks for the topic {topic!r}, which does not exist, and auto.create.topics.enable is false"
 
 
-def explain_blocked_loop() -> str:
-    """Return advice for an `AsyncBroker` whose event loop is blocked while a client waits for a response."""
-    return (
-        "this line holds up the event loop that the broker runs on, while a client waits for the broker. A client that "
-        "blocks (kafka-python, confluent-kafka) waits for itself there: run the broker with `with Broker()`, or call "
-        "the client with `await asyncio.to_thread(...)`"
-    )
-
-
 def log_topic_creation(name: str, topics: Sequence[str]) -> str | None:
     """Log the automatic creation of a topic, and return the existing topic that was probably meant, or None."""
-    intended = None
-    if 0 < len(topics) <= _MAX_COMPARED_TOPICS:
-        intended = misspelling(name, topics)
+    intended = misspelling(name, topics) if 0 < len(topics) <= _MAX_COMPARED_TOPICS else None
     if intended is None:
         logging.getLogger("minibroker").info("created topic %r, which a client has asked for", name)
     else:

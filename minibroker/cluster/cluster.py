@@ -181,10 +181,6 @@ class Cluster:
         if to not in partition.replicas:
             replaced = partition.replicas[0] if partition.leader is None else partition.leader.id
             partition.replicas = tuple(to if node_id == replaced else node_id for node_id in partition.replicas)
-            isr = {*partition.isr, to} - {replaced}
-        else:
-            isr = {*partition.isr, to}
-        partition.set_isr(tuple(node_id for node_id in partition.replicas if node_id in isr))
         self._set_leader(partition, node)
         self.save_leaders()
         self._notify_moved()
@@ -199,13 +195,11 @@ class Cluster:
             unclean: If there is no leader, elect any running replica, preferring those in sync. An existing leader
                 is kept.
         """
-        leader: Node | None
+        preferred = self.nodes[partition.replicas[0]]
+        # Electing a preferred replica that is not in sync would lose records (`PREFERRED_LEADER_NOT_AVAILABLE`).
+        leader = preferred if preferred.is_up and preferred.id in partition.isr else None
         if unclean:
             leader = partition.leader or self._next_leader(partition, unclean=True)
-        else:
-            preferred = self.nodes[partition.replicas[0]]
-            # Electing a preferred replica that is not in sync would lose records (`PREFERRED_LEADER_NOT_AVAILABLE`).
-            leader = preferred if preferred.is_up and preferred.id in partition.isr else None
         if leader is None:
             return False
         self._set_leader(partition, leader)
@@ -232,12 +226,10 @@ class Cluster:
             return
         removed = set(partition.replicas).difference(replicas)
         partition.replicas = replicas
-        in_sync = tuple(node_id for node_id in replicas if self.nodes[node_id].is_up)
-        partition.set_isr(in_sync)
+        self._fill_isr(partition)
         partition.topic.changed()
-        leader = partition.leader
-        if leader is None or leader.id not in in_sync:
-            self._set_leader(partition, self.nodes[in_sync[0]])
+        if partition.leader is None or partition.leader.id not in partition.isr:
+            self._set_leader(partition, self.nodes[partition.isr[0]])
         elif removed:
             partition.leader_epoch += 1
             self._moved.append(partition)
@@ -259,7 +251,7 @@ class Cluster:
         node.is_up = False
         if node.listener is not None:
             node.listener.close()
-        node.forget_sessions()
+        node.fetch_sessions.clear()
         if self.controller is node:
             self._choose_controller(next(iter(self.up), None))
         for partition in self._partitions():
@@ -320,13 +312,11 @@ class Cluster:
             self._set_leader(partition, self._next_leader(partition))
 
     def _next_leader(self, partition: Partition, *, unclean: bool = False) -> Node | None:
-        candidates = [self.nodes[node_id] for node_id in partition.replicas if self.nodes[node_id].is_up]
-        leader = next((node for node in candidates if node.id in partition.isr), None)
-        unclean = unclean or partition.topic.config.boolean("unclean.leader.election.enable")
-        if leader is None and candidates and unclean:
-            leader = candidates[0]
-            partition.set_isr((leader.id,))
-        return leader
+        running = [self.nodes[node_id] for node_id in partition.replicas if self.nodes[node_id].is_up]
+        candidates = [node for node in running if node.id in partition.isr]
+        if not candidates and (unclean or partition.topic.config.boolean("unclean.leader.election.enable")):
+            candidates = running
+        return candidates[0] if candidates else None
 
     def _fill_isr(self, partition: Partition) -> None:
         """Add all running replicas of a partition with a leader to its ISR, since they share the leader's log."""

@@ -37,7 +37,6 @@ DEFAULT_NODE_ID: Final = 1
 _META_VERSION: Final = 1
 _META_KEYS: Final = frozenset({"version", "cluster.id", "node.id", "broker.id"})
 _UNRECOVERED: Final = "unrecovered"
-_MAX_LOCK_TEXT: Final = MAX_BOOT_ID
 _logger = logging.getLogger(__name__)
 
 
@@ -139,7 +138,7 @@ class DataDir:
     def _read_last_stop(self) -> LastStop:
         if is_marked_clean(self.path) or not _holds_directories(self.path):
             return LastStop.CLEAN
-        lock_words = os.pread(self._lock.fd, _MAX_LOCK_TEXT, 0).decode(errors="replace").split()
+        lock_words = os.pread(self._lock.fd, MAX_BOOT_ID, 0).decode(errors="replace").split()
         return LastStop.KILLED if lock_words and lock_words == [boot_id()] else LastStop.CRASHED
 
     def _write_lock(self, note: str) -> None:

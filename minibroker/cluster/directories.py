@@ -41,12 +41,6 @@ def purge_and_log_errors(directories: Iterable[str]) -> None:
             _logger.warning("%s cannot be removed: %s", directory, error)
 
 
-def is_leftover(name: str) -> bool:
-    """Return whether a directory with this name is left over from a deletion."""
-    match = TEMPORARY_DIRECTORY.fullmatch(name)
-    return match is not None and match["state"] == "delete"
-
-
 def marker_path(data_dir: str, topic_id: bytes) -> str:
     """Return the path of the directory that marks a topic as deleted."""
     return f"{data_dir}/deleted-0.{topic_id.hex()}-unnoted-delete"
@@ -97,7 +91,8 @@ def remove_leftovers(data_dir: str) -> None:
         OSError: The data directory cannot be read.
     """
     with os.scandir(data_dir) as entries:
-        purge_and_log_errors([entry.path for entry in entries if is_leftover(entry.name)])
+        matches = [(TEMPORARY_DIRECTORY.fullmatch(entry.name), entry.path) for entry in entries]
+    purge_and_log_errors([path for match, path in matches if match is not None and match["state"] == "delete"])
 
 
 def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[AdoptedTopic]:
@@ -122,17 +117,13 @@ def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[Ado
             match = PARTITION_DIRECTORY.fullmatch(entry.name)
             if match is None or not entry.is_dir():
                 continue
-            partitions = known_topics.get(match["topic"])
-            if partitions is not None:
-                is_surplus = (
-                    int(match["partition"]) >= partitions and _explain_foreign(entry, match["partition"]) is None
-                )
+            topic, number = match["topic"], match["partition"]
+            if topic in known_topics:
+                is_surplus = int(number) >= known_topics[topic] and _explain_foreign(entry, number) is None
                 if is_surplus and is_unfinished(entry.path):
                     unfinished.append(entry.path)
-                continue
-            reason = _explain_foreign(entry, match["partition"])
-            if reason is None:
-                counts[match["topic"]] = max(counts.get(match["topic"], 0), int(match["partition"]) + 1)
+            elif (reason := _explain_foreign(entry, number)) is None:
+                counts[topic] = max(counts.get(topic, 0), int(number) + 1)
             else:
                 foreign.setdefault(reason, []).append(entry.name)
     for reason, names in foreign.items():

@@ -151,11 +151,8 @@ class DynamicConfigs:
         self._apply()
         for kind, section_key in _SECTION_KEYS.items():
             if section_key in self._section and kind is not ConfigResourceType.BROKER:
-                self._drop_invalid(kind)
-
-    def _drop_invalid(self, kind: ConfigResourceType) -> None:
-        valid = {name: texts for name, texts in self.all_of(kind).items() if self._is_valid(kind, name, texts)}
-        self._section = {**self._section, _SECTION_KEYS[kind]: valid}
+                valid = {name: texts for name, texts in self.all_of(kind).items() if self._is_valid(kind, name, texts)}
+                self._section = {**self._section, section_key: valid}
 
     def _is_valid(self, kind: ConfigResourceType, name: str, texts: Texts) -> bool:
         try:

@@ -15,8 +15,6 @@ P = ParamSpec("P")
 class Hook(Generic[P]):
     """An event. Calling it calls all subscribers in the order of their subscription."""
 
-    __slots__ = ("_subscribers",)
-
     def __init__(self) -> None:
         self._subscribers: list[Callable[P, object]] = []
 
@@ -63,18 +61,6 @@ class Hooks:
             shape of the log.
         topics_deleted: The topics with these names were deleted.
     """
-
-    __slots__ = (
-        "check_broker",
-        "config_changed",
-        "fault_hit",
-        "leader_moved",
-        "log_cleaned",
-        "log_shortened",
-        "marker_written",
-        "records_deleted",
-        "topics_deleted",
-    )
 
     def __init__(self) -> None:
         self.check_broker: Hook[[BrokerConfig]] = Hook()

@@ -129,17 +129,12 @@ def advertised_addresses(configs: Mapping[str, str]) -> dict[str, tuple[str, int
 
 def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
     protocol = protocols.get(name, name)
-    if protocol not in PROTOCOLS and name in protocols:
-        raise ListenerError(
-            f"listener.security.protocol.map: {name}:{protocol} has no known security protocol; it must be one of "
-            f"{', '.join(PROTOCOLS)}"
-        )
-    if protocol not in PROTOCOLS:
-        raise ListenerError(
-            f"{source}: no security protocol is defined for the listener {name} in listener.security.protocol.map; "
-            f"it must be one of {', '.join(PROTOCOLS)}"
-        )
-    return protocol
+    if protocol in PROTOCOLS:
+        return protocol
+    problem = f"{source}: no security protocol is defined for the listener {name} in listener.security.protocol.map"
+    if name in protocols:
+        problem = f"listener.security.protocol.map: {name}:{protocol} has no known security protocol"
+    raise ListenerError(f"{problem}; it must be one of {', '.join(PROTOCOLS)}")
 
 
 def port_step(ports: Iterable[int], brokers: int) -> int:

@@ -154,11 +154,7 @@ class MetadataFile:
             raise OSError(errno.EIO, "an earlier fsync has failed", self.path)
         written = self._written
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            fsync_directory(self.path)
             fsync_directory(os.path.dirname(self.path))
         except OSError:
             self._is_suspect = True

@@ -14,19 +14,15 @@ class Listener(Protocol):
 
     def close(self) -> None:
         """Stop accepting connections, and abort the existing ones."""
-        ...
 
     def open(self) -> None:
         """Listen again at the same address."""
-        ...
 
     async def settled(self) -> None:
         """Wait until all pending changes are complete."""
-        ...
 
     def reconfigure(self) -> None:
         """Apply a changed configuration."""
-        ...
 
 
 class ListenerEndpoint:
@@ -37,8 +33,6 @@ class ListenerEndpoint:
         given: The value of `advertised` at the start, before any change at run time.
         port: The listening port, or 0 before the listener is open.
     """
-
-    __slots__ = ("advertised", "given", "port")
 
     def __init__(self, advertised: tuple[str, int] | None = None, port: int = 0) -> None:
         self.port = port
@@ -58,8 +52,6 @@ class Node:
         fetch_sessions: The fetch sessions of this broker's clients.
     """
 
-    __slots__ = ("endpoints", "fetch_sessions", "id", "is_up", "listener", "rack")
-
     def __init__(self, node_id: int, rack: str | None = None, session_slots: int = 0) -> None:
         self.id = node_id
         self.rack = rack
@@ -77,7 +69,3 @@ class Node:
         """Set the advertised addresses, by listener name. A listener without one uses its address from the start."""
         for name, endpoint in self.endpoints.items():
             endpoint.advertised = endpoint.with_port(addresses.get(name, endpoint.given))
-
-    def forget_sessions(self) -> None:
-        """Close the node's fetch sessions, because the node stops."""
-        self.fetch_sessions.clear()

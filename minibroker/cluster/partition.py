@@ -44,15 +44,12 @@ class LogManager(Protocol):
             StorageError: The log is damaged.
             OSError: A file cannot be read or written.
         """
-        ...
 
     def reconfigure(self, log: Log, config: LogConfig) -> None:
         """Apply a new configuration to a log."""
-        ...
 
     def forget_partition(self, partition: Partition) -> None:
         """Cancel the cleaning of a partition that is about to be deleted."""
-        ...
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop the checkpoints of deleted topics whose names new topics reuse.
@@ -60,7 +57,6 @@ class LogManager(Protocol):
         Raises:
             OSError: A file cannot be written.
         """
-        ...
 
 
 class Partition:

@@ -72,11 +72,6 @@ class Release(NamedTuple):
     served: Mapping[int, tuple[int, int]]
     features: Mapping[str, Feature]
 
-    @property
-    def advertised(self) -> Mapping[int, tuple[int, int]]:
-        """The versions that ApiVersions advertises."""
-        return advertised(self.served, self)
-
     def is_at_least(self, name: str) -> bool:
         """Return whether this release is the one called `name` in `RELEASES`, or a later one."""
         return RELEASES.index(self.name) >= RELEASES.index(name)

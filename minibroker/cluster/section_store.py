@@ -11,6 +11,7 @@ JSON text of each entry is cached, so an entry must not change after it was writ
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -39,14 +40,11 @@ class ClusterMetadata:
 
     def __init__(self, data_dir: str, durability: Durability | None = None) -> None:
         self._path = os.path.join(data_dir, CLUSTER_FILE)
-        self._file = (
-            MetadataFile(self._path, mode=_FILE_MODE)
-            if durability is None
-            else durability.file(self._path, mode=_FILE_MODE)
-        )
+        make_file: Callable[..., MetadataFile] = MetadataFile if durability is None else durability.file
+        self._file = make_file(self._path, mode=_FILE_MODE)
         self._sections = self._read()
         self._first = dict(self._sections)
-        self._texts: dict[str, _SectionText] = {}
+        self._texts: defaultdict[str, _SectionText] = defaultdict(_SectionText)
         self._changed: dict[str, list[Callable[[], None]]] = {}
 
     def read(self, section: str) -> Any:
@@ -99,16 +97,11 @@ class ClusterMetadata:
 
     def _save(self, sections: dict[str, Any]) -> None:
         if sections or os.path.exists(self._path):
-            lines = ",\n".join(f"{json.dumps(name)}: {self._text(name, value)}" for name, value in sections.items())
+            texts = self._texts
+            lines = ",\n".join(f"{json.dumps(name)}: {texts[name].update(value)}" for name, value in sections.items())
             text = f'{{"version": {_FILE_VERSION}, "sections": {{\n{lines}}}}}\n'
             self._file.write(text.encode())
         self._sections = sections
-
-    def _text(self, name: str, value: Any) -> str:
-        """Return a section as JSON. Only new entries are encoded."""
-        section = self._texts.setdefault(name, _SectionText())
-        section.update(value)
-        return section.text
 
     def _read(self) -> dict[str, Any]:
         return self._file.read(self._parse) or {}
@@ -132,21 +125,19 @@ class ClusterMetadata:
 class _SectionText:
     """The JSON text of a section. An update encodes only new entries, and looks up the text of each of the others."""
 
-    __slots__ = ("_entries", "_value", "text")
-
     def __init__(self) -> None:
-        self.text = "null"
+        self._text = "null"
         self._value: Any = None
         # Keyed by id(). The entries keep their objects alive, so that no id is reused.
         self._entries: dict[int, tuple[Any, str]] = {}
 
-    def update(self, value: Any) -> None:
-        """Encode a new value of the section."""
-        if value is self._value:
-            return
-        entries: dict[int, tuple[Any, str]] = {}
-        self.text = self._encode(value, _DEPTH, entries)
-        self._value, self._entries = value, entries
+    def update(self, value: Any) -> str:
+        """Return a new value of the section as JSON. Only new entries are encoded."""
+        if value is not self._value:
+            entries: dict[int, tuple[Any, str]] = {}
+            self._text = self._encode(value, _DEPTH, entries)
+            self._value, self._entries = value, entries
+        return self._text
 
     def _encode(self, value: Any, depth: int, entries: dict[int, tuple[Any, str]]) -> str:
         if isinstance(value, dict) and depth:

@@ -122,7 +122,10 @@ def plan_topic(
         raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     refuse_too_many(partitions)
     factor = len(replicas[0]) if replicas else _replication_factor(core.cluster, replication_factor, core.config)
-    return TopicPlan(name, partitions, _topic_config(core, configs or {}), factor, replicas)
+    try:
+        return TopicPlan(name, partitions, TopicConfig(core.config, configs or {}), factor, replicas)
+    except ConfigError as error:
+        raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def check_new_name(core: Core, name: str) -> None:
@@ -221,13 +224,6 @@ def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
         return core.topics.create([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
     except OSError as error:
         raise disk_refusal(error) from error
-
-
-def _topic_config(core: Core, configs: Mapping[str, str | None]) -> TopicConfig:
-    try:
-        return TopicConfig(core.config, configs)
-    except ConfigError as error:
-        raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 class TopicSpec(NamedTuple):

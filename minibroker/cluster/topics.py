@@ -154,14 +154,6 @@ class Topic:
             self._racks = racks_of([partition.replicas for partition in self.partitions], cluster.racks)
         return self._racks if any(self._racks) else ()
 
-    def placement(self) -> dict[str, list[Any]]:
-        """Return the replicas and leaders of all partitions in the form of the topics file."""
-        return {
-            "replicas": [list(partition.replicas) for partition in self.partitions],
-            "leaders": [None if partition.leader is None else partition.leader.id for partition in self.partitions],
-            "leader_epochs": [partition.leader_epoch for partition in self.partitions],
-        }
-
 
 class Topics:
     """All topics of one data directory.
@@ -324,7 +316,8 @@ class Topics:
         for partition in topic.partitions:
             is_marked = marker is not None and os.path.lexists(partition.directory)
             try:
-                directory = partition.delete(marker if is_marked else None)
+                if (directory := partition.delete(marker if is_marked else None)) is not None:
+                    renamed.append(directory)
                 marker = None if is_marked else marker
             except OSError as error:
                 # The topic is intact until a directory has been renamed. After that the deletion must be completed.
@@ -333,9 +326,6 @@ class Topics:
                 _logger.error("%s", error)  # noqa: TRY400 - a disk error, and the deletion must be completed
                 if partition.opened_log is not None:
                     partition.opened_log.call_listeners()
-            else:
-                if directory is not None:
-                    renamed.append(directory)
         self._forget(topic)
         topic.is_gone = True
         return renamed
@@ -502,20 +492,20 @@ class Topics:
         file.write(content, sync=sync)
 
     def _line(self, topic: Topic) -> bytes:
-        topic.line = topics_file_line(topic.name, self._entry(topic))
-        return topic.line
-
-    def _entry(self, topic: Topic) -> dict[str, Any]:
-        """Return a topic's entry in the topics file. The placement is omitted if all partitions have the default."""
+        """Return a topic's line in the topics file. The placement is omitted if all partitions have the default."""
         entry: dict[str, Any] = {
             "id": uuid_text(topic.id),
             "partitions": len(topic.partitions),
             "configs": dict(topic.config.overrides),
             **topic.notes,
         }
-        if not self.cluster.is_single or any(partition.leader_epoch for partition in topic.partitions):
-            entry.update(topic.placement())
-        return entry
+        partitions = topic.partitions
+        if not self.cluster.is_single or any(partition.leader_epoch for partition in partitions):
+            entry["replicas"] = [list(partition.replicas) for partition in partitions]
+            entry["leaders"] = [partition.leader and partition.leader.id for partition in partitions]
+            entry["leader_epochs"] = [partition.leader_epoch for partition in partitions]
+        topic.line = topics_file_line(topic.name, entry)
+        return topic.line
 
     def _add(self, topic: Topic) -> None:
         self._names = None
@@ -552,7 +542,7 @@ class Topics:
                     # is a marker of the deletion.
                     has_completed |= self._complete_change(name, entry, is_deleted=topic_id in deleted)
                     if topic_id not in deleted and entry.get("seeding") != "new":
-                        self._restore(name, topic_id, int(entry["partitions"]), entry["configs"], entry)
+                        self._restore(name, topic_id, entry)
                 first_leader_epoch = int(state.get("first_leader_epoch", 0))
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
                 raise TopicsFileError(f"{self._file.path} is damaged: {type(error).__name__}: {error}") from None
@@ -586,19 +576,12 @@ class Topics:
                 restart_partition_directory(directory, int(offset))
         return not entry.keys().isdisjoint({"seeding", "begins_at"})
 
-    def _restore(
-        self,
-        name: str,
-        topic_id: bytes,
-        partitions: int,
-        overrides: Mapping[str, str],
-        placement: Mapping[str, list[Any]],
-    ) -> None:
-        """Restore a topic. `placement` has the form of `Topic.placement`, but may be incomplete."""
-        topic = Topic(name, topic_id, TopicConfig(self._config, overrides))
+    def _restore(self, name: str, topic_id: bytes, entry: Mapping[str, Any]) -> None:
+        """Restore a topic from its entry in the topics file, which may lack the placement."""
+        topic = Topic(name, topic_id, TopicConfig(self._config, entry["configs"]))
+        partitions = int(entry["partitions"])
         unknown: list[Any] = [None] * partitions
-        replicas, leaders = placement.get("replicas", unknown), placement.get("leaders", unknown)
-        epochs = placement.get("leader_epochs", unknown)
+        replicas, leaders, epochs = (entry.get(key, unknown) for key in ("replicas", "leaders", "leader_epochs"))
         for index in range(partitions):
             partition = self._append_partition(topic, index)
             self.cluster.restore(partition, replicas[index], leaders[index], int(epochs[index] or 0))
@@ -611,7 +594,7 @@ class Topics:
         adopted = [orphan for orphan in find_orphans(self.data_dir, counts) if topic_name_error(orphan.name) is None]
         for name, topic_id, epochs in adopted:
             configs = _ADOPTED_COMPACTED_CONFIGS if name in _COMPACTED else _ADOPTED_CONFIGS
-            self._restore(name, topic_id, len(epochs), configs, {"leader_epochs": epochs})
+            self._restore(name, topic_id, {"partitions": len(epochs), "configs": configs, "leader_epochs": epochs})
         return bool(adopted)
 
 

@@ -64,7 +64,7 @@ def reset_clients(services: Services) -> None:
     """Remove groups, transactions and fetch sessions, and start all nodes."""
     services.forget_coordinators()
     for node in services.core.cluster.nodes.values():
-        node.forget_sessions()
+        node.fetch_sessions.clear()
         services.core.cluster.start_node(node.id)
 
 

@@ -16,7 +16,7 @@ from traceback import walk_stack
 from types import FrameType
 from typing import Final
 
-from minibroker.cluster.advice import LOGGER, explain_blocked_loop
+from minibroker.cluster.advice import BLOCKED_LOOP, LOGGER
 from minibroker.cluster.errors import MinibrokerWarning, is_ours
 
 _logger: Final = logging.getLogger(LOGGER)
@@ -78,7 +78,7 @@ class LoopWatch:
 
 
 def _warn(line: tuple[str, int]) -> None:
-    advice = explain_blocked_loop()
+    advice = BLOCKED_LOOP
     try:
         warnings.warn_explicit(advice, MinibrokerWarning, *line)
     except MinibrokerWarning:  # If warnings are errors, the exception would be lost on this thread, so it is logged.

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from minibroker.clock import Clock, Timer
 from minibroker.config.keys import LONG_MAX
@@ -25,19 +25,14 @@ _logger = logging.getLogger(__name__)
 _Work = Callable[[], Iterator[None] | None]
 
 
-class _Chore:
-    __slots__ = ("name", "period_ms", "work")
-
-    def __init__(self, name: str, period_ms: int, work: _Work) -> None:
-        self.name = name
-        self.period_ms = period_ms
-        self.work = work
+class _Chore(NamedTuple):
+    name: str
+    period_ms: int
+    work: _Work
 
 
 class Chores:
     """The chores of one broker, by name."""
-
-    __slots__ = ("_call_soon", "_chores", "_clock", "_stopped", "_timers")
 
     def __init__(self, clock: Clock, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._clock = clock

@@ -35,7 +35,8 @@ def convert_records(
     hard_limits = version < _FIRST_WITH_A_WHOLE_BATCH
     magic = MAGIC_V1 if version >= _FIRST_WITH_V1 else MAGIC_V0
     content = memoryview(log_slice.read())
-    if _newest_magic(content) <= magic:
+    newest_magic = max((content[position + MAGIC_AT] for position, _ in entry_bounds(content)), default=MAGIC_V0)
+    if newest_magic <= magic:
         return bytes(content)
     if not allowed:
         return None
@@ -50,10 +51,6 @@ def convert_records(
         if not log_slice.size:
             return b""
         content = memoryview(log_slice.read())
-
-
-def _newest_magic(content: memoryview) -> int:
-    return max((content[position + MAGIC_AT] for position, _ in entry_bounds(content)), default=MAGIC_V0)
 
 
 def _find_end_offset(content: memoryview) -> int | None:

@@ -31,8 +31,6 @@ class Flusher:
         background: See `Background`.
     """
 
-    __slots__ = ("_background", "_call_soon", "_requested", "_running")
-
     def __init__(self, call_soon: Callable[[Callable[[], None]], object], background: Background) -> None:
         self._call_soon = call_soon
         self._background = background

@@ -19,7 +19,6 @@ from minibroker.config import BrokerConfig
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.steps import Steps
 from minibroker_storage.cleaner import (
-    Cleanable,
     CleaningAbortedError,
     CleaningFailedError,
     CleaningPlan,
@@ -130,9 +129,11 @@ class LogCleaner:
             except (StorageError, DecodeError) as error:
                 self._give_up(partition, error)
                 continue
+            is_forced = partition in self._forced
+            is_due = cleanable.is_due(log.config.min_cleanable_dirty_ratio)
             # As in `grabFilthiestCompactedLog`, choose the dirtiest log, which frees the most space per byte read.
-            rank = partition in self._forced, cleanable.dirty_ratio
-            if self._is_due(partition, log, cleanable) and (dirtiest is None or rank > dirtiest[0]):
+            rank = is_forced, cleanable.dirty_ratio
+            if (cleanable.cleanable_bytes > 0 if is_forced else is_due) and (dirtiest is None or rank > dirtiest[0]):
                 dirtiest = rank, partition, log
             yield
         # The search runs in slices. In the meantime the cleaner may have started on another log, or stopped.
@@ -145,11 +146,6 @@ class LogCleaner:
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then()
-
-    def _is_due(self, partition: Partition, log: Log, cleanable: Cleanable) -> bool:
-        if partition in self._forced:
-            return cleanable.cleanable_bytes > 0
-        return cleanable.is_due(log.config.min_cleanable_dirty_ratio)
 
     def _find_first_dirty_offset(self, partition: Partition) -> int | None:
         return self._checkpoint.offsets.get(partition.key)

@@ -124,17 +124,15 @@ class LogManager:
         self._topics = topics
         self._data_dir.take_over()
         self._flush_period_ms = self._config.integer("log.flush.scheduler.interval.ms")
-        self._schedule_chore(
-            "log.retention.check.interval.ms", _RETENTION, lambda: self._visit_logs(self._apply_retention)
-        )
-        self._schedule_chore("log.flush.scheduler.interval.ms", _FLUSH, self._flush_dirty_logs)
-        self._schedule_chore("log.flush.offset.checkpoint.interval.ms", "recovery points", self._write_recovery_points)
-        self._schedule_chore(
-            "log.flush.start.offset.checkpoint.interval.ms", "start offsets", self._start_offset_checkpoint
-        )
-        self._schedule_chore("producer.id.expiration.check.interval.ms", "producer ids", self._expire_producer_ids)
-        if self._config.boolean("log.cleaner.enable"):
-            self._schedule_chore("log.cleaner.backoff.ms", _CLEANING, self._clean_logs)
+        for key, name, work in (
+            ("log.retention.check.interval.ms", _RETENTION, partial(self._visit_logs, self._apply_retention)),
+            ("log.flush.scheduler.interval.ms", _FLUSH, self._flush_dirty_logs),
+            ("log.flush.offset.checkpoint.interval.ms", "recovery points", self._write_recovery_points),
+            ("log.flush.start.offset.checkpoint.interval.ms", "start offsets", self._start_offset_checkpoint),
+            ("producer.id.expiration.check.interval.ms", "producer ids", self._expire_producer_ids),
+        ):
+            self._schedule_chore(key, name, work)
+        self.apply_broker_config()
 
     def _schedule_chore(self, key: str, name: str, work: Callable[[], Steps[None] | None]) -> None:
         first_ms = self._config.integer("log.initial.task.delay.ms")
@@ -148,17 +146,18 @@ class LogManager:
             OSError: A file cannot be read or written.
         """
         self._record_use(partition)
-        topic = partition.topic
-        key = partition.key
-        recovery_point = self._checkpoints.recovery_points.offsets.get(key, 0)
+        config = partition.topic.log_config
+        points = self._checkpoints.recovery_points
+        recovery_point = points.offsets.get(partition.key, 0)
+        log_start_offset = self._checkpoints.start_offsets.offsets.get(partition.key, 0)
+        self.shorten_flush_interval(config.flush_ms)
         if not partition.has_files:
             # A partition without files and without a checkpoint was never used. Its log begins without files, so that
             # ten thousand empty partitions need neither inodes nor descriptors.
-            if not recovery_point and not self._checkpoints.start_offsets.offsets.get(key, 0):
-                self.shorten_flush_interval(topic.log_config.flush_ms)
+            if not recovery_point and not log_start_offset:
                 return log_module.Log.begin(
                     partition.directory,
-                    config=topic.log_config,
+                    config=config,
                     files=self._files,
                     now_ms=self._clock.now_ms(),
                     make_directory=partition.make_directory,
@@ -167,22 +166,18 @@ class LogManager:
             partition.make_directory()
         log = log_module.Log.open(
             partition.directory,
-            config=topic.log_config,
+            config=config,
             files=self._files,
             last_stop=self._data_dir.last_stop,
             recovery_point=recovery_point,
-            log_start_offset=self._checkpoints.start_offsets.offsets.get(key, 0),
+            log_start_offset=log_start_offset,
             now_ms=self._clock.now_ms(),
         )
         # Recovery truncated the log below its recovery point, so the checkpoint must be lowered.
         if log.recovery_point < recovery_point:
             # Otherwise new appends below the old recovery point would count as being on disk.
-            self._checkpoints.recovery_points.offsets = {
-                **self._checkpoints.recovery_points.offsets,
-                key: log.recovery_point,
-            }
-            self._checkpoints.recovery_points.save(sync=True)
-        self.shorten_flush_interval(topic.log_config.flush_ms)
+            points.offsets = {**points.offsets, partition.key: log.recovery_point}
+            points.save(sync=True)
         return log
 
     def shorten_flush_interval(self, flush_ms: int) -> None:
@@ -240,7 +235,7 @@ class LogManager:
         compacted = [(partition, log) for partition, log in self._iterate_open_logs() if log.config.compact]
         if roll:
             for partition, log in compacted:
-                self._try("roll", lambda _, log: log.roll(self._clock.now_ms()), partition, log)
+                self._try(partial(log.roll, self._clock.now_ms()), partition, "roll: %s: %s")
         cleaner = self._get_cleaner()
         cleaner.force_cleaning([partition for partition, _ in compacted], then)
         cleaner.clean_all_due()
@@ -276,7 +271,7 @@ class LogManager:
         for key, partition in moved.items():
             yield
             if self._partition(key) is partition:
-                self._try(_RETENTION, self._remove_below_start, partition, partition.log)
+                self._try(partial(self._remove_below_start, partition, partition.log), partition)
 
     def _remove_below_start(self, partition: Partition, log: Log) -> None:
         """Remove segments below the log start offset. Retention by time and size has its own schedule."""
@@ -311,7 +306,7 @@ class LogManager:
         self.stop_chores()
         all_closed = True
         for partition, log in self._iterate_open_logs():
-            all_closed &= self._try("close", lambda _, log: log.close(), partition, log)
+            all_closed &= self._try(log.close, partition, "close: %s: %s")
         if not keep:
             return
         all_closed &= self.flush()
@@ -366,9 +361,8 @@ class LogManager:
     def _record_use(self, partition: Partition) -> None:
         self._used[partition] = None
         if len(self._used) > self._max_used:
-            self._max_used = (
-                2 * sum(1 for _ in self._iterate_open_logs()) + _USED_SLACK
-            )  # `_opened` also removes deleted partitions from `_used`.
+            # Iterating also removes deleted partitions from `_used`.
+            self._max_used = 2 * sum(1 for _ in self._iterate_open_logs()) + _USED_SLACK
 
     def _iterate_open_logs(self) -> Iterator[tuple[Partition, Log]]:
         """Iterate over the open logs, without visiting partitions whose log is closed."""
@@ -379,15 +373,21 @@ class LogManager:
             elif log is not None:
                 yield partition, log
 
-    def _try(self, subject: str, act: Callable[[Partition, Log], object], partition: Partition, log: Log) -> bool:
-        """Call `act`, and return whether it succeeded. Of several errors in a row only the first is logged."""
-        complaint = subject, partition.directory
+    def _try(self, act: Callable[[], object], partition: Partition, message: str = "retention: %s: %s") -> bool:
+        """Call `act`, and return whether it succeeded. Of several errors in a row only the first is logged.
+
+        Args:
+            act: The function to call.
+            partition: The partition that `act` is about.
+            message: The format of the log message, with placeholders for the directory and the error.
+        """
+        complaint = message, partition.directory
         try:
-            act(partition, log)
+            act()
         except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
                 self._complaints.add(complaint)
-                _logger.error("%s: %s: %s", subject, partition.directory, error)  # noqa: TRY400 - a disk error needs no traceback
+                _logger.error(message, partition.directory, error)  # noqa: TRY400 - a disk error needs no traceback
             return False
         self._complaints.discard(complaint)
         return True
@@ -400,30 +400,17 @@ class LogManager:
         for partition in self._partitions():
             if partition.opened_log is None:
                 # Retention uses the timestamps of segments, so logs without clients must be open, too.
-                all_opened &= self._open(partition)
+                all_opened &= self._try(partial(_open, partition), partition, "%s cannot be opened: %s")
             yield
         if all_opened:
             self._all_open = True
             self._data_dir.mark_recovered()
 
-    def _open(self, partition: Partition) -> bool:
-        """Open a partition's log if it has data, and return whether that succeeded."""
-        complaint = "opening", partition.directory
-        try:
-            if _holds_data(partition.directory):
-                _ = partition.log
-        except (OSError, StorageError, DecodeError) as error:
-            if complaint not in self._complaints:
-                self._complaints.add(complaint)
-                _logger.error("%s cannot be opened: %s", partition.directory, error)  # noqa: TRY400 - a disk error needs no traceback
-            return False
-        return True
-
     def _visit_logs(self, delete: Callable[[Partition, Log], object]) -> Steps[None]:
         """Open all logs, then call `delete` for each of them."""
         yield from self._open_all()
         for partition, log in self._iterate_open_logs():
-            self._try(_RETENTION, delete, partition, log)
+            self._try(partial(delete, partition, log), partition)
             yield
 
     def _apply_retention(self, partition: Partition, log: Log) -> None:
@@ -519,7 +506,18 @@ class LogManager:
         """Report a cleaned log, save the cleaner's progress, and apply the retention that waited for the cleaning."""
         self.on_cleaned(partition, before)
         self._checkpoints.save_aside(self._checkpoints.cleaner_offsets)
-        self._try(_RETENTION, self._apply_retention, partition, log)
+        self._try(partial(self._apply_retention, partition, log), partition)
+
+
+def _open(partition: Partition) -> None:
+    """Open a partition's log if it has data.
+
+    Raises:
+        StorageError: The log is damaged.
+        OSError: A file cannot be read or written.
+    """
+    if _holds_data(partition.directory):
+        _ = partition.log
 
 
 def _holds_data(directory: str) -> bool:

@@ -99,28 +99,21 @@ class Channel(Protocol):
     @property
     def ends(self) -> tuple[Any, Any]:
         """The addresses of both ends, the broker's first. An unknown address is None."""
-        ...
 
     def send(self, data: bytearray, splices: Splices) -> None:
         """Send bytes."""
-        ...
 
     def release(self) -> None:
         """Serve the requests that are queued after this one."""
-        ...
 
     def end(self) -> None:
         """Close the connection once all data has been sent."""
-        ...
 
     def abort(self) -> None:
         """Close the connection immediately."""
-        ...
 
     def fail(self, error: Exception) -> None:
         """Log why a request cannot be answered, and close the connection."""
-        ...
 
     def swallow(self) -> None:
         """Keep reading, but discard whatever arrives."""
-        ...

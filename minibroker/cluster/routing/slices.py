@@ -86,7 +86,7 @@ def steps_of(result: Any) -> Steps[Any]:
 def then(result: Any, change: Callable[[Any], Any]) -> Any:
     """Return `change(result)`. If `result` is work, return work that applies `change` to the work's result."""
     if is_work(result):
-        work: ForEach[Any] = ForEach((result,), _identity, lambda results: change(results[0]))
+        work: ForEach[Any] = ForEach((result,), lambda work: work, lambda results: change(results[0]))
         return work
     return change(result)
 
@@ -99,10 +99,6 @@ def catch_errors(
         return (yield from steps_of(begin()))
     except errors as error:
         return change(error)
-
-
-def _identity(work: T) -> T:
-    return work
 
 
 class Work(Generic[T]):

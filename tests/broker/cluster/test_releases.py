@@ -9,7 +9,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cluster.features import FEATURES
-from minibroker.cluster.releases import ReleaseError, release
+from minibroker.cluster.releases import ReleaseError, advertised, release
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.releases import RELEASES
 from minibroker_protocol.api_keys import ApiKey
@@ -60,7 +60,8 @@ def test_api_versions_tells_what_that_release_tells(name: str, tmp_path_factory:
     harness = Harness(str(tmp_path_factory.mktemp("data")), {"minibroker.emulate": name})
     response = harness.ask(ApiVersionsRequest(client_software_name="", client_software_version=""), 0)
     rows = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
-    assert rows == {key: versions for key, versions in release(name).advertised.items() if key not in OF_CLIENT_METRICS}
+    expected = advertised(release(name).served, release(name))
+    assert rows == {key: versions for key, versions in expected.items() if key not in OF_CLIENT_METRICS}
     harness.close()
 
 
@@ -129,8 +130,9 @@ def _range(*ends: int) -> str:
 def comparison() -> list[str]:
     """Return the tables of `docs/releases.md`: APIs and features of Kafka 4.4, which `--emulate 4.4` has, and ours."""
     newest = release(RELEASES[-1])
+    versions = advertised(newest.served, newest)
     apis = [
-        f"| {route.message} | {_range(*newest.advertised.get(route.key, ()))} | {_range(route.first, route.last)} |"
+        f"| {route.message} | {_range(*versions.get(route.key, ()))} | {_range(route.first, route.last)} |"
         for route in ROUTES
     ]
     features = [
@@ -150,7 +152,7 @@ def comparison() -> list[str]:
 
 
 def test_the_page_has_the_apis_and_features_of_the_newest_release() -> None:
-    assert release(RELEASES[-1]).advertised.keys() <= {route.key for route in ROUTES}
+    assert release(RELEASES[-1]).served.keys() <= {route.key for route in ROUTES}
     page = (ROOT / "docs" / "releases.md").read_text(encoding="utf-8")
     assert "\n".join(comparison()) in page
     assert f"Kafka {jars.NEWEST} is the newest release." in page
