@@ -49,20 +49,14 @@ _MODULES = {
     "AsyncBroker": "broker.asynchronous",
     "Broker": "broker",
     "BrokerOptions": "operations.options",
-    "ConflictError": "cluster.errors",
     "Fault": "server.faults.fault",
     "FaultError": "server.faults.fault",
     "Message": "operations.producing",
-    "MinibrokerWarning": "cluster.errors",
-    "NotFoundError": "cluster.errors",
-    "NotRunningError": "cluster.errors",
-    "OperationError": "cluster.errors",
     "Security": "security.setup",
-    "UnexpectedRecordError": "cluster.errors",
-    "WaitTimeoutError": "cluster.errors",
     "__version__": "config.version",
     "record": "operations.matching",
 }
+"""The modules of names that are not in `cluster.errors`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -70,6 +64,6 @@ def __getattr__(name: str) -> Any:
 
     A test suite that only has the package installed does not load them.
     """
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'cluster.errors')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

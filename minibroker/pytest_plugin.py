@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _JOURNAL: Final = 1000
 """Number of requests kept for the report of a failed test."""
 _REPORTED_REQUESTS: Final = 20
+_REPEATABLE: Final[dict[str, Any]] = {"action": "append", "default": []}
 _BROKER: Final = pytest.StashKey["Broker"]()
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 """The brokers started by the test's `kafka_factory`."""
@@ -38,15 +39,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("minibroker", "the broker of the fixture `kafka`")
     group.addoption(
         "--kafka-topic",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]",
         help="a topic that exists when a test begins (repeatable; ini: kafka_topics)",
     )
     group.addoption(
         "--kafka-set",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="KEY=VALUE",
         help="a broker setting (repeatable; ini: kafka_config)",
     )
@@ -64,8 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--kafka-user",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="NAME:PASSWORD",
         help="a user who may log in (repeatable; ini: kafka_users)",
     )
@@ -124,7 +122,6 @@ class KafkaFactory(Protocol):
 
     def __call__(self, **options: Unpack[BrokerOptions]) -> Broker:
         """Start a broker with these options. It runs until the test ends."""
-        ...
 
 
 @pytest.fixture
@@ -201,14 +198,12 @@ def _options(config: pytest.Config) -> BrokerOptions:
     number = config.getini("kafka_brokers") if config.option.kafka_brokers is None else config.option.kafka_brokers
     if not str(number).isdigit() or not int(number):
         raise pytest.UsageError(f"kafka_brokers: {number!r} is not a number of brokers")
-    topics = [*config.getini("kafka_topics"), *config.option.kafka_topic]
-    security = _security(config)
     return {
         "config": settings,
-        "topics": topics,
+        "topics": [*config.getini("kafka_topics"), *config.option.kafka_topic],
         "brokers": int(number),
         "journal": _JOURNAL,
-        "security": security,
+        "security": _security(config),
         "timeout": _timeout(config),
     }
 

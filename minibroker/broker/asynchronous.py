@@ -168,13 +168,9 @@ class AsyncBroker(AsyncOperations):
         try:
             plane = self._plane = options.open_control_plane()
             self._page = options.open_page(plane)
+            brokers, racks = options.brokers, options.racks
             server = Server(
-                options.config,
-                self.data_dir,
-                options.listeners,
-                options.clock,
-                brokers=options.brokers,
-                racks=options.racks,
+                options.config, self.data_dir, options.listeners, options.clock, brokers=brokers, racks=racks
             )
             if self._page is not None:
                 self._page.watch(server.services)
@@ -213,8 +209,6 @@ class AsyncBroker(AsyncOperations):
 
     def _record_requests(self, services: Services) -> None:
         journal, slow_ms = self._options.journal, services.core.config.integer("minibroker.slow.request.ms")
-        if not journal and slow_ms < 0:
-            return
         if journal:
             capacity = inspection_journal.DEFAULT_CAPACITY if journal is True else journal
             recording.recording_of(services).keep_journal(capacity)
@@ -223,9 +217,9 @@ class AsyncBroker(AsyncOperations):
 
     async def stop(self) -> None:
         """Stop the broker: close connections and logs, and remove a temporary directory."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.stop()
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
         # Stop the page first, because it may also listen on the control plane's address.
         companions = self._page, self._plane
         self._plane = self._page = None

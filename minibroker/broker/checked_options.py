@@ -18,6 +18,7 @@ from minibroker.config import BrokerConfig
 from minibroker.config.addresses import check_port_range, parse_address, parse_advertised, parse_guarded_address
 from minibroker.config.keys import refused
 from minibroker.operations.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
+from minibroker.operations.wording import config_text
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -56,7 +57,8 @@ class CheckedOptions:
             properties = {**self.security.settings(), **properties}
         self.config = BrokerConfig.from_properties(properties)
         self.topics = _parse_topics(options)
-        self.seeds = _read_seeds(options)
+        seed_data = options.get("seed_data")
+        self.seeds = None if seed_data is None else seed_file.read_seeds(os.fspath(seed_data))
         self.racks = _parse_racks(options, self.seeds)
         self.brokers = _count_brokers(options, self.racks)
         self.listeners = _make_listeners(options, properties, self.brokers)
@@ -69,7 +71,8 @@ class CheckedOptions:
             raise ValueError(f"journal: {self.journal} is below 0")
         self._control_token = options.get("control_token")
         self._control = _parse_address("control", options.get("control"), self._control_token)
-        self._page = _parse_address("page", _page(options), self._control_token)
+        page = options.get("page")
+        self._page = _parse_address("page", DEFAULT_LISTEN if page is True else page or None, self._control_token)
         self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
         if not self.timeout >= 0:  # The condition is negated, so that it also rejects NaN.
             raise ValueError(f"timeout: {self.timeout} s is below 0")
@@ -78,11 +81,9 @@ class CheckedOptions:
 
     def remarks(self) -> list[str]:
         """Return warnings about the configuration."""
-        unserved = (
-            []
-            if self._is_list_served
-            else _find_ignored_listeners(self._properties, self.listeners, advertises=self._advertises)
-        )
+        unserved: list[str] = []
+        if not self._is_list_served:
+            unserved += _find_ignored_listeners(self._properties, self.listeners, advertises=self._advertises)
         for name in ("log.dirs", "log.dir"):
             text = self._properties.get(name)
             if text and self.data_dir not in {directory.strip() for directory in text.split(",")}:
@@ -121,17 +122,15 @@ def _parse_topics(options: BrokerOptions) -> list[TopicSpec]:
     names = options.get("topics", ())
     if isinstance(names, Mapping):
         raise TypeError(f"topics: {names!r} is a dict; give a list, such as ['orders:4']")
-    topics = [_parse_topic(text) for text in names]
+    topics: list[TopicSpec] = []
+    for text in names:
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+            raise TypeError(f"topics: {text!r} is not a text such as 'orders' or 'orders:4'")
+        topics.append(TopicSpec.parse(text))
     for name, count in Counter(spec.name for spec in topics).items():
         if count > 1:
             raise ValueError(f"topic {name!r} is given {count} times")
     return topics
-
-
-def _parse_topic(text: object) -> TopicSpec:
-    if not isinstance(text, str):
-        raise TypeError(f"topics: {text!r} is not a text such as 'orders' or 'orders:4'")
-    return TopicSpec.parse(text)
 
 
 def _parse_racks(options: BrokerOptions, seeds: "Seeds | None") -> list[str]:
@@ -216,18 +215,6 @@ def _find_ignored_listeners(
     return remarks
 
 
-def _read_seeds(options: BrokerOptions) -> "Seeds | None":
-    path = options.get("seed_data")
-    if path is None:
-        return None
-    return seed_file.read_seeds(os.fspath(path))
-
-
-def _page(options: BrokerOptions) -> str | None:
-    address = options.get("page")
-    return DEFAULT_LISTEN if address is True else address or None
-
-
 def _parse_address(option: str, text: str | None, token: str | None) -> tuple[str, int] | None:
     """Return the address of the control plane or the page, or None without one.
 
@@ -244,12 +231,8 @@ def _config_text(name: str, value: object) -> str:
     Raises:
         ConfigError: the value cannot be written in a properties file.
     """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
+    if isinstance(value, str | int | float):
+        return config_text(value)
     shown = repr(value)
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)

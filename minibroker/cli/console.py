@@ -84,7 +84,8 @@ class Console:
     def print_banner(self, rows: dict[str, str]) -> None:
         """Print a banner that shows how to connect, but only on a terminal."""
         if self.has_reader:
-            sys.stderr.write(banner(rows))
+            width = max(map(len, rows))
+            sys.stderr.write("".join(["\n", *(f"  {name:<{width}}  {value}\n" for name, value in rows.items()), "\n"]))
 
     def check_advertised(self, host: str) -> None:
         """Warn if an advertised host cannot be resolved. This runs in a thread, because resolvers can be slow."""
@@ -95,12 +96,6 @@ def _check_advertised(host: str) -> None:
     problem = check_advertised_host(host)
     if problem is not None:
         logging.getLogger(_OURS).warning("%s", problem)
-
-
-def banner(rows: dict[str, str]) -> str:
-    """Format names and values in two columns, with an empty line before and after them."""
-    width = max(map(len, rows))
-    return "".join(["\n", *(f"  {name:<{width}}  {value}\n" for name, value in rows.items()), "\n"])
 
 
 def log_request(entry: "Entry") -> None:

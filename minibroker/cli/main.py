@@ -162,7 +162,8 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             console.print_banner(_summary(broker, options))
             for host in {host for host, _ in broker.asynchronous.advertised}:
                 console.check_advertised(host)
-            _open_browser(broker, options, console)
+            if options.browser and not options.terminal and console.has_reader:
+                open_browser(broker.page_url + lesson_path(options), _token(options))
             warm_up_module.warm_up(broker.services.core)
             if options.terminal:
                 with console.hold_output():
@@ -272,12 +273,6 @@ def _container_ports(options: argparse.Namespace, broker: "Broker") -> contextli
     return ports.open_ports(ports.SilentPorts(options.silent_port), *links)
 
 
-def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:
-    """Open the page in a browser if stderr is a terminal."""
-    if options.browser and not options.terminal and console.has_reader:
-        open_browser(broker.page_url + lesson_path(options), _token(options))
-
-
 def open_browser(url: str, token: str | None) -> None:
     """Open the page in a browser, if there is one.
 
@@ -334,11 +329,12 @@ def _install_faults(services: "Services", faults: "list[Fault]") -> None:
 def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
     """Return the rows of the banner for a broker that has just started."""
     topics = [topic.name for topic in broker.asynchronous.services.core.topics if not topic.is_internal]
+    advertised = ", ".join(f"{host}:{port}" for host, port in broker.asynchronous.advertised)
     release = broker.asynchronous.services.release
     rows = {
         "minibroker": __version__ if release is None else f"{__version__}, as a Kafka {release.name}",
         "bootstrap.servers": broker.bootstrap_servers,
-        "advertised": _format_advertised(broker),
+        "advertised": advertised or "where each client has found it",
         "data": broker.data_dir,
         "topics": ", ".join(topics[:_MAX_BANNER_TOPICS]) + (", ..." if len(topics) > _MAX_BANNER_TOPICS else "")
         or "none yet",
@@ -351,12 +347,6 @@ def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
         rows["page"] = broker.page_url + lesson_path(options)
     rows["to stop it"] = "Ctrl-C"
     return rows
-
-
-def _format_advertised(broker: "Broker") -> str:
-    return (
-        ", ".join(f"{host}:{port}" for host, port in broker.asynchronous.advertised) or "where each client has found it"
-    )
 
 
 def _listeners(broker: "Broker") -> str:

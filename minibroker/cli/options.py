@@ -9,6 +9,7 @@ DEFAULT_PAGE: Final = "127.0.0.1:8090"
 
 _AddArgument = Callable[..., Any]
 """The `add_argument` method of a parser."""
+_REPEATABLE: Final[dict[str, Any]] = {"action": "append", "default": []}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -35,15 +36,14 @@ def _add_addresses(option: _AddArgument) -> None:
     )
     option(
         "--racks",
-        type=_items,
+        type=lambda text: text.split(","),
         default=[],
         metavar="RACK,...",
         help="`broker.rack` of each broker, in their order; an empty item is no rack (default `broker.rack`)",
     )
     option(
         "--also-listen",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="HOST:PORT[=ADVERTISED]",
         help="another address to listen on; clients of it get the address ADVERTISED, a HOST:PORT (repeatable)",
     )
@@ -54,29 +54,22 @@ def _add_addresses(option: _AddArgument) -> None:
     )
     option(
         "--silent-port",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="HOST:PORT",
         help="accept connections at this address and send nothing, like a controller or JMX port (repeatable)",
     )
     option(
         "--link",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="HOST:PORT",
         help="accept connections from other containers of the Compose file: see docs/docker.md (repeatable)",
     )
     option(
         "--admin-api",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="KIND=HOST:PORT",
         help="answer health checks of a vendor's HTTP API: redpanda, confluent, or absent for status 404",
     )
-
-
-def _items(text: str) -> list[str]:
-    return text.split(",")
 
 
 def _add_configuration(option: _AddArgument) -> None:
@@ -88,15 +81,13 @@ def _add_configuration(option: _AddArgument) -> None:
     )
     option(
         "--config",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="FILE",
         help="a server.properties with Kafka's keys (repeatable; the last value of a key counts)",
     )
     option(
         "--set",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="KEY=VALUE",
         dest="settings",
         help="set a key; takes precedence over FILE (repeatable)",
@@ -110,8 +101,7 @@ def _add_topics(option: _AddArgument) -> None:
     """Add the options for the initial topics and records."""
     option(
         "--topic",
-        action="append",
-        default=[],
+        **_REPEATABLE,
         metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]",
         help="create this topic, unless it exists (repeatable)",
     )

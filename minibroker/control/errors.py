@@ -56,7 +56,6 @@ def handle_errors(app: FastAPI) -> None:
     """Register handlers with `app` that turn the broker's exceptions, and the app's own, into problem responses."""
     app.add_exception_handler(RequestValidationError, _respond_to_invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _internal)
     kind: type[Exception]
     for kind, status, word, message in (
         (NotFoundError, 404, None, "{}"),
@@ -71,6 +70,7 @@ def handle_errors(app: FastAPI) -> None:
         (UnicodeEncodeError, 400, None, "the text is not valid Unicode: {0.reason}"),
         (RecursionError, 400, None, "the body is nested too deeply"),
         (OSError, 500, "storage", "{}"),
+        (Exception, 500, None, "{0.__class__.__name__}: {0}"),
     ):
         app.add_exception_handler(kind, _problem_handler(status, word, message))
 
@@ -109,7 +109,3 @@ async def _http(request: Request, error: Exception) -> Response:
     if http_error.status_code in {404, 405}:
         message = f"there is no {request.method} {request.url.path}; GET /openapi.json lists all paths"
     return problem(http_error.status_code, message, headers=dict(http_error.headers or {}))
-
-
-async def _internal(_: Request, error: Exception) -> Response:
-    return problem(500, f"{type(error).__name__}: {error}")

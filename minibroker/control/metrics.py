@@ -162,10 +162,7 @@ def _partitions(services: Services) -> list[Partition]:
 
 def _count_brokers(services: Services, scrape: Scrape) -> None:
     cluster = services.core.cluster
-    led_partitions: Counter[int] = Counter()
-    under_replicated: Counter[int] = Counter()
-    under_min_isr: Counter[int] = Counter()
-    hosted_partitions: Counter[int] = Counter()
+    led_partitions, under_replicated, under_min_isr, hosted_partitions = (Counter[int]() for _ in range(4))
     offline = 0
     partitions = _partitions(services)
     for partition in partitions:

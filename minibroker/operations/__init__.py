@@ -4,38 +4,3 @@ The functions take a `Services` and run on its event loop. Python programs use t
 other programs through the control plane. Operations commit the write group first, so they include all records that
 were produced before.
 """
-
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    from minibroker.operations import (
-        catching_up,
-        expecting,
-        faults,
-        groups,
-        matching,
-        producing,
-        records,
-        reset,
-        settings,
-        share_groups,
-        snapshots,
-        time,
-        topics,
-    )
-
-__all__ = [
-    "catching_up",
-    "expecting",
-    "faults",
-    "groups",
-    "matching",
-    "producing",
-    "records",
-    "reset",
-    "settings",
-    "share_groups",
-    "snapshots",
-    "time",
-    "topics",
-]

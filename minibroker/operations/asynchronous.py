@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from minibroker import operations as work
 from minibroker.cluster.errors import is_the_callers, warn_caller
 from minibroker.operations.asynchronous_handles import (
     AsyncBrokerClock,
@@ -23,6 +22,10 @@ from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
+    from minibroker.operations import expecting, matching, producing, reset, settings, snapshots, time
+    from minibroker.operations import groups as operations_groups
+    from minibroker.operations import records as operations_records
+    from minibroker.operations import topics as operations_topics
     from minibroker.server.faults import fault as faults_fault
 
 if TYPE_CHECKING:
@@ -70,7 +73,7 @@ class AsyncOperations:
 
     async def topics(self) -> "dict[str, TopicDescription]":
         """Return the descriptions of all topics by name."""
-        return work.topics.describe_topics(self.services)
+        return operations_topics.describe_topics(self.services)
 
     async def create_topic(
         self,
@@ -85,7 +88,7 @@ class AsyncOperations:
         A single broker accepts any replication factor and uses 1. A cluster accepts up to the number of its
         brokers.
         """
-        return work.topics.create_topic(
+        return operations_topics.create_topic(
             self.services, name, partitions=partitions, replication_factor=replication_factor, configs=configs
         )
 
@@ -104,19 +107,19 @@ class AsyncOperations:
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and the offsets that groups have committed for it."""
-        work.topics.delete_topic(self.services, name)
+        operations_topics.delete_topic(self.services, name)
 
     async def topic_config(self, name: str) -> dict[str, str | None]:
         """Return the configuration of a topic by key, including the broker's defaults."""
-        return work.settings.topic_config(self.services, name)
+        return settings.topic_config(self.services, name)
 
     async def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
         """Change configuration keys of a topic. Changes take effect immediately. None restores the broker's value."""
-        work.settings.configure_topic(self.services, name, configs)
+        settings.configure_topic(self.services, name, configs)
 
     async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
         """Change broker configuration keys that Kafka can change at run time. None restores the default."""
-        work.settings.configure(self.services, configs)
+        settings.configure(self.services, configs)
 
     async def telemetry(self) -> "list[TelemetryPush]":
         """Return the newest metrics pushed by clients (KIP-714)."""
@@ -128,7 +131,7 @@ class AsyncOperations:
         An entity is a `user`, a `client-id`, both, or an `ip`. The name None stands for the default entity. A limit
         of None removes the quota.
         """
-        await work.settings.set_quota(self.services, entity, limits)
+        await settings.set_quota(self.services, entity, limits)
 
     async def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Allow operations such as "read" or "all" on a topic, group, transactional id or the cluster.
@@ -138,19 +141,19 @@ class AsyncOperations:
         Returns:
             The new ACLs.
         """
-        return work.settings.create_acls(self.services, "ALLOW", principal, operations, resource)
+        return settings.create_acls(self.services, "ALLOW", principal, operations, resource)
 
     async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Deny operations, with the arguments of `allow`. A denial overrides all ACLs that allow the same operation."""
-        return work.settings.create_acls(self.services, "DENY", principal, operations, resource)
+        return settings.create_acls(self.services, "DENY", principal, operations, resource)
 
     async def acls(self) -> "list[AclBinding]":
         """Return all ACLs, in the order in which they were created."""
-        return work.settings.list_acls(self.services)
+        return settings.list_acls(self.services)
 
     async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
         """Remove ACLs."""
-        work.settings.remove_acls(self.services, acls)
+        settings.remove_acls(self.services, acls)
 
     async def produce(
         self,
@@ -171,19 +174,19 @@ class AsyncOperations:
         """
         messages = [
             value
-            if isinstance(value, work.producing.Message)
-            else work.producing.Message(value, key, headers, timestamp, partition)
+            if isinstance(value, producing.Message)
+            else producing.Message(value, key, headers, timestamp, partition)
             for value in values
         ]
         if not messages:
             warn_caller(f"produce: no value is given for {topic!r}, so nothing is written; None is a tombstone")
-        return work.producing.produce(self.services, topic, messages, message_format=message_format, codec=codec)
+        return producing.produce(self.services, topic, messages, message_format=message_format, codec=codec)
 
     async def records(
         self, topic: str, *, partition: int | None = None, start: int = 0, isolation: "Isolation" = "read_committed"
     ) -> "list[ConsumerRecord]":
         """Return a topic's records as consumers read them, from offset `start` on, partition by partition."""
-        return await work.records.read_records(
+        return await operations_records.read_records(
             self.services, topic, partition=partition, start=start, isolation=isolation
         )
 
@@ -207,7 +210,7 @@ class AsyncOperations:
         Raises:
             WaitTimeoutError: the message shows the records of the topic.
         """
-        return await work.expecting.wait_for_records(
+        return await expecting.wait_for_records(
             self.services, topic, count, matching=matching, timeout=self._patience(timeout)
         )
 
@@ -227,11 +230,9 @@ class AsyncOperations:
             WaitTimeoutError: no such record arrived; the message compares the topic's records with the expected
                 one, the most similar record first.
         """
-        matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
+        matcher = matching.record(value, key=key, headers=headers, partition=partition)
         return (
-            await work.expecting.wait_for_records(
-                self.services, topic, matching=matcher, timeout=self._patience(timeout)
-            )
+            await expecting.wait_for_records(self.services, topic, matching=matcher, timeout=self._patience(timeout))
         )[0]
 
     async def expect_none(
@@ -253,12 +254,12 @@ class AsyncOperations:
         Raises:
             UnexpectedRecordError: there is such a record; the message shows the matching records.
         """
-        matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
-        await work.expecting.expect_no_records(self.services, topic, matcher, within)
+        matcher = matching.record(value, key=key, headers=headers, partition=partition)
+        await expecting.expect_no_records(self.services, topic, matcher, within)
 
     async def groups(self) -> list[str]:
         """Return the ids of all consumer groups."""
-        return await work.groups.group_ids(self.services)
+        return await operations_groups.group_ids(self.services)
 
     def group(self, group_id: str) -> AsyncConsumerGroup:
         """Return a handle for a consumer group, which need not exist yet."""
@@ -279,7 +280,7 @@ class AsyncOperations:
 
         With `topic`, compact only this topic, which must have `cleanup.policy=compact`.
         """
-        await work.time.compact(self.services, topic)
+        await time.compact(self.services, topic)
 
     @property
     def brokers(self) -> AsyncBrokers:
@@ -288,7 +289,7 @@ class AsyncOperations:
 
     async def leader(self, topic: str, partition: int = 0) -> int | None:
         """Return the node id of a partition's leader, or None without a leader."""
-        return work.topics.leader_of(self.services, topic, partition)
+        return operations_topics.leader_of(self.services, topic, partition)
 
     async def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make the broker with node id `to` the leader of a partition, and one of its replicas."""
@@ -323,9 +324,7 @@ class AsyncOperations:
             WaitTimeoutError: the message lists the requests in the journal.
         """
         filters = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
-        return await work.expecting.wait_for_requests(
-            self.services, self.requests, count, filters, self._patience(timeout)
-        )
+        return await expecting.wait_for_requests(self.services, self.requests, count, filters, self._patience(timeout))
 
     @property
     def faults(self) -> AsyncFaults:
@@ -353,7 +352,7 @@ class AsyncOperations:
         Connections stay open. Without `keep_topics`, a consumer that keeps running commits its old offsets and can
         miss new records. In both cases, create transactional producers again.
         """
-        work.reset.reset(self.services, self.make_topics, keep_topics=keep_topics)
+        reset.reset(self.services, self.make_topics, keep_topics=keep_topics)
         await self.services.core.cluster.settled()
 
     async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":
@@ -362,7 +361,7 @@ class AsyncOperations:
         If `directory` is None, a temporary directory is used. The snapshot has the state at the time of the call.
         Clients are served during the copy.
         """
-        return await work.snapshots.take_snapshot(self.services, directory)
+        return await snapshots.take_snapshot(self.services, directory)
 
     async def restore(self, snapshot: "Snapshot | str | os.PathLike[str]") -> None:
         """Replace all topics, records, groups and transactions with those of a snapshot.
@@ -370,5 +369,5 @@ class AsyncOperations:
         `snapshot` can also be the snapshot's directory. During the copy, clients are served from the previous
         state, and anything they write is lost with that state.
         """
-        await work.snapshots.restore_snapshot(self.services, snapshot)
+        await snapshots.restore_snapshot(self.services, snapshot)
         await self.services.core.cluster.settled()

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from minibroker import operations as work
 from minibroker.cluster.errors import MinibrokerWarning, callers_line, is_the_callers, warn_caller
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.operations import waiting
+    from minibroker.operations import catching_up, faults, groups, share_groups, time, waiting
     from minibroker.server.faults import fault as faults_fault
     from minibroker.server.faults import registry
 
@@ -50,8 +49,8 @@ class AsyncConsumerGroup(_Handle):
 
     async def describe(self) -> "GroupDescription":
         """Return the group's state, generation and members. An unknown group is Dead."""
-        await work.groups.wait_for_group(self._services, self.group_id)
-        return work.groups.describe_group(self._services, self.group_id)
+        await groups.wait_for_group(self._services, self.group_id)
+        return groups.describe_group(self._services, self.group_id)
 
     async def wait_until_stable(
         self,
@@ -69,7 +68,7 @@ class AsyncConsumerGroup(_Handle):
             WaitTimeoutError: the message shows the current state of the group.
         """
         patience = self._broker.patience if timeout is None else timeout
-        return await work.groups.wait_until_stable(self._services, self.group_id, members=members, timeout=patience)
+        return await groups.wait_until_stable(self._services, self.group_id, members=members, timeout=patience)
 
     async def wait_until_caught_up(
         self,
@@ -91,22 +90,22 @@ class AsyncConsumerGroup(_Handle):
             WaitTimeoutError: the message names the partitions with a lag.
         """
         patience = self._broker.patience if timeout is None else timeout
-        return await work.catching_up.wait_until_caught_up(self._services, self.group_id, topic, patience)
+        return await catching_up.wait_until_caught_up(self._services, self.group_id, topic, patience)
 
     async def committed(self) -> "dict[TopicPartition, int]":
         """Return the committed offsets, or the start offsets of a share group, by (topic, partition)."""
-        await work.groups.wait_for_group(self._services, self.group_id)
-        return work.groups.committed_offsets(self._services, self._checked_id())
+        await groups.wait_for_group(self._services, self.group_id)
+        return groups.committed_offsets(self._services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
         """Return how many offsets the group lags behind in each partition, by (topic, partition).
 
         For a group that does not exist, the result is empty and a MinibrokerWarning is issued.
         """
-        await work.groups.wait_for_group(self._services, self.group_id)
-        if work.groups.find_group(self._services, self.group_id) is None:
-            warn_caller(work.groups.missing_group(self._services, self.group_id))
-        return await waiting.run_in_slices(self._services, work.groups.group_lag(self._services, self.group_id))
+        await groups.wait_for_group(self._services, self.group_id)
+        if groups.find_group(self._services, self.group_id) is None:
+            warn_caller(groups.missing_group(self._services, self.group_id))
+        return await waiting.run_in_slices(self._services, groups.group_lag(self._services, self.group_id))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
         """Return a share group's partitions with their records in flight: offsets, states, delivery counts and members.
@@ -114,17 +113,17 @@ class AsyncConsumerGroup(_Handle):
         Raises:
             ConflictError: the group is of another type.
         """
-        await work.groups.wait_for_group(self._services, self.group_id)
-        return await work.share_groups.share_partitions(self._services, self._checked_id())
+        await groups.wait_for_group(self._services, self.group_id)
+        return await share_groups.share_partitions(self._services, self._checked_id())
 
     def _checked_id(self) -> str:
         """Return the group's id. Issue a MinibrokerWarning if the group does not exist and the id seems misspelled."""
-        work.groups.warn_of_misspelling(self._services, self.group_id)
+        groups.warn_of_misspelling(self._services, self.group_id)
         return self.group_id
 
     async def rebalance(self) -> None:
         """Make all members rejoin, as if a member had joined or left."""
-        work.groups.rebalance(self._services, self.group_id)
+        groups.rebalance(self._services, self.group_id)
 
 
 class AsyncBrokerClock(_Handle):
@@ -139,7 +138,7 @@ class AsyncBrokerClock(_Handle):
 
         Sessions, transactions and delayed requests time out. Periodic tasks such as retention run once, at the end.
         """
-        work.time.advance_clock(self._services, seconds)
+        time.advance_clock(self._services, seconds)
 
 
 class AsyncRetention(_Handle):
@@ -147,7 +146,7 @@ class AsyncRetention(_Handle):
 
     async def run(self) -> int:
         """Delete all segments that are past their retention now, and return the number of deleted segments."""
-        return work.time.run_retention(self._services)
+        return time.run_retention(self._services)
 
 
 class AsyncBrokers(_Handle):
@@ -222,7 +221,7 @@ class AsyncFaults(_Handle):
         """
         if fault is None:
             fault = faults_fault.Fault.from_json(fields)
-        for reason in work.faults.reasons_never_to_match(self._services, fault):
+        for reason in faults.reasons_never_to_match(self._services, fault):
             warn_caller(f"{fault} cannot match: {reason}")
         return self._registry().add(fault)
 

@@ -135,8 +135,7 @@ class _Progress:
                 return []
             return [*state_logs(self._services, group), *(partition.log for partition in partitions)]
         store = self._services.groups.store
-        topic = store.log.topic
-        offsets = None if topic is None else topic.partition(store.partition_of(self._group_id))
+        offsets = store.log.partition(store.partition_of(self._group_id))
         return [partition.log for partition in (offsets, *partitions)] if partitions and offsets is not None else []
 
     def describe_state(self, timeout: float) -> str:

@@ -48,24 +48,19 @@ class _MatchingRecords:
 
     async def check(self) -> None:
         """Read new records. If the topic is deleted in the meantime, the next call starts over."""
-        with contextlib.suppress(NotFoundError):
-            await self._read_new()
-
-    async def _read_new(self) -> None:
         topic = self._services.core.topics.get(self._topic)
         if topic is None:
             return
         if topic is not self._current_topic:  # The topic was created, recreated or restored.
             self._current_topic = topic
             self._read, self.seen, self.found = {}, [], []
-        for index, end in end_offsets(self._services, self._topic).items():
-            start = self._read.get(index, 0)
-            if end <= start:
-                continue
-            self._read[index] = end
-            async for new in record_slices(self._services, topic.partitions[index], start, end, committed=True):
-                self.seen += new
-                self.found += new if self._is_match is None else filter(self._is_match, new)
+        with contextlib.suppress(NotFoundError):
+            for index, end in end_offsets(self._services, self._topic).items():
+                if end > (start := self._read.get(index, 0)):
+                    self._read[index] = end
+                    async for new in record_slices(self._services, topic.partitions[index], start, end, committed=True):
+                        self.seen += new
+                        self.found += new if self._is_match is None else filter(self._is_match, new)
 
 
 async def wait_for_records(

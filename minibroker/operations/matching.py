@@ -81,8 +81,7 @@ def record(
     if not isinstance(value, RecordMatcher):
         return RecordMatcher(value, key, headers, partition, offset, timestamp)
     if RecordMatcher(ANY, key, headers, partition, offset, timestamp) != RecordMatcher():
-        msg = f"{value} has all conditions: write key, headers and partition into record(...)"
-        raise TypeError(msg)
+        raise TypeError(f"{value} has all conditions: write key, headers and partition into record(...)")
     return value
 
 

@@ -13,11 +13,11 @@ async def overview(services: Services, requests: int) -> str:
     services.core.writes.commit()
     lines = ["topics:"]
     for topic in sorted(services.core.topics, key=lambda topic: topic.name):
-        logs = {partition.index: partition.log for partition in topic.partitions}
-        ends = {index: (log.log_start_offset, log.high_watermark) for index, log in logs.items()}
-        filled = ", ".join(f"{index}: {start}..{end}" for index, (start, end) in ends.items() if end)
         if not topic.is_internal:
-            size = format_count(len(ends), "partition")
+            logs = [partition.log for partition in topic.partitions]
+            ranges = [f"{log.log_start_offset}..{log.high_watermark}" if log.high_watermark else "" for log in logs]
+            filled = ", ".join(f"{index}: {offsets}" for index, offsets in enumerate(ranges) if offsets)
+            size = format_count(len(logs), "partition")
             meant = services.misspelt_topics.get(topic.name)
             hint = f"; created for a client, did you mean {meant!r}?" if meant else ""
             lines.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}{hint}")

@@ -7,7 +7,7 @@ that the bytes encode, or falls back to "text" if they are not JSON.
 """
 
 import base64
-import binascii
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -240,8 +240,6 @@ def _append(
 
 
 Form = Literal["text", "base64", "json"]
-_BASE64: Final = "base64"
-_JSON: Final = "json"
 
 
 def payload_of(value: Any, subject: str) -> Payload:
@@ -255,10 +253,13 @@ def payload_of(value: Any, subject: str) -> Payload:
     if not isinstance(value, dict):
         return cast("Payload", value)
     members = cast("dict[str, Any]", value)
-    if members.keys() == {_BASE64}:
-        return _decode_base64(members[_BASE64], subject)
-    if members.keys() == {_JSON}:
-        item = members[_JSON]
+    if members.keys() == {"base64"}:
+        try:
+            return base64.b64decode(members["base64"], validate=True)
+        except (TypeError, ValueError) as error:
+            raise OperationError(f"{subject}: {members['base64']!r} is not valid base64: {error}") from None
+    if members.keys() == {"json"}:
+        item = members["json"]
         return json.dumps(item, ensure_ascii=False).encode() if item is None or isinstance(item, str) else item
     return members
 
@@ -274,24 +275,12 @@ def convert_to_json(data: bytes | None, form: Form) -> Any:
     if data is None:
         return None
     if form == "json":
-        try:
+        with contextlib.suppress(ValueError):
             content = parse_json(data, "")
             # Encode the value again, because Python also parses NaN and lone surrogates, which other parsers reject.
             json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
-        except ValueError:
-            pass
-        else:
             return content
     if form != "base64":
-        try:
+        with contextlib.suppress(UnicodeDecodeError):
             return data.decode()
-        except UnicodeDecodeError:
-            pass
-    return {_BASE64: base64.b64encode(data).decode()}
-
-
-def _decode_base64(text: Any, subject: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (TypeError, ValueError, binascii.Error) as error:
-        raise OperationError(f"{subject}: {text!r} is not valid base64: {error}") from None
+    return {"base64": base64.b64encode(data).decode()}

@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from minibroker.cluster.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.cluster.partition import Partition
@@ -145,31 +145,16 @@ async def read_records(
     ]
 
 
-class RecordPage(NamedTuple):
-    """A page of a topic's records.
-
-    Attributes:
-        next_offsets: where to continue in each partition that was not read to its end.
-    """
-
-    records: list[ConsumerRecord]
-    next_offsets: dict[int, int]
-
-
 async def read_page(
-    services: Services,
-    name: str,
-    *,
-    partition: int | None = None,
-    start: int = 0,
-    isolation: Isolation = "read_committed",
-    limit: int,
-    max_bytes: int,
-) -> RecordPage:
+    services: Services, name: str, partition: int | None, start: int, isolation: Isolation, limit: int, max_bytes: int
+) -> tuple[list[ConsumerRecord], dict[int, int]]:
     """Return the first records that `read_records` finds, limited by their number and size.
 
-    The page has at most `limit` records with about `max_bytes` of keys and values, but at least one record if there
-    is any. The errors are those of `read_records`.
+    The errors are those of `read_records`.
+
+    Returns:
+        At most `limit` records with about `max_bytes` of keys and values, but at least one record if there is any.
+        Also the offset at which to continue, for each partition that was not read to its end.
     """
     committed = isolation == _COMMITTED
     records: list[ConsumerRecord] = []
@@ -191,7 +176,7 @@ async def read_page(
                 offset = end
         if offset < end:
             next_offsets[chosen.index] = offset
-    return RecordPage(records, next_offsets)
+    return records, next_offsets
 
 
 def _read_ranges(
@@ -212,8 +197,8 @@ def _read_ranges(
             f"expect_none({name!r}) passes also without the topic)"
         )
     services.core.writes.commit()
-    committed = isolation == _COMMITTED
-    return [(chosen, _end(chosen, committed=committed)) for chosen in partitions_of(topic, partition)]
+    logs = [(chosen, chosen.log) for chosen in partitions_of(topic, partition)]
+    return [(chosen, log.last_stable_offset if isolation == _COMMITTED else log.high_watermark) for chosen, log in logs]
 
 
 async def record_slices(
@@ -238,10 +223,6 @@ def end_offsets(services: Services, name: str) -> dict[int, int]:
     """
     services.core.writes.commit()
     return {partition.index: partition.log.last_stable_offset for partition in topic_of(services, name).partitions}
-
-
-def _end(partition: Partition, *, committed: bool) -> int:
-    return partition.log.last_stable_offset if committed else partition.log.high_watermark
 
 
 def _slice_records(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[list[ConsumerRecord]]:

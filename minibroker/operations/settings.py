@@ -11,6 +11,7 @@ from minibroker.config.keys import ConfigResourceType
 from minibroker.config.run_time import check, key_of
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.operations.records import topic_of
+from minibroker.operations.wording import config_text
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -79,12 +80,8 @@ def configure(services: Services, configs: Mapping[str, Setting]) -> None:
 
 
 def _merge_configs(before: Mapping[str, str], configs: Mapping[str, Setting]) -> dict[str, str]:
-    texts = {**before, **{key: _to_text(value) for key, value in configs.items() if value is not None}}
+    texts = {**before, **{key: config_text(value) for key, value in configs.items() if value is not None}}
     return {key: text for key, text in texts.items() if configs.get(key, text) is not None}
-
-
-def _to_text(value: Setting) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Resource(TypedDict, total=False):

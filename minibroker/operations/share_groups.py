@@ -119,10 +119,8 @@ def describe_loaded_partitions(
 def state_logs(services: Services, group: ShareGroup) -> list[Log]:
     """Return the logs that store the states of a share group's partitions."""
     log = services.share_states.store.log
-    if log.topic is None:
-        return []
     indexes = {log.partition_of(key.text) for key in _state_keys(services, group).values()}
-    partitions = [log.topic.partition(index) for index in sorted(indexes)]
+    partitions = [log.partition(index) for index in sorted(indexes)]
     return [partition.log for partition in partitions if partition is not None]
 
 

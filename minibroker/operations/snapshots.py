@@ -401,10 +401,8 @@ def is_incomplete(directory: str) -> bool:
         return False
     try:
         read_mark(directory)
-    except IncompleteSnapshotError:
-        return True
-    except OperationError:
-        pass
+    except OperationError as error:
+        return isinstance(error, IncompleteSnapshotError)
     return False
 
 

@@ -10,7 +10,7 @@ from minibroker.cluster.topic_admin import DEFAULT, TopicError, create_topics, p
 from minibroker.cluster.topics import Topic
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.operations.records import partitions_of, topic_of
-from minibroker.operations.wording import UInt32
+from minibroker.operations.wording import UInt32, config_text
 from minibroker.server.services import Services
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.uuids import uuid_text
@@ -73,9 +73,7 @@ def create_topic(
     Raises:
         OperationError: CreateTopics would refuse the topic.
     """
-    texts = {
-        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (configs or {}).items()
-    }
+    texts = {key: config_text(value) for key, value in (configs or {}).items()}
     for argument, value in (("partitions", partitions), ("replication_factor", replication_factor)):
         if value is not None and not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
             raise OperationError(f"{argument}: {value!r} is not a whole number")

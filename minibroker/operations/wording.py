@@ -25,6 +25,8 @@ Int64 = Annotated[int, Format("int64")]
 UInt32 = Annotated[int, Format("uint32")]
 UInt64 = Annotated[int, Format("uint64")]
 
+ConfigValue = str | float | bool
+
 _MAX_NAMES = 10
 _MAX_SPAN_S = timedelta.max.days * 86_400
 
@@ -32,6 +34,11 @@ _MAX_SPAN_S = timedelta.max.days * 86_400
 def format_count(number: int, noun: str, nouns: str = "") -> str:
     """Format a count with its noun, such as `1 record` or `2 records`. `nouns` is an irregular plural."""
     return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def config_text(value: ConfigValue) -> str:
+    """Return a configuration value as text, as in a properties file."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def format_duration(seconds: float) -> str:

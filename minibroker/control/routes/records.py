@@ -208,15 +208,7 @@ async def read_records(
     To continue, request each partition of `next_offsets` with its offset as `start`.
     """
     page, next_offsets = await on_broker(
-        lambda broker: read_page(
-            broker.services,
-            topic,
-            partition=partition,
-            start=start,
-            isolation=isolation,
-            limit=limit,
-            max_bytes=_PAGE_BYTES,
-        )
+        lambda broker: read_page(broker.services, topic, partition, start, isolation, limit, _PAGE_BYTES)
     )
     return await _answer(RecordPart(records=[], next_offsets=next_offsets), page, form)
 

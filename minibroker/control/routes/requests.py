@@ -123,8 +123,8 @@ async def list_requests(
 
     async def work(broker: AsyncOperations) -> Response:
         journal = _journal(broker)
-        steps = _newest_entries(journal, journal.find(**filters, error=_error(error), after=after), limit)
-        return await run_in_slices(broker.services, steps)
+        entries = await run_in_slices(broker.services, journal.find(**filters, error=_error(error), after=after))
+        return await run_in_slices(broker.services, _entries(journal, entries[-limit:]))
 
     return await on_broker(work)
 
@@ -153,11 +153,6 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
         return await run_in_slices(broker.services, _entries(journal, entries))
 
     return await on_broker(work)
-
-
-def _newest_entries(journal: Journal, find_entries: Steps[list[Entry]], limit: int) -> Steps[Response]:
-    """Return the newest of the matching entries."""
-    return (yield from _entries(journal, (yield from find_entries)[-limit:]))
 
 
 def _entries(journal: Journal, entries: list[Entry]) -> Steps[Response]:

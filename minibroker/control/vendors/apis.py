@@ -106,10 +106,6 @@ def _ready(services: "Services") -> Answer:
     return (OK, {"status": "ready"}) if is_ready else (HTTPStatus.SERVICE_UNAVAILABLE, {"status": "booting"})
 
 
-def _brokers(services: "Services") -> Answer:
-    return OK, [_broker(node) for node in services.core.cluster.nodes.values()]
-
-
 def _broker(node: "Node") -> dict[str, object]:
     return {
         "node_id": node.id,
@@ -192,13 +188,9 @@ def _alter(services: "Services", changes: dict[tuple[str, str], Any]) -> Answer:
     return OK, {}
 
 
-def _uuid(services: "Services") -> Answer:
-    return OK, {"cluster_uuid": services.core.cluster.cluster_id}
-
-
 _READS: Final[dict[str, Callable[["Services"], Answer]]] = {
     "/v1/status/ready": _ready,
-    "/v1/brokers": _brokers,
+    "/v1/brokers": lambda services: (OK, [_broker(node) for node in services.core.cluster.nodes.values()]),
     "/v1/cluster/health_overview": _health,
-    "/v1/cluster/uuid": _uuid,
+    "/v1/cluster/uuid": lambda services: (OK, {"cluster_uuid": services.core.cluster.cluster_id}),
 }

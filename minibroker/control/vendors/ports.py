@@ -132,9 +132,6 @@ class _Connection(asyncio.Protocol):
         except h11.RemoteProtocolError as error:
             self._refuse(error.error_status_hint, str(error))
 
-    def eof_received(self) -> bool:
-        return False
-
     def _process(self, event: object) -> bool:
         """Process one event, and return whether another one can follow."""
         if isinstance(event, h11.Request):

@@ -82,13 +82,8 @@ def _write_records(services: Services, seeds: Seeds, names: list[str]) -> None:
 
 def _create_topic(services: Services, seed: SeededTopic) -> Topic:
     try:
-        create_topic(
-            services,
-            seed.name,
-            partitions=seed.partitions,
-            replication_factor=seed.replication_factor,
-            configs=seed.configs,
-        )
+        factor = seed.replication_factor
+        create_topic(services, seed.name, partitions=seed.partitions, replication_factor=factor, configs=seed.configs)
     except OperationError as error:
         raise SeedError(f"{seed.place}: {error}") from None
     topic = services.core.topics.get(seed.name)
@@ -98,8 +93,6 @@ def _create_topic(services: Services, seed: SeededTopic) -> Topic:
 
 def _check_partitions(topic: Topic, records: list[SeededRecord]) -> None:
     for place, message in records:
-        if message.partition is not None and topic.partition(message.partition) is None:
-            count = len(topic.partitions)
-            raise SeedError(
-                f"{place}: partition: topic {topic.name!r} has no partition {message.partition}, only {count}"
-            )
+        index, count = message.partition, len(topic.partitions)
+        if index is not None and topic.partition(index) is None:
+            raise SeedError(f"{place}: partition: topic {topic.name!r} has no partition {index}, only {count}")

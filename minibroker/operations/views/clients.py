@@ -1,6 +1,7 @@
 """Fetch sessions and delayed requests for the lab's page."""
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from minibroker.cluster.fetch_sessions import FetchSession
@@ -89,22 +90,17 @@ def _collect_sessions(services: Services) -> Steps[tuple[FetchSessionView, ...]]
 
 
 def _session_view(services: Services, node: Node, session: FetchSession) -> FetchSessionView:
-    partitions: list[CachedPartitionView] = []
-    for (named, index), cached in session.partitions.items():
-        if len(partitions) == _MAX_PARTITIONS:
-            break
-        topic = named if isinstance(named, str) else _topic_name(services, named)
-        fetch = cached.request
-        partitions.append(
-            CachedPartitionView(
-                topic,
-                index,
-                fetch.fetch_offset,
-                fetch.partition_max_bytes,
-                cached.high_watermark,
-                cached.log_start_offset,
-            )
+    partitions = [
+        CachedPartitionView(
+            key if isinstance(key, str) else _topic_name(services, key),
+            index,
+            cached.request.fetch_offset,
+            cached.request.partition_max_bytes,
+            cached.high_watermark,
+            cached.log_start_offset,
         )
+        for (key, index), cached in islice(session.partitions.items(), _MAX_PARTITIONS)
+    ]
     return FetchSessionView(
         node=node.id,
         id=session.id,
