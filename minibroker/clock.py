@@ -56,7 +56,7 @@ class Clock(ABC):
     def advance(self, delay_ms: float) -> None:
         """Advance the clock. Timers that become due on the way are called, each at its own time."""
 
-    def reset(self) -> None:  # noqa: B027 - a clock that only goes by hand has nothing to take back
+    def reset(self) -> None:  # noqa: B027 - a manual clock has nothing to reset
         """Reset the wall clock to the machine's time."""
 
 
@@ -192,7 +192,7 @@ class ManualClock(Clock):
         """Return the clock's current time."""
         return self._now_ms
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:  # noqa: ARG002 - here each comes at its moment
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:  # noqa: ARG002 - every timer fires at its exact time
         """Schedule a timer, which only `advance` can fire."""
         timer = Timer(callback)
         heapq.heappush(self._timers, (self._now_ms + delay_ms, next(self._order), timer))

@@ -38,7 +38,7 @@ T = TypeVar("T")
 __tracebackhide__ = is_the_callers
 
 _CHECK_INTERVAL_S: Final = 1.0
-"""Seconds after which a waiting thread checks whether the broker's thread is still alive."""
+"""Seconds between the checks by which a waiting thread notices that the broker's thread has ended."""
 
 
 class Broker(BlockingOperations):
@@ -51,7 +51,7 @@ class Broker(BlockingOperations):
     returns the `AsyncBroker`, which has the same methods as coroutines.
 
     The options are the keyword arguments of `BrokerOptions`. An invalid option raises TypeError, ValueError or
-    ConfigError, which names the option.
+    ConfigError. The message names the option.
     """
 
     @accept_options_by_name
@@ -65,11 +65,11 @@ class Broker(BlockingOperations):
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for a client's configuration, with commas between those of several brokers."""
+        """HOST:PORT for a client's configuration. The addresses of several brokers are separated by commas."""
         return self._asynchronous.bootstrap_servers
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """Return HOST:PORT of each broker on an additional listener, separated by commas.
+        """Return the HOST:PORT of each broker on an additional listener, separated by commas.
 
         Args:
             listener: The name of the listener, from the `listeners` option.
@@ -81,7 +81,7 @@ class Broker(BlockingOperations):
 
     @property
     def security(self) -> "Security":
-        """The `security` argument, which configures clients. Raises RuntimeError if none was given."""
+        """The `security` argument, for the configuration of clients. Raises RuntimeError if none was given."""
         return self._asynchronous.security
 
     @property
@@ -117,7 +117,7 @@ class Broker(BlockingOperations):
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's thread and return its result.
 
-        Issue a MinibrokerWarning if the call takes over a second and blocks a running event loop of the calling
+        Issue a MinibrokerWarning if the call takes over a second and blocks an event loop that runs in the calling
         thread.
 
         Raises:
@@ -226,7 +226,7 @@ class Broker(BlockingOperations):
         await self._asynchronous.__aexit__(exc_type, exc, trace)
 
     async def _run(self, started: threading.Event, failure: list[BaseException]) -> None:
-        """Run the thread of the broker: start the broker, wait for stop(), then stop the broker."""
+        """Run the broker on this thread until `stop` is called."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._asynchronous.owns_loop = True

@@ -45,13 +45,12 @@ class AsyncBroker(AsyncOperations):
             producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
     A blocking client would wait for itself on this event loop. Use `Broker` for such clients. The options are those
-    of `BrokerOptions`. An invalid option raises TypeError, ValueError or ConfigError, which names the option.
+    of `BrokerOptions`. An invalid option raises TypeError, ValueError or ConfigError. The message names the option.
 
-    If the event loop is blocked for over a second while a client waits, a MinibrokerWarning names the blocking
-    line.
+    A MinibrokerWarning names any line that blocks the event loop for over a second while a client waits.
 
     Attributes:
-        owns_loop: whether nothing else runs on the event loop, which is then not watched for blocking code.
+        owns_loop: whether nothing else runs on the event loop. The loop is then not watched for blocking code.
     """
 
     @accept_options_by_name
@@ -70,11 +69,11 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for a client's configuration, with commas between those of several brokers."""
+        """HOST:PORT for a client's configuration. The addresses of several brokers are separated by commas."""
         return ",".join(map(format_reachable, self._running.addresses))
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """Return HOST:PORT of each broker on an additional listener, separated by commas.
+        """Return the HOST:PORT of each broker on an additional listener, separated by commas.
 
         Args:
             listener: The name of the listener, from the `listeners` option.
@@ -88,7 +87,7 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def security(self) -> "Security":
-        """The `security` argument, which configures clients. Raises RuntimeError if none was given."""
+        """The `security` argument, for the configuration of clients. Raises RuntimeError if none was given."""
         if self._options.security is None:
             raise RuntimeError(
                 "the broker was given no security, so its clients need no settings for it; "
@@ -103,7 +102,7 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def advertised(self) -> list[tuple[str, int]]:
-        """The advertised addresses of the first broker's listeners that have one."""
+        """The advertised addresses of the first broker's listeners, where they are set."""
         return [listener.advertised for listener in self._options.listeners if listener.advertised is not None]
 
     @property
@@ -190,7 +189,7 @@ class AsyncBroker(AsyncOperations):
 
     def make_topics(self) -> None:
         """Create the missing topics among those given as options, and write their seed records."""
-        # Without topics and seeds, nothing is called, so that the topics file is not rewritten.
+        # Do nothing without topics and seeds, so that the topics file is not rewritten.
         if self._options.topics or self._options.seeds is not None:
             self._make_topics(self.services)
 
@@ -253,7 +252,7 @@ class AsyncBroker(AsyncOperations):
 
 
 def _log_differences(topic: Topic, spec: TopicSpec) -> None:
-    """Log how an existing topic differs from the one in the options, since it is not changed."""
+    """Log the differences between an existing topic and its option. The topic itself is not changed."""
     differs = [
         f"{key} is {topic.config.overrides.get(key, 'not set')}, not {value}"
         for key, value in spec.configs.items()

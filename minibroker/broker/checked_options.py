@@ -37,20 +37,19 @@ class CheckedOptions:
     """The validated options of a broker.
 
     Attributes:
-        racks: the rack of each broker, where an empty string stands for `broker.rack`. Without the option there are
-            no entries.
+        racks: the rack of each broker, where an empty string stands for `broker.rack`. Empty if none are given.
         listeners: the listeners of the first broker.
         seeds: the topics and records of `seed_data`.
-        journal: how many requests are kept; True for the default number, 0 for no journal.
-        data_dir: None for a temporary directory.
-        timeout: in seconds.
+        journal: the number of requests to keep, True for the default number, or 0 for no journal.
+        data_dir: the log directory, or None for a temporary one.
+        timeout: the default timeout of methods that wait, in seconds.
 
     Raises:
         TypeError, ValueError, ConfigError: an option is invalid; the message names it.
     """
 
     def __init__(self, options: BrokerOptions) -> None:
-        # Keep a reference, because generated certificates are deleted together with this object.
+        # Keep a reference, because a Security object deletes its generated certificates when it is freed.
         self.security = options.get("security")
         properties = {name: _config_text(name, value) for name, value in (options.get("config") or {}).items()}
         if self.security is not None:
@@ -91,7 +90,7 @@ class CheckedOptions:
         return self.config.remarks() + self.config.remarks_on_replicas(self.brokers) + unserved
 
     def open_control_plane(self) -> "ControlPlane | None":
-        """Return the control plane, bound to its address but not serving yet, or None without `control`.
+        """Return the control plane, bound to its address but not yet serving, or None if `control` is not set.
 
         Raises:
             ValueError: the extra `control` is not installed.
@@ -193,7 +192,7 @@ def _parse_listener(text: str, number: int) -> ServedListener:
 def _find_ignored_listeners(
     properties: Mapping[str, str], served: Sequence[ServedListener], *, advertises: bool
 ) -> list[str]:
-    """Return warnings about `listeners` and `advertised.listeners` in the configuration, which `given` overrides."""
+    """Return warnings about `listeners` and `advertised.listeners` if they have no effect."""
     remarks: list[str] = []
     listed, advertised = properties.get("listeners"), properties.get("advertised.listeners")
     if advertised and not advertises and served[0].protocol not in advertised_addresses(properties):
@@ -216,7 +215,7 @@ def _find_ignored_listeners(
 
 
 def _parse_address(option: str, text: str | None, token: str | None) -> tuple[str, int] | None:
-    """Return the address of the control plane or the page, or None without one.
+    """Parse the address of the control plane or the page. Return None if the option is not set.
 
     Raises:
         ValueError: `parse_guarded_address` rejects the address.

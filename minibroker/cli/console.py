@@ -2,8 +2,8 @@
 
 All output uses `logging`. Each message is one line, whatever text clients have put into it. Text lines begin with
 "minibroker: ", or with the time of day for requests (`-v`). In JSON each line is an object with `time` (ISO 8601, UTC),
-`level`, `logger` and `message`. `exception` is added if there is one, and `request` for a request, in the form of the
-journal (`Entry.to_json`).
+`level`, `logger` and `message`. `exception` is added for an exception, and `request` for a request, with the fields of
+the journal (`Entry.to_json`).
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class Console:
 
     Args:
         log_format: one of `FORMATS`.
-        verbose: whether to print requests as well, and why connections were closed.
+        verbose: whether to also print requests and the reasons for closed connections.
     """
 
     def __init__(self, log_format: str, *, verbose: bool) -> None:
@@ -68,12 +68,12 @@ class Console:
     @contextlib.contextmanager
     def hold_output(self) -> Generator[None]:
         """Hold lines back while another program uses the terminal. The newest lines are written when the block ends."""
-        self._handler.hold_output = deque(maxlen=_MAX_HELD_RECORDS)
+        self._handler.held_records = deque(maxlen=_MAX_HELD_RECORDS)
         try:
             yield
         finally:
-            hold_output, self._handler.hold_output = self._handler.hold_output, None
-            for record in hold_output:
+            held_records, self._handler.held_records = self._handler.held_records, None
+            for record in held_records:
                 self._handler.emit(record)
 
     @property
@@ -104,13 +104,13 @@ def log_request(entry: "Entry") -> None:
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
-    """Writes to the current `sys.stderr`, or appends to `hold_output` unless that is None."""
+    """Writes to the current `sys.stderr`, or appends to `held_records` unless that is None."""
 
-    hold_output: deque[logging.LogRecord] | None = None
+    held_records: deque[logging.LogRecord] | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self.hold_output is not None:
-            self.hold_output.append(record)
+        if self.held_records is not None:
+            self.held_records.append(record)
             return
         self.stream = sys.stderr
         super().emit(record)

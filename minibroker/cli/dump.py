@@ -47,19 +47,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--index-sanity-check", action="store_true", help="check whether a starting broker would keep the indexes")
     option("--verify-index-only", action="store_true", help="check the indexes against the log; print mismatches only")
     option("--format", choices=["auto", "0.7"], default="auto", help="0.7: the log is from before Kafka 0.8")
-    topic = parser.add_mutually_exclusive_group()
-    topic.add_argument(
+    decoder = parser.add_mutually_exclusive_group()
+    decoder.add_argument(
         "--offsets-decoder", action="store_true", help="the log is of __consumer_offsets: print its records"
     )
-    topic.add_argument(
+    decoder.add_argument(
         "--transaction-log-decoder", action="store_true", help="the log is of __transaction_state: print its records"
     )
-    topic.add_argument(
+    decoder.add_argument(
         "--share-group-state-decoder", action="store_true", help="the log is of __share_group_state: print its records"
     )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="one JSON object a line")
-    how.add_argument(
+    output_format = parser.add_mutually_exclusive_group()
+    output_format.add_argument("--json", action="store_true", help="one JSON object a line")
+    output_format.add_argument(
         "--explain", action="store_true", help="each field with its position, its bytes, its value and its meaning"
     )
     parser.set_defaults(run=run)

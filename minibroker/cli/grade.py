@@ -53,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
         options.parser.error("HOST:PORT or --start is needed")
     to_stdout = options.json == "-"
     with _start_target(options) as target:
-        where = f"{target.address[0]}:{target.address[1]}"
+        address = f"{target.address[0]}:{target.address[1]}"
         if not accepts_connections(target.address, ANSWER_S):
-            raise ValueError(f"no broker accepts connections at {where}")
-        report = Report(where, len(checks), None if to_stdout else options.json, options.junit)
+            raise ValueError(f"no broker accepts connections at {address}")
+        report = Report(address, len(checks), None if to_stdout else options.json, options.junit)
         try:
             with _show_progress(checks) as advance:
                 for result in run_checks(target, checks):
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _start_target(options: argparse.Namespace) -> Generator[Target]:
-    """Start the broker if a command is given, yield it, and stop it at the end."""
+    """Yield the broker to grade. With a command, start it first and stop it afterwards."""
     address = parse_advertised(options.address, "HOST:PORT") if options.address else ("127.0.0.1", free_port())
     if options.start is None:
         yield Target(address, options.data_dir)

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except (ValueError, OSError) as error:
-        print(f"minibroker: {_reason(error)}", file=sys.stderr)  # noqa: T201 - the user's message
+        print(f"minibroker: {_format_error(error)}", file=sys.stderr)  # noqa: T201 - the user's message
         return 1
 
 
@@ -135,7 +135,7 @@ def _run_serve(options: argparse.Namespace) -> int:
             try:
                 return asyncio.run(_serve(options, console))
             except (ValueError, OSError) as error:
-                _logger.critical("%s", _reason(error))
+                _logger.critical("%s", _format_error(error))
                 return 1
     finally:
         gc.enable()
@@ -159,7 +159,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             write_ready_file(broker.bootstrap_servers)
             print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
             _write_kafka_lines(broker)
-            console.print_banner(_summary(broker, options))
+            console.print_banner(_banner_rows(broker, options))
             for host in {host for host, _ in broker.asynchronous.advertised}:
                 console.check_advertised(host)
             if options.browser and not options.terminal and console.has_reader:
@@ -174,7 +174,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
 
 def _create_broker(options: argparse.Namespace) -> "Broker":
     """Return a broker with these options, not yet started. Its warnings are logged."""
-    properties = _properties(options)
+    properties = _read_properties(options)
     listeners = None if options.listen else properties.get("listeners") or None
     if options.data_dir == "":
         raise ValueError("--data-dir is empty")
@@ -245,14 +245,14 @@ def _read_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
 
 
 def _ready_text(broker: "Broker", options: argparse.Namespace) -> str:
-    """Return the addresses and the data directory of a broker, in a form for programs."""
+    """Return a broker's addresses and data directory as text that programs can parse."""
     text = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
     if options.control:
         text += f" control={broker.control_url}"
     if options.page:
         text += f" page={broker.page_url}{lesson_path(options)}"
     if len(broker.asynchronous.listener_names) > 1:
-        text += f" listeners={_listeners(broker)}"
+        text += f" listeners={_format_listeners(broker)}"
     return text
 
 
@@ -308,11 +308,11 @@ async def _admin_ports(addresses: Sequence[str], broker: "Broker") -> AsyncGener
 
 
 def _write_kafka_lines(broker: "Broker") -> None:
-    """Write the log lines selected by MINIBROKER_LOG_LINES: for `kafka` those of Kafka, for `redpanda` both kinds."""
+    """Write the lines that MINIBROKER_LOG_LINES selects: Kafka's for `kafka`, Redpanda's and Kafka's for `redpanda`."""
     kind = os.environ.get("MINIBROKER_LOG_LINES")
     if kind not in {"kafka", "redpanda"}:
         return
-    listeners = _addresses(broker)
+    listeners = _listener_addresses(broker)
     if kind == "redpanda":
         kafka_lines.write_redpanda_lines(listeners)
     kafka_lines.write_broker_lines(next(iter(broker.services.core.cluster.nodes)), listeners)
@@ -326,7 +326,7 @@ def _install_faults(services: "Services", faults: "list[Fault]") -> None:
         installed.add(rule)
 
 
-def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
+def _banner_rows(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
     """Return the rows of the banner for a broker that has just started."""
     topics = [topic.name for topic in broker.asynchronous.services.core.topics if not topic.is_internal]
     advertised = ", ".join(f"{host}:{port}" for host, port in broker.asynchronous.advertised)
@@ -340,7 +340,7 @@ def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
         or "none yet",
     }
     if len(broker.asynchronous.listener_names) > 1:
-        rows["listeners"] = _listeners(broker).replace(",", ", ")
+        rows["listeners"] = _format_listeners(broker).replace(",", ", ")
     if options.control:
         rows["control plane"] = broker.control_url
     if options.page:
@@ -349,12 +349,12 @@ def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
     return rows
 
 
-def _listeners(broker: "Broker") -> str:
+def _format_listeners(broker: "Broker") -> str:
     """Return the addresses of all listeners, in Kafka's list format."""
-    return ",".join(f"{name}://{address}" for name, address in _addresses(broker))
+    return ",".join(f"{name}://{address}" for name, address in _listener_addresses(broker))
 
 
-def _addresses(broker: "Broker") -> list[tuple[str, str]]:
+def _listener_addresses(broker: "Broker") -> list[tuple[str, str]]:
     """Return the names and addresses of the listeners. With several brokers, each listener occurs once per broker."""
     return [
         (name, address)
@@ -368,7 +368,7 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _properties(options: argparse.Namespace) -> dict[str, str]:
+def _read_properties(options: argparse.Namespace) -> dict[str, str]:
     """Return the broker's configuration from the files and the command line."""
     properties: dict[str, str] = {}
     for path in options.config:
@@ -392,7 +392,7 @@ def _first_item(properties: Mapping[str, str], name: str) -> str | None:
     return properties.get(name, "").split(",")[0].strip() or None
 
 
-def _reason(error: ValueError | OSError) -> str:
+def _format_error(error: ValueError | OSError) -> str:
     if isinstance(error, OSError):
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
     else:

@@ -133,7 +133,7 @@ def _add_observation(option: _AddArgument) -> None:
 
 
 def _add_process(option: _AddArgument) -> None:
-    """Add the options for how the process reports readiness, what it prints, and when it ends."""
+    """Add the options for the readiness, the output and the end of the process."""
     option("--ready-file", metavar="PATH", help="write the bootstrap address to this file once clients can connect")
     option(
         "--stop-with-stdin",

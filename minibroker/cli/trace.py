@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _open_page(options: argparse.Namespace) -> "TracePlane | None":
-    """Return the page, with its address bound, or None if there is none."""
+    """Return the page, bound to its address, or None without --page."""
     if not options.page:
         return None
     token = options.page_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
@@ -168,10 +168,7 @@ def _formatters(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int]
 
 
 async def _warm_up(output: Output, *, is_list: bool) -> None:
-    """Load the modules that decode messages, one by one.
-
-    The first request of an API then does not wait for imports.
-    """
+    """Load the modules that decode messages, one by one, so that an API's first request does not wait for imports."""
     if is_list:
         output.write(lines.HEADING)
     for route in ROUTES:

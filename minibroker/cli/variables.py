@@ -29,7 +29,7 @@ OPTIONS: Final = {
     "MINIBROKER_RACKS": "--racks",
     "MINIBROKER_SEED_DATA": "--seed-data",
 }
-"""Variables that are options of `minibroker serve`."""
+"""Variables that set options of `minibroker serve`."""
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
 SECRET: Final = re.compile(r"(?i).*(password|secret|jaas\.config|keystore\.key|token\..*key)")
 """Keys whose values are never printed."""
@@ -58,7 +58,7 @@ def config_name(variable: str) -> str:
 
 
 def variable_of(config: str) -> str:
-    """Return the variable of a key."""
+    """Return the environment variable that sets a configuration key."""
     return "KAFKA_" + config.replace("-", "___").replace("_", "__").replace(".", "_").upper()
 
 

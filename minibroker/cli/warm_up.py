@@ -1,12 +1,11 @@
 """Work that `minibroker serve` does after its start, so that no client has to wait for it.
 
-The modules of an API are loaded by the API's first request. In this way the first member of a group would block the
-event loop for 50 ms or more. So a broker with a process of its own loads the modules that most clients need soon after
-it is ready, one per step, between requests. The modules of rare APIs are still loaded by the first request, which
-takes 5 to 10 ms.
+The modules of an API are loaded by the API's first request, so the first member of a group would block the event loop
+for 50 ms or more. A broker in its own process therefore loads the modules that most clients need soon after it is
+ready, one per step, between requests. The modules of rare APIs are still loaded by the first request, in 5 to 10 ms.
 
 Python's garbage collector also blocks the loop, in proportion to the number of all objects. It is therefore set to
-ignore the objects that existed after the start. It collects young objects less often, and collects all objects only
+ignore the objects that exist after the start. It collects young objects less often, and collects all objects only
 while the broker is idle.
 
 `Broker()` does none of this, because it shares its process and the collector's settings with a test suite.
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from minibroker.cluster.core import Core
 
 _DELAY_MS: Final = 100
-"""The delay after the broker is ready, because the first clients connect immediately."""
+"""The delay after the broker is ready, since the first clients connect at that moment."""
 _MODULES: Final = (
     "metadata produce fetch log_offsets groups offsets consumer_group share_group share_records "
     "streams_group_heartbeat streams_group transactions topics configs"
@@ -76,14 +75,14 @@ class _Idleness:
 
     def __init__(self, clock: "Clock") -> None:
         self._clock = clock
-        self._looked_at_ms = clock.monotonic_ms()
+        self._checked_at_ms = clock.monotonic_ms()
         self._busy_s = time.thread_time()
 
     def collect_if_idle(self) -> Steps[None]:
         """Run a full collection if the period was idle and there can be garbage. This is a chore."""
-        before_ms, busy_s = self._looked_at_ms, self._busy_s
-        self._looked_at_ms, self._busy_s = self._clock.monotonic_ms(), time.thread_time()
-        is_idle = self._busy_s - busy_s < _MAX_IDLE_CPU_SHARE * (self._looked_at_ms - before_ms) / 1000
+        before_ms, busy_s = self._checked_at_ms, self._busy_s
+        self._checked_at_ms, self._busy_s = self._clock.monotonic_ms(), time.thread_time()
+        is_idle = self._busy_s - busy_s < _MAX_IDLE_CPU_SHARE * (self._checked_at_ms - before_ms) / 1000
         if is_idle and any(gc.get_count()[1:]):
             gc.collect()
         yield

@@ -69,7 +69,7 @@ _HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
 
 
 class _Kind:
-    """The advice of one kind that a broker has given so far."""
+    """The state of one kind of advice."""
 
     def __init__(self, now_ms: float) -> None:
         self.began_ms = now_ms
@@ -91,7 +91,7 @@ class AdviceLog:
         self._kinds.clear()
 
     def security_hints(self) -> list[str]:
-        """Return the advice of kind `SECURITY` since the last reset, including advice that was not logged again."""
+        """Return the `SECURITY` advice given since the last reset, including repeats that were not logged."""
         return list(self._security_hints)
 
     def forget_security_hints(self) -> None:

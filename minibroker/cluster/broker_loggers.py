@@ -90,6 +90,6 @@ def _python_name(name: str) -> str:
 
 
 def _level_name(logger: logging.Logger) -> str:
-    """Return the Kafka name of a logger's level. A level without a name gets that of the next higher level."""
+    """Return the Kafka name of a logger's level. A level without a name gets the name of the next higher level."""
     number = logger.getEffectiveLevel()
     return min((level for level in LEVELS if LEVELS[level] >= number), key=LEVELS.__getitem__, default="FATAL")

@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ClusterError(ValueError):
-    """The change of the cluster is impossible. The message gives the reason."""
+    """A change to the cluster is impossible. The message gives the reason."""
 
 
 class Cluster:
@@ -40,7 +40,7 @@ class Cluster:
         racks: The racks by node id, for nodes that have one.
         is_single: Whether the cluster has only one node. Stopping nodes does not change this.
         controller: The controller in responses to clients, or None while all nodes are down.
-        controller_epoch: The number of controllers that there have been.
+        controller_epoch: The number of controllers chosen so far.
         topics: The topics whose partitions the nodes host, set once the topics have been loaded.
         first_epoch: The leader epoch of new partitions; see `raise_first_epoch`.
         on_leader_moved: Called with each partition that has a new leader or has lost its leader.
@@ -117,11 +117,11 @@ class Cluster:
         """Assign replicas to additional partitions of a topic, as if the topic had been created with them."""
         nodes = tuple(self.nodes)
         first_replicas = topic.partitions[0].replicas
-        factor, present = min(len(first_replicas), len(nodes)), len(topic.partitions)
+        factor, count = min(len(first_replicas), len(nodes)), len(topic.partitions)
         if self.racks and self._is_kraft:
-            return stripe_replicas(nodes, partitions, factor, start=present, racks=self.racks)
+            return stripe_replicas(nodes, partitions, factor, start=count, racks=self.racks)
         start = nodes.index(first_replicas[0])
-        return assign_replicas(nodes, partitions, factor, start=start, first_partition=present, racks=self.racks)
+        return assign_replicas(nodes, partitions, factor, start=start, first_partition=count, racks=self.racks)
 
     def place_partition(self, partition: Partition, replicas: Replicas | None = None) -> None:
         """Set the replicas of a new partition, and elect a leader if any of the replicas is running.
@@ -207,7 +207,7 @@ class Cluster:
         return True
 
     def elect_missing_leaders(self, partitions: Iterable[Partition]) -> None:
-        """Elect leaders for those of these partitions that have none, where the current configuration allows it."""
+        """Elect leaders for the partitions without one, where the current configuration allows it."""
         for partition in partitions:
             if partition.leader is None:
                 self._set_leader(partition, self._next_leader(partition))
@@ -344,7 +344,7 @@ class Cluster:
         return (partition for topic in topics for partition in topic.partitions)
 
     def save_leaders(self) -> bool:
-        """Save the replicas and leaders if they changed. Return False if saving failed, which is logged."""
+        """Save the replicas and leaders if they changed. If that fails, log the error and return False."""
         if self.topics is None or self._is_saved:
             return True
         try:

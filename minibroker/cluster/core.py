@@ -1,4 +1,4 @@
-"""The core: the configuration, clock, data directory, cluster, topics and logs, without which no broker runs.
+"""The core of a broker: its configuration, clock, data directory, cluster, topics and logs.
 
 `services.Services` holds it as `core` and adds everything that serves clients. Layers below `services` only use the
 core.
@@ -148,7 +148,7 @@ class Core:
         self.hooks.leader_moved(partition)
 
     def close(self, *, keep: bool = True) -> None:
-        """Run all steps of `closing` in one go."""
+        """Run all steps of `close_logs` in one go."""
         drain(self.close_logs(keep=keep))
 
     def close_logs(self, *, keep: bool = True) -> Steps[None]:

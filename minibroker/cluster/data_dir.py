@@ -1,10 +1,10 @@
-"""The data directory: its lock, its identity and how the last run ended.
+"""The data directory: its lock, its identity, and the record of how the last run ended.
 
-This module keeps three small files there, all with Kafka's names:
+This module keeps three small files in the directory, all with Kafka's names:
 
 - `.lock` keeps other brokers out (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty. Here it
-  contains the boot id of the machine, from which the next start learns whether only the process was killed or the
-  machine crashed. After a kill the machine still has all writes.
+  contains the machine's boot id. If the id has changed by the next start, the machine may have crashed and lost
+  writes. If it has not changed, only the process was killed, and no writes are lost.
 - `meta.properties` names the cluster and the node that the directory belongs to.
 - `.kafka_cleanshutdown` says that every log was closed cleanly. It only exists between two runs.
 """
@@ -103,14 +103,14 @@ class DataDir:
         """
         unmark_clean(self.path)
         with contextlib.suppress(FileNotFoundError):
-            # The broker will change the directory, which is then no longer a snapshot.
+            # The broker will change the directory, so it is no longer a snapshot.
             os.unlink(f"{self.path}/{SNAPSHOT_FILE}")
-        # Keep the record of a crash across runs. If this broker is killed before it opens all logs, the others still
-        # need recovery.
+        # Keep the record of a crash across runs. If this broker is killed before it has opened every log, the unopened
+        # logs still need recovery.
         self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
 
     def mark_recovered(self) -> None:
-        """Record that every log has been opened, so that it no longer matters how the previous run ended."""
+        """Record that every log was opened. The end of the previous run no longer matters."""
         if self.last_stop is LastStop.CRASHED:
             self._write_lock("")
         self.last_stop = LastStop.CLEAN
@@ -132,7 +132,7 @@ class DataDir:
             mark_clean(self.path)
 
     def release(self) -> None:
-        """Release the lock. Releasing it twice does nothing."""
+        """Release the lock. A second call does nothing."""
         self._lock.release()
 
     def _read_last_stop(self) -> LastStop:
@@ -176,7 +176,7 @@ def _holds_directories(path: str) -> bool:
 
 
 def _identity(directory: str, configured: int, configured_cluster: str | None, *, is_durable: bool) -> tuple[str, int]:
-    """Return the cluster id and the node id of a directory. Add to `meta.properties` those that it lacks.
+    """Return the cluster id and the node id of a directory. Ids missing from `meta.properties` are added to it.
 
     The file follows Kafka's `MetaProperties`. Version 1 has `node.id`. Version 0, written by a broker with
     ZooKeeper, has `broker.id`, and both this id and the cluster id may be missing. A file torn by a crash of the

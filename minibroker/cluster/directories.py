@@ -23,7 +23,7 @@ from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, PARTITION_METADATA, offset_of, purge
 
 _MARKER: Final = re.compile(r"deleted-0\.(?P<id>[0-9a-f]{32})-unnoted-delete\Z")
-"""A name that Kafka, too, removes when it starts."""
+"""The name of a deletion marker. Kafka also removes such directories when it starts."""
 _logger = logging.getLogger(__name__)
 
 
@@ -96,7 +96,7 @@ def remove_leftovers(data_dir: str) -> None:
 
 
 def find_orphans(data_dir: str, known_topics: Mapping[str, int]) -> Iterator[AdoptedTopic]:
-    """Return the topics of partition directories that do not belong to a known topic.
+    """Yield the topics of partition directories that do not belong to a known topic.
 
     Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames directories of
     unknown topics to `-stray`.) Empty partitions that were being added to a known topic when the machine crashed

@@ -17,8 +17,8 @@ from minibroker.cluster.metadata_file import MetadataFile
 Background = Callable[..., Any]
 """Runs its first argument on a thread, then its optional second argument on the event loop.
 
-For work that would block the event loop and cannot be split into slices, such as an fsync. The work handles its own
-errors.
+It is used for work that would block the event loop and cannot be split into slices, such as an fsync. The work handles
+its own errors.
 """
 IsDurable = bool
 _logger = logging.getLogger(__name__)
@@ -49,7 +49,9 @@ class Durability:
 
     def file(self, path: str, *, mode: int = 0o644) -> MetadataFile:
         """Return a metadata file that is forced to disk soon after each change."""
-        file = MetadataFile(path, mode=mode, is_durable=self.is_needed, on_write=lambda: self._call_soon(self._begin))
+        file = MetadataFile(
+            path, mode=mode, is_durable=self.is_needed, on_write=lambda: self._call_soon(self._begin_round)
+        )
         self._files.append(file)
         return file
 
@@ -67,7 +69,7 @@ class Durability:
             Whether all these changes are on disk already. The thread can finish before this method returns.
         """
         self._waiting.append(then)
-        self._begin()
+        self._begin_round()
         return not self.is_behind
 
     def sync(self) -> IsDurable:
@@ -109,20 +111,20 @@ class Durability:
             _logger.warning("All metadata is on disk again")
         self._has_failed = error is not None
 
-    def _begin(self) -> None:
+    def _begin_round(self) -> None:
         if self._is_running or not (self._waiting or self.is_behind):
             return
         self._is_running = True
         waiting, self._waiting = self._waiting, []
         renew_error = self._renew()
         results: list[IsDurable] = []
-        self._background(lambda: results.append(self._force(renew_error)), lambda: self._end(waiting, results))
+        self._background(lambda: results.append(self._force(renew_error)), lambda: self._end_round(waiting, results))
 
-    def _end(self, waiting: list[Callable[[IsDurable], None]], results: list[IsDurable]) -> None:
+    def _end_round(self, waiting: list[Callable[[IsDurable], None]], results: list[IsDurable]) -> None:
         self._is_running = False
         for file in self._files:
             file.settle()
         if self._waiting:
-            self._begin()
+            self._begin_round()
         for then in waiting:
             then(all(results))

@@ -51,8 +51,8 @@ class DynamicConfigs:
 
     Attributes:
         broker: The effective configuration, always the same object.
-        has_own_min_isr: Whether the controller sets min.insync.replicas for all brokers, as with eligible leader
-            replicas in new clusters of an emulated release (KIP-966).
+        has_own_min_isr: Whether the controller sets min.insync.replicas for all brokers, as emulated releases with
+            eligible leader replicas do in a new cluster (KIP-966).
         on_change: Called when the configuration of a resource has changed.
 
     Raises:

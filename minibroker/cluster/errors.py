@@ -31,7 +31,7 @@ class ConflictError(OperationError):
 
 
 class NotRunningError(RuntimeError):
-    """The broker is not running, or is running on an event loop other than the one that the method requires."""
+    """The broker is not running, or not on the event loop that the method requires."""
 
 
 NOT_RUNNING: Final = (

@@ -170,7 +170,7 @@ class FetchContext:
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether a newer fetch of the session arrived while this incremental one waited."""
+        """Whether a newer fetch of the session arrived while this incremental one waited."""
         return self.incremental and self.session is not None and self.session.epoch != self._epoch
 
     @property
@@ -186,7 +186,7 @@ class FetchContext:
         selected: dict[FetchKey, PartitionData] = {}
         for key, data in results.items():
             entry = session.partitions.get(key)
-            # The client dropped the partition from the session while this request waited.
+            # Skip a partition that the client dropped from the session while this request waited.
             if entry is None:
                 continue
             if entry.note(data) or not self.incremental:
@@ -282,7 +282,7 @@ class FetchSessionCache:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        # A response was lost, so consumer and broker no longer agree on what the consumer has.
+        # After a lost response, the epochs differ, and the session no longer describes the consumer's state.
         if session.epoch != request.session_epoch:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         # A client that switches between Fetch versions with topic names and with topic ids needs a new session

@@ -32,7 +32,7 @@ class Listener(NamedTuple):
 
 
 class ServedListener(NamedTuple):
-    """A listener as configured for the first broker. The other brokers use the ports that follow.
+    """A listener as configured for the first broker. The other brokers use the following ports.
 
     Attributes:
         name: The listener name.

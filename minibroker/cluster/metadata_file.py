@@ -185,7 +185,7 @@ class MetadataFile:
 
 
 def _is_torn(data: bytes) -> bool:
-    """Return whether a crash of the machine can have left this of a JSON object: nothing, zeros, or its beginning."""
+    """Return whether this can be the remainder of a JSON object after a crash: nothing, zeros, or its beginning."""
     if b"\0" in data or not data.rstrip().endswith(b"}"):
         return True
     try:

@@ -66,6 +66,6 @@ class Node:
         return (dialed[0], 0) if endpoint is None else endpoint.advertised or (dialed[0], endpoint.port)
 
     def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
-        """Set the advertised addresses, by listener name. A listener without one uses its address from the start."""
+        """Set the advertised addresses, by listener name. Other listeners return to their original addresses."""
         for name, endpoint in self.endpoints.items():
             endpoint.advertised = endpoint.with_port(addresses.get(name, endpoint.given))

@@ -60,7 +60,7 @@ class LogManager(Protocol):
 
 
 class Partition:
-    """A partition. Its log is opened at its first use.
+    """A partition. Its log is opened on first use.
 
     Attributes:
         replicas: The node ids of the replicas, the preferred leader first.
@@ -103,7 +103,7 @@ class Partition:
 
     @property
     def log(self) -> Log:
-        """The partition's log, opened and recovered at its first use.
+        """The partition's log, opened and recovered on first use.
 
         Raises:
             StorageError: The log is damaged.
@@ -117,7 +117,7 @@ class Partition:
     def has_files(self) -> bool:
         """Whether the log has files. A partition gets files with its first record.
 
-        A clean stop leaves an empty partition only a directory and a topic id. Anything else in the place of the
+        After a clean stop, an empty partition has only a directory and a topic id. Anything else in place of the
         directory, such as a link, counts as files, because it is not an empty log.
 
         Raises:
@@ -134,7 +134,7 @@ class Partition:
         A directory that never held a record is replaced. It was left by a stop or a failed attempt.
 
         Raises:
-            FileExistsError: Something else is in the place of the directory.
+            FileExistsError: Something else is in place of the directory.
             OSError: The directory cannot be created, and does not exist afterwards.
         """
         try:

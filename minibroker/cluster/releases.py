@@ -44,7 +44,7 @@ _UNSTABLE_FEATURES: Final[Mapping[str, str]] = {
 }
 """The levels with `unstable.feature.versions.enable`. They do not change the levels of new clusters."""
 _FIRST_FRESH: Final = {ELIGIBLE_LEADER_REPLICAS_VERSION: "4.1", SHARE_VERSION: "4.2"}
-"""Features that were off in new clusters at first, and the first release with the feature on."""
+"""Features that were initially off in new clusters, with the first release that turns them on."""
 _FIRST_WITHOUT_OLD_PRODUCE: Final = "4.0"
 """From this release on Produce is listed from version 0, although not all versions are served.
 

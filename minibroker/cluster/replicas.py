@@ -44,19 +44,19 @@ def assign_replicas(
     """
     if racks:
         nodes = _interleave(_group_by_rack(nodes, racks).values())
-    number = len(nodes)
+    node_count = len(nodes)
     rack_count = len({racks.get(node) for node in nodes})
-    shift = start + (first_partition - 1) // number if first_partition > 0 else start
+    shift = start + (first_partition - 1) // node_count if first_partition > 0 else start
     assigned: list[Replicas] = []
     for partition in range(first_partition, first_partition + partitions):
-        if partition > 0 and partition % number == 0:
+        if partition > 0 and partition % node_count == 0:
             shift += 1
-        first = (partition + start) % number
+        first = (partition + start) % node_count
         replicas = [nodes[first]]
         used = {racks.get(nodes[first])}
         steps = count(shift * rack_count)
         while len(replicas) < factor:
-            node = nodes[(first + 1 + next(steps) % (number - 1)) % number]
+            node = nodes[(first + 1 + next(steps) % (node_count - 1)) % node_count]
             rack = racks.get(node)
             if node not in replicas and (rack not in used or len(used) == rack_count):
                 replicas.append(node)

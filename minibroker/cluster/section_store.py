@@ -1,7 +1,7 @@
 """ACLs, credentials, quotas and configurations in `minibroker-cluster.json`, where Kafka has `__cluster_metadata`.
 
-ACLs, credentials, quotas, dynamic configurations and the like each have a section of `minibroker-cluster.json` in the
-data directory. The file is replaced atomically at every change:
+Each kind of metadata has a section in this file, which is in the data directory. Every change replaces the file
+atomically:
 
     {"version": 1, "sections": {"acls": [...], "configs": {...}}}
 
@@ -123,7 +123,7 @@ class ClusterMetadata:
 
 
 class _SectionText:
-    """The JSON text of a section. An update encodes only new entries, and looks up the text of each of the others."""
+    """The JSON text of a section. An update encodes only new entries, and reuses the text of the others."""
 
     def __init__(self) -> None:
         self._text = "null"

@@ -65,7 +65,7 @@ def remove(path: str) -> None:
 
 
 def _mark(path: str) -> None:
-    """Add the mark to a directory. The mark gets its name once it is locked, so that no one else locks it first."""
+    """Add the mark to a directory. It is locked before it gets its name, so that no other process can lock it first."""
     mark = os.open(f"{path}/{_MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(mark, fcntl.LOCK_EX)
     os.write(mark, os.fsencode(path))

@@ -45,7 +45,7 @@ def refuse_duplicate(name: str, occurrences: Mapping[str, int]) -> None:
 
     Args:
         name: The topic.
-        occurrences: How often the request names each topic.
+        occurrences: The number of times that the request names each topic.
 
     Raises:
         TopicError: The topic is named more than once.
@@ -70,7 +70,7 @@ def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
 
 
 def refuse_too_many(partitions: int) -> None:
-    """Check that a request does not ask for more new partitions than Kafka creates at once.
+    """Check that a request does not ask for more new partitions than Kafka creates in one request.
 
     Raises:
         TopicError: The request asks for too many partitions.
@@ -80,7 +80,7 @@ def refuse_too_many(partitions: int) -> None:
 
 
 def refuse_too_large(records: int) -> None:
-    """Check that a request does not exceed the number of records that Kafka writes to its metadata log at once.
+    """Check that a request does not need more metadata records than Kafka writes in one operation.
 
     Raises:
         TopicError: The request would add too many records.
@@ -177,7 +177,7 @@ def _replication_factor(cluster: Cluster, requested: int, config: BrokerConfig) 
 
 
 def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partition: int = 0) -> tuple[Replicas, ...]:
-    """Return manually assigned replicas (`ReplicationControlManager.validateManualPartitionAssignment`).
+    """Validate and return manually assigned replicas (`ReplicationControlManager.validateManualPartitionAssignment`).
 
     A single broker replaces any assignment with one replica on itself. Several brokers, or a strict configuration,
     also reject a broker that is named twice or does not exist, and partitions with different numbers of replicas.

@@ -5,7 +5,7 @@ layout. Other partitions get their directories at a clean stop. The topics file
 (`minibroker_storage.data_directory.names`) stores what the directories lack: which topics exist, and their ids, numbers
 of partitions and configuration overrides. A request first changes all its topics one by one, then writes the file once.
 
-A log is opened at its first use, so the start-up time does not depend on the number of partitions.
+A log is opened on first use, so the start-up time does not depend on the number of partitions.
 
 This is one file of more than 500 lines, because all changes of topics must keep the topics file and the directories
 consistent.
@@ -55,7 +55,7 @@ _MAX_DELETED_NAMES: Final = 10_000
 PRODUCER_ID_BLOCK: Final = 1000
 """Producer ids are reserved in blocks of the size that Kafka's controller assigns to a broker."""
 _FIRST_PRODUCER_ID_AFTER_KAFKA: Final = 1 << 32
-"""For directories of a Kafka, which assigned small ids. Its logs may still have their sequence numbers."""
+"""Used for an Apache Kafka directory, whose logs may contain sequence numbers of smaller ids."""
 _ADOPTED_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """Directories do not contain the topic's configuration, and default retention must not delete records."""
 _ADOPTED_COMPACTED_CONFIGS: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
@@ -115,7 +115,7 @@ class Topic:
 
     @property
     def log_config(self) -> LogConfig:
-        """The configuration of the topic's logs, created at its first use."""
+        """The configuration of the topic's logs, created on first use."""
         if self._log_config is None:
             self._log_config = log_config(self.config)
         return self._log_config
@@ -277,10 +277,10 @@ class Topics:
     def _add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
         """Add the missing partitions to a topic.
 
-        An empty directory in the place of a new partition was left by a crash of the machine, and is removed.
+        An empty directory in place of a new partition was left by a crash of the machine, and is removed.
 
         Raises:
-            FileExistsError: Something else is in the place of a new partition's directory.
+            FileExistsError: Something else is in place of a new partition's directory.
         """
         first = len(topic.partitions)
         topic.line = None
@@ -355,8 +355,8 @@ class Topics:
 
     def remember_deleted(self, name: str) -> None:
         """Remember that a client deleted this topic; see `was_deleted`."""
-        # Clients may delete any number of names, so the set is bounded. The names only affect the response that creates
-        # such a topic again.
+        # Clients may delete any number of names, so the set is bounded. A forgotten name only changes the response that
+        # creates the topic again.
         if len(self._deleted) >= _MAX_DELETED_NAMES:
             self._deleted.clear()
         self._deleted.add(name)
@@ -421,7 +421,7 @@ class Topics:
         self._load()
 
     def note(self, notes: Mapping[Topic, dict[str, Any]]) -> None:
-        """Set the recovery notes of topics: what the next start must do unless the notes are cleared before.
+        """Set the topics' recovery notes: the work that the next start must do, unless the notes are cleared first.
 
         `{"seeding": "new"}` deletes the topic, `{"seeding": "empty"}` deletes all its records.
         `{"begins_at": [...]}` empties each partition and lets it continue at that offset. The notes of other topics
@@ -532,14 +532,14 @@ class Topics:
         has_completed, first_leader_epoch = False, 0
         if state is not None:
             try:
-                # The generation lost with a torn file may have reserved another block of producer ids.
+                # If the file was torn, the lost generation may have reserved another block of producer ids.
                 lost_ids = PRODUCER_ID_BLOCK if self._file.was_torn else 0
                 self.next_producer_id = int(state["next_producer_id"]) + lost_ids
                 self.first_valid_producer_id = int(state.get("first_valid_producer_id", 0))
                 for name, entry in state["topics"].items():
                     topic_id = parse_uuid(entry["id"])
-                    # If the topics file could not be written after a deletion, it still contains the topic, but there
-                    # is a marker of the deletion.
+                    # If the topics file could not be written after a deletion, it still contains the topic, but a
+                    # deletion marker exists.
                     has_completed |= self._complete_change(name, entry, is_deleted=topic_id in deleted)
                     if topic_id not in deleted and entry.get("seeding") != "new":
                         self._restore(name, topic_id, entry)

@@ -1,6 +1,6 @@
 """The HTTP control plane: the operations of `AsyncBroker` for test suites in any language.
 
-It runs on its own thread and event loop. Every operation is performed on the broker's loop, by calling methods of
+It runs on its own thread and event loop. Every operation runs on the broker's loop, as a call to a method of
 `AsyncBroker` (`remote`). Without the extra `control`, only this module can be imported.
 """
 
@@ -32,13 +32,13 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
         raise ValueError(f"control: {missing(error.name, 'control')}") from None
 
 
-def admin_ports(given: Sequence[str]) -> "AdminPorts":
-    """Return the ports of `serve --admin-api`, each of which is given as KIND=HOST:PORT.
+def admin_ports(texts: Sequence[str]) -> "AdminPorts":
+    """Return the ports of `serve --admin-api`, from a list of KIND=HOST:PORT.
 
     Raises:
         ValueError: A port has another form, or the extra `control` is not installed.
     """
     try:
-        return ports.AdminPorts(given)
+        return ports.AdminPorts(texts)
     except ModuleNotFoundError as error:
         raise ValueError(f"--admin-api: {missing(error.name, 'control')}") from None

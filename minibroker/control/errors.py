@@ -46,7 +46,7 @@ _WORDS: Final = {
 
 
 def problem(status: int, message: str, word: str | None = None, headers: dict[str, str] | None = None) -> Response:
-    """Return an error response that describes what is wrong."""
+    """Return an error response with a problem in JSON."""
     # json.dumps returns ASCII, so any message can be encoded.
     body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})
     return Response(body, status, headers=headers, media_type="application/json")

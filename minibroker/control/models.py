@@ -43,14 +43,14 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_names(cls, given: Any) -> Any:
+    def _check_names(cls, data: Any) -> Any:
         """Refuse an unknown field before pydantic does, in order to suggest the intended field."""
-        names = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        names = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         for name in names:
             if name not in cls.model_fields:
                 context = {"field": name, "hint": suggestion(name, cls.model_fields)}
                 raise PydanticCustomError("unknown_field", "unknown field", context)
-        return cast("Any", given)
+        return cast("Any", data)
 
 
 class Warnings(BaseModel):
@@ -112,10 +112,10 @@ class Place(ResponseBody):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_pair(cls, given: Any) -> Any:
-        if not isinstance(given, tuple):
-            return given
-        topic, partition = cast("TopicPartition", given)
+    def _of_pair(cls, data: Any) -> Any:
+        if not isinstance(data, tuple):
+            return data
+        topic, partition = cast("TopicPartition", data)
         return {"topic": topic, "partition": partition}
 
 
@@ -141,8 +141,8 @@ def warnings_field(warnings: list[str]) -> dict[str, list[str]]:
 def list_response(about: ResponseBody, name: str, elements: Sequence[bytes]) -> Response:
     """Return a response with the fields of `about` and a list.
 
-    This is for unbounded lists. pydantic validates and encodes such a list in one call, and joining it also takes long.
-    Meanwhile no other thread runs.
+    Use this for unbounded lists. pydantic would validate and encode such a list in one call, and joining it takes long,
+    too. No other thread could run meanwhile.
 
     Args:
         about: The response, in which the list is empty.

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _BACKLOG: Final = 128
 _KEEP_ALIVE_S: Final = 600
-"""The keep-alive timeout, longer than that of clients.
+"""The keep-alive timeout, longer than the clients' own.
 
-A connection closed by the server can fail a client's next request.
+If the server closed a connection first, the client's next request could fail.
 """
 _PATIENCE_S: Final = 2
 
@@ -42,7 +42,7 @@ class _Server(uvicorn.Server):
         self._end = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """Wait for the end."""
+        """Wait until `end` is called."""
         await self._end.wait()
 
     def end(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from minibroker.config.addresses import is_loopback
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
-"""Values of Sec-Fetch-Site for requests of this server's own pages, and for requests that the user starts."""
+"""Values of Sec-Fetch-Site for requests by this server's own pages, and for requests that the user starts."""
 
 
 def refusal_of(header: Callable[[str], str | None], own_host: str | None) -> str | None:

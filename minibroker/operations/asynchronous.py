@@ -196,7 +196,7 @@ class AsyncOperations:
         count: int = 1,
         *,
         matching: "Matching | None" = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the API
     ) -> "list[ConsumerRecord]":
         """Wait until a topic has `count` committed records, and return all of them.
 
@@ -222,7 +222,7 @@ class AsyncOperations:
         key: Any = ...,
         headers: Mapping[str, Any] | None = None,
         partition: int | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the API
     ) -> "ConsumerRecord":
         """Wait for a record that meets the conditions, and return it; see `record()` for the conditions.
 
@@ -316,7 +316,7 @@ class AsyncOperations:
         topic: str | None = None,
         group: str | None = None,
         error: str | int | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the API
     ) -> "list[Entry]":
         """Wait until `count` requests match all arguments, and return all matching requests; see `Journal.entries`.
 

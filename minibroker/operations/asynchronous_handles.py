@@ -56,7 +56,7 @@ class AsyncConsumerGroup(_Handle):
         self,
         members: int | None = None,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the API
     ) -> "GroupDescription":
         """Wait until every member has its assignment and every partition of the subscribed topics has a member.
 
@@ -74,7 +74,7 @@ class AsyncConsumerGroup(_Handle):
         self,
         topic: str | None = None,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the API
     ) -> "dict[TopicPartition, int]":
         """Wait until the group has read and committed all records, and return its committed offsets.
 
@@ -98,7 +98,7 @@ class AsyncConsumerGroup(_Handle):
         return groups.committed_offsets(self._services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
-        """Return how many offsets the group lags behind in each partition, by (topic, partition).
+        """Return the group's lag in each partition, in offsets, by (topic, partition).
 
         For a group that does not exist, the result is empty and a MinibrokerWarning is issued.
         """
@@ -260,8 +260,8 @@ class AsyncFaultContext:
     async def __aexit__(self, *exception: object) -> None:
         """Remove the fault.
 
-        If the block ends without an error although the fault never fired, a MinibrokerWarning names the line that
-        created the fault.
+        If the block ends without an error and the fault never fired, issue a MinibrokerWarning that names the line
+        that created the fault.
         """
         await self._faults.remove(self._fault)
         if not self._fault.fired and exception[:1] in {(), (None,)}:

@@ -30,7 +30,7 @@ class _Progress:
         self._group_id = group_id
         self._topic = topic
         self._ahead: dict[Partition, int] = {}
-        """The offset of an unread record in each partition. The search continues once it is committed."""
+        """The offset of an unread record in each partition. The search continues once the group has committed it."""
         self.committed: dict[TopicPartition, int] = {}
         self._shared: dict[TopicPartition, SharePartitionDescription] | None = None
         """The partitions of a share group; None for other groups."""
@@ -88,7 +88,7 @@ class _Progress:
         return None
 
     def _unread_ranges(self, partition: Partition) -> list[tuple[int, int]] | None:
-        """Return the offset ranges that the group has not read, or None if it has not begun to read."""
+        """Return the offset ranges that the group has not read, or None if the group has not begun to read."""
         end = partition.log.last_stable_offset
         if self._shared is None:
             start = self.start_of(partition)
@@ -166,7 +166,7 @@ async def wait_until_caught_up(
     services: Services,
     group_id: str,
     topic: str | None,
-    timeout: float,  # noqa: ASYNC109 - part of what is asked
+    timeout: float,  # noqa: ASYNC109 - part of the API
 ) -> dict[TopicPartition, int]:
     """Wait until a group has committed past the last record of every partition, and return its committed offsets.
 

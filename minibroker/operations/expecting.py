@@ -1,4 +1,4 @@
-"""Waits for records and for requests of clients, and checks records against expectations."""
+"""Waits for records and for clients' requests, and checks records against expectations."""
 
 import contextlib
 from collections import Counter
@@ -69,7 +69,7 @@ async def wait_for_records(
     count: int = 1,
     *,
     matching: Matching | None = None,
-    timeout: float,  # noqa: ASYNC109 - part of what is asked
+    timeout: float,  # noqa: ASYNC109 - part of the API
 ) -> list[ConsumerRecord]:
     """Wait until a topic has `count` committed records that match, and return all matching records.
 
@@ -84,13 +84,14 @@ async def wait_for_records(
         return matching_records.found if len(matching_records.found) >= count else None
 
     def describe_failure() -> str:
-        there = f"expected {format_count(count, 'record')} in {topic!r} within {timeout:g} s"
+        expected = f"expected {format_count(count, 'record')} in {topic!r} within {timeout:g} s"
         if services.core.topics.get(topic) is None:
-            return f"{there}; {missing_topic(services, topic)}"
+            return f"{expected}; {missing_topic(services, topic)}"
         if isinstance(matching, RecordMatcher):
-            return f"{there}, {len(matching_records.found)} match\n{explain(matching, matching_records.seen)}"
+            return f"{expected}, {len(matching_records.found)} match\n{explain(matching, matching_records.seen)}"
         found = f"{len(matching_records.found)} match, of" if matching is not None else "found"
-        return "\n".join([f"{there}; {found} {len(matching_records.seen)}", *_describe_records(matching_records.seen)])
+        summary = f"{expected}; {found} {len(matching_records.seen)}"
+        return "\n".join([summary, *_describe_records(matching_records.seen)])
 
     return await eventually(check, describe_failure, timeout, matching_records.logs)
 
@@ -143,7 +144,7 @@ async def wait_for_requests(
     journal: Journal,
     count: int,
     filters: dict[str, Any],
-    timeout: float,  # noqa: ASYNC109 - part of what is asked
+    timeout: float,  # noqa: ASYNC109 - part of the API
 ) -> list[Entry]:
     """Wait until the journal has `count` entries that match the filters, and return all matching entries.
 

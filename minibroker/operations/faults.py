@@ -37,5 +37,5 @@ def reasons_never_to_match(services: Services, fault: "Fault") -> Iterator[str]:
     is_legal = LEGAL_TOPIC.fullmatch(name) is not None and len(name) <= MAX_TOPIC_NAME
     if topic is None and not is_legal:
         yield f"topic: {name!r} is not a name that a topic can have"
-    elif topic is None and misspelling(name, [version_range.name for version_range in services.core.topics]):
+    elif topic is None and misspelling(name, [existing.name for existing in services.core.topics]):
         yield f"topic: {missing_topic(services, name)}"

@@ -220,7 +220,7 @@ async def wait_until_stable(
     group_id: str,
     *,
     members: int | None = None,
-    timeout: float,  # noqa: ASYNC109 - part of what is asked
+    timeout: float,  # noqa: ASYNC109 - part of the API
 ) -> GroupDescription:
     """Wait until every member has its assignment and every partition of the subscribed topics has an owner.
 
@@ -249,8 +249,8 @@ async def wait_until_stable(
         description = describe_group(services, group_id)
         expected = "members" if members is None else format_count(members, "member")
         count = format_count(len(description.members), "member")
-        stands = f"{description.state}, generation {description.generation}, {count}"
-        lines = [f"group {group_id!r} was not stable with {expected} within {timeout:g} s: {stands}"]
+        state = f"{description.state}, generation {description.generation}, {count}"
+        lines = [f"group {group_id!r} was not stable with {expected} within {timeout:g} s: {state}"]
         group = find_group(services, group_id)
         if group is None:
             lines.append(f"  {missing_group(services, group_id)}")
@@ -258,8 +258,8 @@ async def wait_until_stable(
         if description.is_stable and unassigned:
             lines.append(f"  no member has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")
         for member in description.members:
-            has = "waits" if member.partitions is None else ", ".join(f"{t}-{i}" for t, i in member.partitions) or "-"
-            lines.append(f"  {member.client_id} ({member.member_id}): {has}")
+            held = "waits" if member.partitions is None else ", ".join(f"{t}-{i}" for t, i in member.partitions) or "-"
+            lines.append(f"  {member.client_id} ({member.member_id}): {held}")
         return "\n".join(lines)
 
     return await until(look, describe, timeout)

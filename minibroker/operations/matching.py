@@ -90,21 +90,21 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
 
     It shows the most similar records with their differences, then counts the records that differ in each part.
     """
-    judged = sorted(((expected.mismatches(record), record) for record in records), key=lambda pair: len(pair[0]))
+    compared = sorted(((expected.mismatches(record), record) for record in records), key=lambda pair: len(pair[0]))
     lines = [_shorten(f"expected {expected}", 5 * _SHOWN_BYTES)]
-    lines.append(f"found {format_count(len(judged), 'record')}" + (", the nearest first:" if judged else ""))
-    for mismatches, record in judged[:_SHOWN]:
+    lines.append(f"found {format_count(len(compared), 'record')}" + (", the nearest first:" if compared else ""))
+    for mismatches, record in compared[:_SHOWN]:
         lines.append(f"  {describe(record)}")
         lines += [f"    {mismatch}" for mismatch in mismatches[:_SHOWN]]
         if len(mismatches) > _SHOWN:
             lines.append(f"    and {len(mismatches) - _SHOWN} more differences")
-    if len(judged) > _SHOWN:
-        lines.append(f"  and {len(judged) - _SHOWN} more")
+    if len(compared) > _SHOWN:
+        lines.append(f"  and {len(compared) - _SHOWN} more")
         counts = Counter(
-            where for mismatches, _ in judged for where in {mismatch.partition(": ")[0] for mismatch in mismatches}
+            part for mismatches, _ in compared for part in {mismatch.partition(": ")[0] for mismatch in mismatches}
         )
         most = sorted(counts.items(), key=lambda count: (-count[1], count[0]))[:_SHOWN]
-        lines.append(f"of {len(judged)} differ " + ", ".join(f"{count} in {where}" for where, count in most))
+        lines.append(f"of {len(compared)} differ " + ", ".join(f"{count} in {part}" for part, count in most))
     return "\n".join(lines)
 
 
@@ -151,8 +151,8 @@ def _compare_json(subject: str, expected: Any, actual: Any) -> list[str]:
     is_same_kind = isinstance(expected, bool) is isinstance(actual, bool)
     if is_same_kind and expected == actual:
         return []
-    wording, is_there = f"{expected!r}", f"{actual!r}"
-    return [f"{subject}: expected {_shorten(wording)}, found {_shorten(is_there)}"]
+    expected_text, actual_text = f"{expected!r}", f"{actual!r}"
+    return [f"{subject}: expected {_shorten(expected_text)}, found {_shorten(actual_text)}"]
 
 
 def _as_list(value: Any) -> list[Any]:

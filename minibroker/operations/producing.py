@@ -1,9 +1,9 @@
 """Writes records to a topic without a client, for test fixtures and seed data.
 
 In JSON, a string stands for its UTF-8 bytes, null for null, `{"base64": ...}` for arbitrary bytes, and any other value
-for its own JSON text. `{"json": ...}` marks a value as JSON where it would have another meaning. When records are
-shown, the form "text" shows bytes as a string if they are UTF-8, and as base64 if not. The form "json" shows the value
-that the bytes encode, or falls back to "text" if they are not JSON.
+for its own JSON text. `{"json": ...}` marks a value as JSON where it would otherwise be read differently. When records
+are shown, the form "text" shows bytes as a string if they are UTF-8, and as base64 if not. The form "json" shows the
+value that the bytes encode, or falls back to "text" if they are not JSON.
 """
 
 import base64
@@ -122,9 +122,9 @@ def produce(
             raise OperationError(f"partition: topic {name!r} has no partition {partition!r}")
         by_partition.setdefault(partition, []).append(number)
     for partition, numbers in by_partition.items():
-        for chosen in _split_batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
-            first = _append(services, topic, partition, [records[number] for number in chosen], magic, codec)
-            for delta, number in enumerate(chosen):
+        for batch in _split_batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
+            first = _append(services, topic, partition, [records[number] for number in batch], magic, codec)
+            for delta, number in enumerate(batch):
                 places[number] = RecordMetadata(name, partition, first + delta)
     return cast("list[RecordMetadata]", places)
 
@@ -194,12 +194,12 @@ def _split_batches(records: Sequence[NewRecord], numbers: Sequence[int], max_byt
     size = 0
     for number in numbers:
         record = records[number]
-        grown = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
-        if group and size + grown > max_bytes:
+        record_bytes = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
+        if group and size + record_bytes > max_bytes:
             yield group
             group, size = [], 0
         group.append(number)
-        size += grown
+        size += record_bytes
     if group:
         yield group
 

@@ -191,7 +191,7 @@ _LOOK_UP_TIMEOUT_MS: Final = 20_000
 
 
 async def set_quota(services: Services, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
-    """Set quotas of an entity. Quotas whose value is None are removed.
+    """Set the quotas of an entity. A value of None removes a quota.
 
     Raises:
         OperationError: the entity or a quota is invalid.

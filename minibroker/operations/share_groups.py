@@ -129,10 +129,10 @@ def _state_keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPart
     if not isinstance(group, ShareGroup):
         return {}
     topics = services.core.topics
-    named = [(topics.with_id(topic_id), topic.partitions) for topic_id, topic in group.partitions.initialized.items()]
+    states = [(topics.with_id(topic_id), topic.partitions) for topic_id, topic in group.partitions.initialized.items()]
     return {
         (topic.name, index): SharePartitionKey(group.group_id, topic.id, index)
-        for topic, indexes in named
+        for topic, indexes in states
         if topic is not None
         for index in sorted(indexes)
     }

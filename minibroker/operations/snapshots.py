@@ -209,19 +209,19 @@ async def restore_snapshot(
 
 
 def _create_directory(target: str) -> None:
-    """Create the directory of a snapshot, which is marked as incomplete from its first moment.
+    """Create a snapshot's directory, marked as incomplete from the first moment.
 
     Raises:
         OSError: the directory cannot be created.
     """
-    begun, old = delete_directory_name(target), delete_directory_name(target)
+    unfinished, old = delete_directory_name(target), delete_directory_name(target)
     try:
-        os.makedirs(begun)
-        write_mark(begun, None, sync=True)
+        os.makedirs(unfinished)
+        write_mark(unfinished, None, sync=True)
         rename_if_exists(target, old)  # An existing target is an incomplete snapshot, which is removed below.
-        os.rename(begun, target)
+        os.rename(unfinished, target)
     finally:
-        for path in (old, begun):
+        for path in (old, unfinished):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -297,7 +297,7 @@ def _copy_snapshot(source: str, new: str, mark: Mark | None, *, sync: bool) -> N
 
 
 def _prepare_metadata(core: Core, new: str) -> None:
-    """Load the metadata like a start, and keep ids and epochs above all those that clients have seen from this broker.
+    """Load the metadata as on startup, and raise ids and epochs above all that clients have seen from this broker.
 
     Raises:
         TopicsFileError, ClusterFileError: the metadata is damaged.

@@ -42,7 +42,7 @@ class _AppendEvent:
         self._happened.set()
 
     async def wait(self, pause: float) -> None:
-        """Wait for an append after the last call, for at most `pause` seconds."""
+        """Wait for an append since the last call, for at most `pause` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._happened.wait()
@@ -63,7 +63,7 @@ def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") 
         raise OperationError(f"{name}: {value}{unit} is below 0")
 
 
-async def until(look: Callable[[], T | None], describe: Callable[[], str], timeout: float) -> T:  # noqa: ASYNC109 - part of what is asked
+async def until(look: Callable[[], T | None], describe: Callable[[], str], timeout: float) -> T:  # noqa: ASYNC109 - part of the API
     """Wait like `eventually`, for a `look` that is not a coroutine function."""
 
     async def look_once() -> T | None:
@@ -75,7 +75,7 @@ async def until(look: Callable[[], T | None], describe: Callable[[], str], timeo
 async def eventually(
     look: Callable[[], Awaitable[T | None]],
     describe: Callable[[], str],
-    timeout: float,  # noqa: ASYNC109 - part of what is asked
+    timeout: float,  # noqa: ASYNC109 - part of the API
     logs: Callable[[], Iterable[Log]] = tuple,
 ) -> T:
     """Call `look` repeatedly until its result is not None, and return that result.

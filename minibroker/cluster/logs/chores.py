@@ -4,8 +4,8 @@ A chore is a function. A long-running chore returns an iterator, and none of its
 steps run on the event loop for a few milliseconds at a time. Afterwards the chore rests for its period.
 
 `Slices` also runs steps, but for requests. It has a separate queue, so that a request never waits behind a chore, and
-it keeps running when the chores are stopped: a stop of the broker ends the chores first, and pending requests together
-with the state. Work in `Slices` returns a result or an error to its owner; a chore returns neither.
+it keeps running when the chores are stopped: when the broker stops, it ends the chores first, and pending requests only
+when the state is closed. Work in `Slices` returns a result or an error to its owner; a chore returns neither.
 """
 
 import logging

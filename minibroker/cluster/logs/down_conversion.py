@@ -22,7 +22,7 @@ _FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
 def convert_records(
     log: Log, log_slice: LogSlice, offset: int, max_bytes: int, version: int, *, allowed: bool
 ) -> Steps[bytes | bytearray | None]:
-    """Convert `log_slice`, which a fetch from `offset` read, to a format that the client can read.
+    """Convert the result of a fetch from `offset` to a format that the client can read.
 
     Returns:
         The unchanged bytes if the client can read them, or None if a conversion is needed but not `allowed`.

@@ -50,7 +50,7 @@ MAPPED: Final[tuple[type[Exception], ...]] = tuple(cls for cls, _ in _CODES)
 """The exceptions that a handler can turn into the error of one partition."""
 
 _FENCED_SINCE: Final = 2
-"""The first version with PRODUCER_FENCED of all transaction requests except InitProducerId."""
+"""The first version with PRODUCER_FENCED, for all transaction requests except InitProducerId."""
 
 
 def error_code_of(error: Exception) -> ErrorCode:

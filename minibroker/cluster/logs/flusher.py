@@ -38,18 +38,18 @@ class Flusher:
         self._running = False
 
     def request(self, log: Log, done: Done | None = None) -> None:
-        """Force to disk what `log` contains at the end of this wake-up, then call `done` on the event loop.
+        """Force the content of `log` at the end of this wake-up to disk, then call `done` on the event loop.
 
         `done` gets the error of a failed fsync, which has been logged, or None.
         """
         # Requests that arrive during an fsync share the next fsync, like a group commit in databases.
         if not self._requested and not self._running:
-            self._call_soon(self._start)
+            self._call_soon(self._start_round)
         waiting = self._requested.setdefault(log, [])
         if done is not None:
             waiting.append(done)
 
-    def _start(self) -> None:
+    def _start_round(self) -> None:
         requested, self._requested = self._requested, {}
         flushes: list[tuple[LogFlush, list[Done]]] = []
         finished: list[Done] = []
@@ -63,18 +63,18 @@ class Flusher:
             self._running = True
             errors: list[OSError | None] = []
             self._background(
-                lambda: errors.extend(_run(flush) for flush, _ in flushes), lambda: self._end(flushes, errors)
+                lambda: errors.extend(_run(flush) for flush, _ in flushes), lambda: self._end_round(flushes, errors)
             )
         for done in finished:
             done(None)
 
-    def _end(self, flushes: list[tuple[LogFlush, list[Done]]], errors: list[OSError | None]) -> None:
+    def _end_round(self, flushes: list[tuple[LogFlush, list[Done]]], errors: list[OSError | None]) -> None:
         self._running = False
         for (flush, _), error in zip(flushes, errors, strict=True):
             flush.finish(error)
         # Start the next round before the callbacks, so the disk is not idle while responses are built.
         if self._requested:
-            self._start()
+            self._start_round()
         for (_, waiting), error in zip(flushes, errors, strict=True):
             for done in waiting:
                 done(error)

@@ -46,7 +46,7 @@ _logger = logging.getLogger(__name__)
 
 class _Cleaning(NamedTuple):
     partition: Partition
-    end: Callable[[], object]
+    cancel: Callable[[], object]
 
 
 class LogCleaner:
@@ -95,16 +95,16 @@ class LogCleaner:
     def forget_partition(self, partition: Partition) -> None:
         """Cancel the cleaning of a partition that is about to be deleted."""
         if self._current is not None and self._current.partition is partition:
-            self._current.end()
+            self._current.cancel()
 
     def stop(self) -> None:
         """Cancel the current cleaning and start no other."""
         self._stopped = True
         if self._current is not None:
-            self._current.end()
+            self._current.cancel()
 
     def force_cleaning(self, partitions: list[Partition], then: Callable[[], None]) -> None:
-        """Clean these logs, however little of them is dirty, and call `then` when nothing is left to clean."""
+        """Clean these logs, no matter how little of them is dirty, and call `then` when nothing is left to clean."""
         self._forced.update(partitions)
         self._waiting.append(then)
 
@@ -140,7 +140,7 @@ class LogCleaner:
         if self._current is not None or self._stopped:
             return
         if dirtiest is not None:
-            self._begin(dirtiest[1], dirtiest[2])
+            self._begin_cleaning(dirtiest[1], dirtiest[2])
             return
         self._forced.clear()
         waiting, self._waiting = self._waiting, []
@@ -150,7 +150,7 @@ class LogCleaner:
     def _find_first_dirty_offset(self, partition: Partition) -> int | None:
         return self._checkpoint.offsets.get(partition.key)
 
-    def _begin(self, partition: Partition, log: Log) -> None:
+    def _begin_cleaning(self, partition: Partition, log: Log) -> None:
         limit = self._config.number("log.cleaner.io.max.bytes.per.second")
         try:
             plan = plan_cleaning(
@@ -163,8 +163,8 @@ class LogCleaner:
                 force=partition in self._forced,
             )
             if plan is not None:
-                end = self._run_cleaning(plan, partial(self._end, partition, log))
-                self._current = _Cleaning(partition, end)
+                cancel = self._run_cleaning(plan, partial(self._end_cleaning, partition, log))
+                self._current = _Cleaning(partition, cancel)
                 return
         # Skip the log for now if a file cannot be read, or a module of the cleaner cannot be imported.
         except (OSError, ImportError) as error:
@@ -173,21 +173,21 @@ class LogCleaner:
             self._give_up(partition, error)
         self._clean_next(partition)
 
-    def _end(self, partition: Partition, log: Log, outcome: CleaningResult | BaseException) -> None:
+    def _end_cleaning(self, partition: Partition, log: Log, outcome: CleaningResult | BaseException) -> None:
         try:
             if isinstance(outcome, BaseException):
-                self._fail(partition, log, outcome)
+                self._handle_failure(partition, log, outcome)
             elif not self._stopped:
-                self._swap(partition, log, outcome)
+                self._swap_segments(partition, log, outcome)
         finally:
             self._clean_next(partition)
 
-    def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> None:
+    def _swap_segments(self, partition: Partition, log: Log, result: CleaningResult) -> None:
         before = shape_of(log)
         try:
             offset = finish_cleaning(log, result)
         except (OSError, StorageError) as error:
-            self._fail(partition, log, error)
+            self._handle_failure(partition, log, error)
         else:
             self._current = None
             # Update the checkpoint only after the segments were swapped. The other order could leave old values of keys
@@ -195,7 +195,7 @@ class LogCleaner:
             self._checkpoint.offsets = {**self._checkpoint.offsets, partition.key: offset}
             self._cleaned(partition, log, before)
 
-    def _fail(self, partition: Partition, log: Log, error: BaseException) -> None:
+    def _handle_failure(self, partition: Partition, log: Log, error: BaseException) -> None:
         if isinstance(error, CleaningAbortedError):
             _logger.debug("%s", error)
             with contextlib.suppress(OSError):  # The directory of a deleted partition may be gone already.

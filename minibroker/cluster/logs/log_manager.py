@@ -1,9 +1,9 @@
 """The logs of a broker (Kafka's `LogManager`): opening, closing and periodic maintenance.
 
-No log is read at the start. A log is opened at its first use, or by the first chore that maintains it. How much of the
-log is then checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start offset
-in the checkpoints. A log that no run has opened stays as the previous run left it. A clean stop is therefore only
-marked if every log with data was opened since the last unclean stop.
+No log is read at the start. A log is opened on first use, or by the first chore that maintains it. The log is then
+checked as thoroughly as the end of the last run (`LastStop`) and the log's checkpoints require. A log that no run has
+opened stays as the previous run left it. A clean stop is therefore only marked if every log with data was opened since
+the last unclean stop.
 
 The chores are those of Kafka's `LogManager`: retention, flushing, checkpoints, expiration of producer ids, and
 compaction. Each first runs `log.initial.task.delay.ms` after the start, or after its period if that is shorter.
@@ -173,9 +173,9 @@ class LogManager:
             log_start_offset=log_start_offset,
             now_ms=self._clock.now_ms(),
         )
-        # Recovery truncated the log below its recovery point, so the checkpoint must be lowered.
+        # If recovery truncated the log below its recovery point, the checkpoint must be lowered. Otherwise new appends
+        # below the old recovery point would count as being on disk.
         if log.recovery_point < recovery_point:
-            # Otherwise new appends below the old recovery point would count as being on disk.
             points.offsets = {**points.offsets, partition.key: log.recovery_point}
             points.save(sync=True)
         return log
@@ -191,7 +191,7 @@ class LogManager:
             self._chores.every(_FLUSH, flush_ms, self._flush_dirty_logs)
 
     def apply_broker_config(self) -> None:
-        """Apply a changed broker configuration, in which the cleaner may have another period."""
+        """Apply the broker's configuration: start the cleaner if it is enabled, or change its period."""
         if self._config.boolean("log.cleaner.enable"):
             self._schedule_chore("log.cleaner.backoff.ms", _CLEANING, self._clean_logs)
 
@@ -227,9 +227,9 @@ class LogManager:
         return sum(deleted)
 
     def compact(self, *, roll: bool = False, then: Callable[[], None] = lambda: None) -> None:
-        """Clean all compacted logs one after the other, however little of them is dirty, then call `then`.
+        """Clean all compacted logs in turn, no matter how little of them is dirty, then call `then`.
 
-        As always, active segments are not cleaned. With `roll` each log starts a new segment first.
+        Active segments are never cleaned. With `roll` each log starts a new segment first.
         """
         drain(self._open_all())
         compacted = [(partition, log) for partition, log in self._iterate_open_logs() if log.config.compact]
@@ -406,11 +406,11 @@ class LogManager:
             self._all_open = True
             self._data_dir.mark_recovered()
 
-    def _visit_logs(self, delete: Callable[[Partition, Log], object]) -> Steps[None]:
-        """Open all logs, then call `delete` for each of them."""
+    def _visit_logs(self, visit: Callable[[Partition, Log], object]) -> Steps[None]:
+        """Open all logs, then call `visit` for each of them."""
         yield from self._open_all()
         for partition, log in self._iterate_open_logs():
-            self._try(partial(delete, partition, log), partition)
+            self._try(partial(visit, partition, log), partition)
             yield
 
     def _apply_retention(self, partition: Partition, log: Log) -> None:
@@ -428,7 +428,7 @@ class LogManager:
         return deleted
 
     def schedule_deletion(self, partition: Partition, log: Log) -> None:
-        """Remove files that a log no longer uses after `file.delete.delay.ms`."""
+        """After `file.delete.delay.ms`, remove the files that a log no longer uses."""
         paths = log.take_deleted_files()
         if paths:
             delay_ms = partition.topic.config.integer("file.delete.delay.ms")
@@ -451,14 +451,13 @@ class LogManager:
             self._flushed_at[log] = flushed_at
 
     def _write_recovery_points(self) -> None:
-        """Update the recovery points, up to which logs are on disk.
+        """Save the recovery points, the offsets up to which the logs are on disk.
 
-        Closed segments are forced to disk first, as Kafka does when it rolls a segment.
+        Rolled segments are forced to disk first, as Kafka does when it rolls a segment.
         """
-        # All records below a recovery point must be on disk, so rolled segments are flushed first.
         rolled = [log for _, log in self._iterate_open_logs() if log.recovery_point < log.segments[-1].base_offset]
 
-        def note(_: OSError | None = None) -> None:
+        def save_points(_: OSError | None = None) -> None:
             points = self._checkpoints
             points.update()
             points.save_aside(points.recovery_points, points.high_watermarks)
@@ -467,9 +466,9 @@ class LogManager:
             self.flusher.request(log)
         if rolled:
             # One callback suffices, because all these logs are flushed in the same round.
-            self.flusher.request(rolled[-1], note)
+            self.flusher.request(rolled[-1], save_points)
         else:
-            note()
+            save_points()
 
     def _start_offset_checkpoint(self) -> None:
         self._checkpoints.update()
@@ -521,7 +520,7 @@ def _open(partition: Partition) -> None:
 
 
 def _holds_data(directory: str) -> bool:
-    """Return whether any segment has records. If the directory does not exist, there are none.
+    """Return whether any segment has records. A missing directory has none.
 
     Raises:
         OSError: The directory cannot be read.

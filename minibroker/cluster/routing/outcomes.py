@@ -29,7 +29,7 @@ class DelayedResponse:
         """Answer early, if the request permits it, because another request of the connection is waiting."""
 
     def waits_for(self) -> str:
-        """Return a description of what the response waits for, such as "appends to orders-0"."""
+        """Return a description of the awaited event, such as "appends to orders-0"."""
         return "work that goes on"
 
 
@@ -49,12 +49,12 @@ class ChangedResponse(DelayedResponse):
         self._inner.hasten()
 
     def waits_for(self) -> str:
-        """Return a description of the event that the response waits for."""
+        """Return a description of the awaited event."""
         return self._inner.waits_for()
 
 
 class Answer(NamedTuple):
-    """A response that is ready to be encoded. Encoding waits until the appends of the wake-up are written.
+    """A response to encode once the appends made during this wake-up have been written.
 
     Attributes:
         response: The response.
@@ -116,4 +116,4 @@ class Channel(Protocol):
         """Log why a request cannot be answered, and close the connection."""
 
     def swallow(self) -> None:
-        """Keep reading, but discard whatever arrives."""
+        """Keep reading, but discard all data."""

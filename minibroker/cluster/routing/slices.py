@@ -68,7 +68,7 @@ def is_work(result: object) -> TypeGuard["ForEach[Any] | Steps[Any]"]:
 
 
 def steps_of(result: Any) -> Steps[Any]:
-    """Do work in steps, and return its result. A value that is not work is returned as it is."""
+    """Do work in steps, and return its result. Any other value is returned unchanged."""
     while is_work(result):
         if not isinstance(result, ForEach):
             result = yield from result
@@ -193,14 +193,14 @@ class Slices:
     def run(self, result: Any, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
         """Run work. Call `done` with the result, immediately or later, or `failed` with the error."""
         try:
-            begun = self.begin(result)
+            outcome = self.begin(result)
         except Exception as error:  # noqa: BLE001 - passed to the owner of the work
             failed(error)
             return
-        if isinstance(begun, Work):
-            begun.then(done, failed)  # pyright: ignore[reportUnknownMemberType] - any result
+        if isinstance(outcome, Work):
+            outcome.then(done, failed)  # pyright: ignore[reportUnknownMemberType] - any result
         else:
-            done(begun)
+            done(outcome)
 
     def large(self, steps: Steps[T]) -> Steps[T]:
         """Run steps that may need much memory, such as a batch that decompresses to 100 MiB.

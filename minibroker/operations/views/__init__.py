@@ -4,7 +4,7 @@
 - `transactions`: transactional ids, and the possible transitions between their states.
 - `clients`: fetch sessions, and delayed requests with the reason for each delay.
 - `replicas`: brokers, leaders and in-sync replicas.
-- `consumer_offsets`: commits, and groups at an earlier time.
+- `consumer_offsets`: the commits of one partition, and the state of groups at an earlier time.
 
 All functions run on the broker's event loop. Those that read logs do so for at most 3 ms per turn. They raise
 `OperationError` for objects that do not exist.

@@ -20,7 +20,7 @@ class CachedPartitionView:
     """A partition of a fetch session.
 
     Attributes:
-        topic: the topic's name, or None if no topic has its id any more.
+        topic: the topic's name, or None if the topic was deleted.
         fetch_offset: the next offset that the client will fetch, according to its last request.
         high_watermark: the high watermark in the last response to the client, or -1.
         log_start_offset: the log start offset in the last response to the client, or -1.

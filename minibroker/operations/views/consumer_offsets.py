@@ -1,6 +1,6 @@
-"""The records of `__consumer_offsets` for the lab's page: commits for one partition, and groups at an earlier time.
+"""Views of `__consumer_offsets` for the lab's page: the commits of one partition, and groups at an earlier time.
 
-All of this is read from the log, not from the coordinator's memory.
+Both are read from the log, not from the coordinator's memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -253,7 +253,7 @@ def _collect_groups(services: Services, time_ms: int) -> Steps[PastGroups]:
         log = partition.log
         if log.log_end_offset > log.log_start_offset and bytes_left > 0:
             replay = Replay(f"{CONSUMER_OFFSETS}-{partition.index}")
-            # The coordinator's timestamps are the times of its writes, so the first later timestamp ends the replay.
+            # The coordinator stamps records when it writes them, so the replay stops at the first later timestamp.
             for _, _, batch in batches_from(log, log.log_start_offset):
                 bytes_left -= batch.header.size_in_bytes
                 if batch.header.max_timestamp > time_ms or bytes_left <= 0:
