@@ -44,10 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a topic that exists when a test begins (repeatable; ini: kafka_topics)",
     )
     group.addoption(
-        "--kafka-set",
-        **_REPEATABLE,
-        metavar="KEY=VALUE",
-        help="a broker setting (repeatable; ini: kafka_config)",
+        "--kafka-set", **_REPEATABLE, metavar="KEY=VALUE", help="a broker setting (repeatable; ini: kafka_config)"
     )
     group.addoption("--kafka-brokers", type=int, metavar="N", help="the number of brokers (ini: kafka_brokers)")
     group.addoption(

@@ -10,22 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from minibroker.broker.asynchronous import AsyncBroker
+from minibroker.cluster import errors
 from minibroker.cluster.cluster import ClusterError
-from minibroker.cluster.errors import (
-    ASKED_FROM,
-    BLOCKED_LOOP,
-    NOT_RUNNING,
-    MinibrokerWarning,
-    NotRunningError,
-    OperationError,
-    UnexpectedRecordError,
-    WaitTimeoutError,
-    callers_line,
-    is_ours,
-    is_the_callers,
-    loop_runs_here,
-    warn_if_loop_waits,
-)
 from minibroker.operations.blocking import BlockingOperations
 from minibroker.operations.options import BrokerOptions, accept_options_by_name
 
@@ -35,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__tracebackhide__ = is_the_callers
+__tracebackhide__ = errors.is_the_callers
 
 _CHECK_INTERVAL_S: Final = 1.0
 """Seconds between the checks by which a waiting thread notices that the broker's thread has ended."""
@@ -58,7 +44,7 @@ class Broker(BlockingOperations):
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         self._asynchronous = AsyncBroker(**options)
         for remark in self._asynchronous.remarks():
-            warnings.warn_explicit(remark, MinibrokerWarning, *callers_line())
+            warnings.warn_explicit(remark, errors.MinibrokerWarning, *errors.callers_line())
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -127,38 +113,38 @@ class Broker(BlockingOperations):
         if thread is None or self._loop is None or thread is threading.current_thread():
             work.close()
             raise self._wait_refusal()
-        asked_from = ASKED_FROM.set(callers_line())
+        asked_from = errors.ASKED_FROM.set(errors.callers_line())
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # Another thread has just stopped the broker and closed the loop.
             work.close()
-            raise NotRunningError("the broker was stopped") from None
+            raise errors.NotRunningError("the broker was stopped") from None
         finally:
-            ASKED_FROM.reset(asked_from)
+            errors.ASKED_FROM.reset(asked_from)
         try:
             return _wait_for_result(future, thread)
         except CancelledError:
-            raise NotRunningError("the broker was stopped") from None
-        except WaitTimeoutError as error:
-            hint = f"\n{BLOCKED_LOOP}" if loop_runs_here() else ""
-            raise WaitTimeoutError(f"{error}{hint}") from error.__cause__
-        except (OperationError, UnexpectedRecordError, NotRunningError, ClusterError) as error:
+            raise errors.NotRunningError("the broker was stopped") from None
+        except errors.WaitTimeoutError as error:
+            hint = f"\n{errors.BLOCKED_LOOP}" if errors.loop_runs_here() else ""
+            raise errors.WaitTimeoutError(f"{error}{hint}") from error.__cause__
+        except (errors.OperationError, errors.UnexpectedRecordError, errors.NotRunningError, ClusterError) as error:
             # Clear the traceback, because internal frames would hide the caller's line.
             raise error.with_traceback(None) from error.__cause__
         except BaseException:  # After an exception such as KeyboardInterrupt, nobody waits for the result.
             future.cancel()
             raise
 
-    def _wait_refusal(self) -> NotRunningError:
+    def _wait_refusal(self) -> errors.NotRunningError:
         """Return the reason why this thread cannot wait for the broker."""
         if self._thread is not None:
-            return NotRunningError("this is the broker's own thread, which cannot wait for itself")
+            return errors.NotRunningError("this is the broker's own thread, which cannot wait for itself")
         if self._asynchronous.is_running:
-            return NotRunningError(
+            return errors.NotRunningError(
                 "`async with` runs the broker on your event loop and gives an AsyncBroker, whose methods are awaited: "
                 "`async with broker as kafka: await kafka.produce(...)`"
             )
-        return NotRunningError(NOT_RUNNING)
+        return errors.NotRunningError(errors.NOT_RUNNING)
 
     def start(self) -> None:
         """Start the broker. On return, clients can connect, and the topics given as options exist.
@@ -186,7 +172,7 @@ class Broker(BlockingOperations):
             self._thread.join()
             self._thread = None
             (error,) = failure
-            if isinstance(error, OSError) or is_ours(type(error).__module__):
+            if isinstance(error, OSError) or errors.is_ours(type(error).__module__):
                 # The error's message suffices, and a traceback of the broker's thread would hide it.
                 error = error.with_traceback(None)
             raise error
@@ -257,7 +243,7 @@ def _wait_for_result(future: "Future[T]", thread: threading.Thread) -> T:
             if future.done():  # The work has just ended, or it raised this TimeoutError itself.
                 return future.result()
             if not thread.is_alive():  # The broker's loop ended before it ran the call.
-                raise NotRunningError("the broker was stopped") from None
+                raise errors.NotRunningError("the broker was stopped") from None
             if not is_warned:
-                warn_if_loop_waits()
+                errors.warn_if_loop_waits()
                 is_warned = True

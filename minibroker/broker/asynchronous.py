@@ -56,6 +56,7 @@ class AsyncBroker(AsyncOperations):
     @accept_options_by_name
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         self._options = CheckedOptions(options)
+        self.patience = self._options.timeout
         self._data_dir = self._options.data_dir
         self._server: Server | None = None
         self._plane: ControlPlane | None = None
@@ -135,11 +136,6 @@ class AsyncBroker(AsyncOperations):
     def services(self) -> Services:
         """The services shared by the handlers. Raises RuntimeError if the broker is not running."""
         return self._running.services
-
-    @property
-    def patience(self) -> float:
-        """The timeout, in seconds, of waiting methods that are called without a `timeout`."""
-        return self._options.timeout
 
     @property
     def is_running(self) -> bool:

@@ -5,14 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from minibroker.cluster.listeners import (
-    PLAINTEXT,
-    ListenerError,
-    ServedListener,
-    advertised_addresses,
-    check_room,
-    served_listeners,
-)
+from minibroker.cluster import listeners
 from minibroker.cluster.topic_admin import TopicSpec
 from minibroker.config import BrokerConfig
 from minibroker.config.addresses import check_port_range, parse_address, parse_advertised, parse_guarded_address
@@ -156,28 +149,30 @@ def _count_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
     return brokers
 
 
-def _make_listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: int) -> list[ServedListener]:
+def _make_listeners(
+    options: BrokerOptions, properties: Mapping[str, str], brokers: int
+) -> list[listeners.ServedListener]:
     advertise = options.get("advertise")
     advertised = (
         None if advertise is None else check_port_range(parse_advertised(advertise, "advertise"), brokers, "advertise")
     )
     listed = options.get("listeners")
     if listed is not None:
-        listeners = served_listeners(properties, listed, "listeners")
+        served = listeners.served_listeners(properties, listed, "listeners")
         if advertised is not None:
-            listeners[0] = listeners[0]._replace(advertised=advertised)
-        check_room(listeners, brokers)
+            served[0] = served[0]._replace(advertised=advertised)
+        listeners.check_room(served, brokers)
     else:
         security = options.get("security")
-        protocol = PLAINTEXT if security is None else security.protocol
+        protocol = listeners.PLAINTEXT if security is None else security.protocol
         host, port = check_port_range(parse_address(options.get("listen", DEFAULT_LISTEN), "listen"), brokers, "listen")
-        if advertised is None and (by_list := advertised_addresses(properties).get(protocol)) is not None:
+        if advertised is None and (by_list := listeners.advertised_addresses(properties).get(protocol)) is not None:
             advertised = check_port_range(by_list, brokers, "advertised.listeners")
-        listeners = [ServedListener(protocol, protocol, host, port, advertised)]
-    return listeners + [_parse_listener(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)]
+        served = [listeners.ServedListener(protocol, protocol, host, port, advertised)]
+    return served + [_parse_listener(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)]
 
 
-def _parse_listener(text: str, number: int) -> ServedListener:
+def _parse_listener(text: str, number: int) -> listeners.ServedListener:
     """Parse an additional plaintext listener, HOST:PORT or HOST:PORT=ADVERTISED.
 
     Raises:
@@ -186,24 +181,24 @@ def _parse_listener(text: str, number: int) -> ServedListener:
     listen, equals, written = text.partition("=")
     host, port = parse_address(listen, "also_listen")
     advertised = parse_advertised(written, "advertise") if equals else None
-    return ServedListener(f"{PLAINTEXT}-{number}", PLAINTEXT, host, port, advertised)
+    return listeners.ServedListener(f"{listeners.PLAINTEXT}-{number}", listeners.PLAINTEXT, host, port, advertised)
 
 
 def _find_ignored_listeners(
-    properties: Mapping[str, str], served: Sequence[ServedListener], *, advertises: bool
+    properties: Mapping[str, str], served: Sequence[listeners.ServedListener], *, advertises: bool
 ) -> list[str]:
     """Return warnings about `listeners` and `advertised.listeners` if they have no effect."""
     remarks: list[str] = []
     listed, advertised = properties.get("listeners"), properties.get("advertised.listeners")
-    if advertised and not advertises and served[0].protocol not in advertised_addresses(properties):
+    if advertised and not advertises and served[0].protocol not in listeners.advertised_addresses(properties):
         remarks.append(f"advertised.listeners={advertised} has no effect: none is named {served[0].protocol}")
     if not listed:
         return remarks
     try:
-        configured = served_listeners(properties, listed, "listeners")
-    except ListenerError:
+        configured = listeners.served_listeners(properties, listed, "listeners")
+    except listeners.ListenerError:
         return remarks
-    if any(listener.protocol != PLAINTEXT for listener in configured):
+    if any(listener.protocol != listeners.PLAINTEXT for listener in configured):
         remarks.append(
             f"listeners={listed} is passed over, since another address was given: clients are served there in plain "
             "text and need not log in. `minibroker serve` without --listen has the list served, and so has "

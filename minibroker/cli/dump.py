@@ -111,7 +111,8 @@ def _report_empty_directories(paths: Iterable[str]) -> None:
 
 
 def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
-    decoder = _decoder(options)
+    selected = [getattr(decoders, function) for name, function in _DECODERS.items() if getattr(options, name)]
+    decoder = decoders.Decoder(selected[0]) if selected else None
     shown: dict[str, Any] = {
         "print_data_log": options.print_data_log,
         "skip_record_metadata": options.skip_record_metadata,
@@ -125,14 +126,6 @@ def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
         sound = sound and not is_fault(event)
     writer.finish()
     return sound and (decoder is None or not decoder.failed)
-
-
-def _decoder(options: argparse.Namespace) -> Any:
-    """Return the decoder for the records of a coordinator's topic, or None if no option selects one."""
-    function = next((function for name, function in _DECODERS.items() if getattr(options, name)), None)
-    if function is None:
-        return None
-    return decoders.Decoder(getattr(decoders, function))
 
 
 @contextlib.contextmanager

@@ -147,11 +147,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     stop = _stop_event(with_stdin=options.stop_with_stdin)
     broker.asynchronous.owns_loop = True
     with _ready_file(options.ready_file) as write_ready_file:
-        async with (
-            broker,
-            _container_ports(options, broker),
-            _admin_ports(options.admin_api, broker),
-        ):
+        async with broker, _container_ports(options, broker), _admin_ports(options.admin_api, broker):
             if faults:
                 _install_faults(broker.services, faults)
             if options.verbose:

@@ -69,11 +69,9 @@ def is_in_container(environment: Mapping[str, str] = os.environ) -> bool:
 
 def find_unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
     """Return a warning about variables of Kafka's container images that `minibroker serve` ignores, or None."""
-    names = sorted(name for name in environment if name.startswith("KAFKA_"))
-    if not names or is_in_container(environment):
-        return None
+    names = sorted(filter(re.compile("KAFKA_").match, environment))
     names = [name for name in names if config_name(name) in key_tables.BROKER_KEYS]
-    if not names:
+    if not names or is_in_container(environment):
         return None
     setting = f"--set {config_name(names[0])}={environment[names[0]] or '...'}"
     if SECRET.fullmatch(config_name(names[0])):

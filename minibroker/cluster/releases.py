@@ -11,39 +11,30 @@ histories of the routes with `ApiKeys` of each release, and those of inter-broke
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from minibroker.cluster.features import (
-    ELIGIBLE_LEADER_REPLICAS_VERSION,
-    GROUP_VERSION,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    SHARE_VERSION,
-    STREAMS_VERSION,
-    TRANSACTION_VERSION,
-    Feature,
-)
+from minibroker.cluster import features
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.releases import RELEASES, release_name
 from minibroker_protocol.api_keys import ApiKey
 
 # fmt: off
 _FEATURES: Final[Mapping[str, str]] = {
-    METADATA_VERSION:
+    features.METADATA_VERSION:
         "3.3: 1-7, 3.4: 1-8, 3.5: 1-11, 3.6: 1-14, 3.7: 1-19, 3.8: 1-20, 3.9: 1-21, 4.0: 7-25, 4.1: 7-27, 4.2: 7-29, "
         "4.3: 7-30, 4.4: 7-33",
-    KRAFT_VERSION: "3.9: 0-1",
-    TRANSACTION_VERSION: "4.0: 0-2",
-    GROUP_VERSION: "4.0: 0-1",
-    ELIGIBLE_LEADER_REPLICAS_VERSION: "4.0: 0-1",
-    SHARE_VERSION: "4.1: 0-1, 4.4: 0-2",
-    STREAMS_VERSION: "4.2: 0-1",
+    features.KRAFT_VERSION: "3.9: 0-1",
+    features.TRANSACTION_VERSION: "4.0: 0-2",
+    features.GROUP_VERSION: "4.0: 0-1",
+    features.ELIGIBLE_LEADER_REPLICAS_VERSION: "4.0: 0-1",
+    features.SHARE_VERSION: "4.1: 0-1, 4.4: 0-2",
+    features.STREAMS_VERSION: "4.2: 0-1",
 }
 # fmt: on
 _UNSTABLE_FEATURES: Final[Mapping[str, str]] = {
-    METADATA_VERSION: "4.0: 7-26, 4.1: 7-29, 4.2: 7-30, 4.3: 7-31, 4.4: 7-34",
-    STREAMS_VERSION: "4.1: 0-1",
+    features.METADATA_VERSION: "4.0: 7-26, 4.1: 7-29, 4.2: 7-30, 4.3: 7-31, 4.4: 7-34",
+    features.STREAMS_VERSION: "4.1: 0-1",
 }
 """The levels with `unstable.feature.versions.enable`. They do not change the levels of new clusters."""
-_FIRST_FRESH: Final = {ELIGIBLE_LEADER_REPLICAS_VERSION: "4.1", SHARE_VERSION: "4.2"}
+_FIRST_FRESH: Final = {features.ELIGIBLE_LEADER_REPLICAS_VERSION: "4.1", features.SHARE_VERSION: "4.2"}
 """Features that were initially off in new clusters, with the first release that turns them on."""
 _FIRST_WITHOUT_OLD_PRODUCE: Final = "4.0"
 """From this release on Produce is listed from version 0, although not all versions are served.
@@ -70,7 +61,7 @@ class Release(NamedTuple):
 
     name: str
     served: Mapping[int, tuple[int, int]]
-    features: Mapping[str, Feature]
+    features: Mapping[str, features.Feature]
 
     def is_at_least(self, name: str) -> bool:
         """Return whether this release is the one called `name` in `RELEASES`, or a later one."""
@@ -95,14 +86,16 @@ def release(text: str, *, unstable_features: bool = False) -> Release:
         if route.history and (versions := _range_at(route.history, index)) is not None
     }
     levels = {name: span for name, history in _FEATURES.items() if (span := _range_at(history, index)) is not None}
-    features = {
-        feature: Feature(*span, _new_cluster_level(feature, span[1], index)) for feature, span in levels.items()
+    own_features = {
+        feature: features.Feature(*span, _new_cluster_level(feature, span[1], index))
+        for feature, span in levels.items()
     }
     if unstable_features:
         for feature, history in _UNSTABLE_FEATURES.items():
             if (span := _range_at(history, index)) is not None:
-                features[feature] = Feature(*span, features[feature].fresh if feature in features else 0)
-    return Release(name, served, features)
+                fresh_level = own_features[feature].fresh if feature in own_features else 0
+                own_features[feature] = features.Feature(*span, fresh_level)
+    return Release(name, served, own_features)
 
 
 def advertised(served: Mapping[int, tuple[int, int]], release: Release | None) -> Mapping[int, tuple[int, int]]:
@@ -120,8 +113,7 @@ def unstable_versions(release: Release | None) -> Mapping[int, tuple[int, int]]:
     index = RELEASES.index(RELEASES[-1] if release is None else release.name)
     result = dict(_ALL if release is None else release.served)
     for route in ROUTES:
-        unstable = _range_at(route.unstable, index) if route.unstable else None
-        if unstable is not None:
+        if route.unstable and (unstable := _range_at(route.unstable, index)) is not None:
             first, last = result.get(route.key, (0, 0))
             result[int(route.key)] = first, max(last, unstable[1])
     return result
@@ -130,7 +122,7 @@ def unstable_versions(release: Release | None) -> Mapping[int, tuple[int, int]]:
 def _new_cluster_level(feature: str, last: int, release_index: int) -> int:
     """Return the level of a feature in a new cluster of a release."""
     begins_at_zero = feature in _FIRST_FRESH and release_index < RELEASES.index(_FIRST_FRESH[feature])
-    return 0 if feature == KRAFT_VERSION or begins_at_zero else last
+    return 0 if feature == features.KRAFT_VERSION or begins_at_zero else last
 
 
 def _range_at(history: str, release_index: int) -> tuple[int, int] | None:

@@ -202,12 +202,12 @@ def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partitio
         if len(node_ids) != len(replicas[0]):
             raise assignment_error(
                 f"The manual partition assignment includes a partition with {len(node_ids)} replica(s), but this is "
-                f"not consistent with previous partitions, which have {len(replicas[0])} replica(s).",
+                f"not consistent with previous partitions, which have {len(replicas[0])} replica(s)."
             )
         if not any(cluster.nodes[node_id].is_up for node_id in node_ids):
             raise assignment_error(
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
-                "controlled shutdown.",
+                "controlled shutdown."
             )
     return tuple(map(tuple, replicas))
 

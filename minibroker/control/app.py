@@ -30,10 +30,7 @@ _DESCRIPTION: Final = (
     "minibroker.Broker. x-python lists the methods that a request calls."
 )
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
-    "4XX": {
-        "model": Problem,
-        "description": "The request failed. 409 also means that a wait timed out",
-    },
+    "4XX": {"model": Problem, "description": "The request failed. 409 also means that a wait timed out"},
     "5XX": {"model": Problem, "description": "The broker failed or is not running"},
 }
 

@@ -10,14 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from minibroker.cluster import errors
 from minibroker.cluster.cluster import ClusterError
-from minibroker.cluster.errors import (
-    ConflictError,
-    NotFoundError,
-    OperationError,
-    UnexpectedRecordError,
-    WaitTimeoutError,
-)
 from minibroker.server.faults.fault import FaultError
 
 
@@ -58,14 +52,14 @@ def handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     kind: type[Exception]
     for kind, status, word, message in (
-        (NotFoundError, 404, None, "{}"),
-        (ConflictError, 409, None, "{}"),
-        (OperationError, 400, None, "{}"),
+        (errors.NotFoundError, 404, None, "{}"),
+        (errors.ConflictError, 409, None, "{}"),
+        (errors.OperationError, 400, None, "{}"),
         (FaultError, 400, None, "{}"),
         (ClusterError, 409, None, "{}"),
         # A timeout is not reported as 408, because some clients repeat such a request automatically.
-        (WaitTimeoutError, 409, "timeout", "{}"),
-        (UnexpectedRecordError, 409, "unexpected", "{}"),
+        (errors.WaitTimeoutError, 409, "timeout", "{}"),
+        (errors.UnexpectedRecordError, 409, "unexpected", "{}"),
         (UnavailableError, 503, None, "the broker is not running"),
         (UnicodeEncodeError, 400, None, "the text is not valid Unicode: {0.reason}"),
         (RecursionError, 400, None, "the body is nested too deeply"),

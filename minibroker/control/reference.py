@@ -10,25 +10,18 @@ from inspect import getattr_static
 from typing import Any, Final
 
 from minibroker.control.app import make_app
+from minibroker.operations import asynchronous_handles as handles
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.asynchronous_handles import (
-    AsyncBrokerClock,
-    AsyncBrokerNode,
-    AsyncBrokers,
-    AsyncConsumerGroup,
-    AsyncFaults,
-    AsyncRetention,
-)
 from minibroker.server.faults.reference import fill
 
 BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs/control-plane.md`: change the code. -->"
 _OWNERS: Final = {
     "": (AsyncOperations,),
-    "brokers": (AsyncBrokers, AsyncBrokerNode),
-    "clock": (AsyncBrokerClock,),
-    "faults": (AsyncFaults,),
-    "group": (AsyncConsumerGroup,),
-    "retention": (AsyncRetention,),
+    "brokers": (handles.AsyncBrokers, handles.AsyncBrokerNode),
+    "clock": (handles.AsyncBrokerClock,),
+    "faults": (handles.AsyncFaults,),
+    "group": (handles.AsyncConsumerGroup,),
+    "retention": (handles.AsyncRetention,),
 }
 _QUOTE: Final = '"'
 _REF: Final = "#/components/schemas/"

@@ -9,14 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from minibroker.cluster.errors import is_the_callers, warn_caller
-from minibroker.operations.asynchronous_handles import (
-    AsyncBrokerClock,
-    AsyncBrokers,
-    AsyncConsumerGroup,
-    AsyncFaultContext,
-    AsyncFaults,
-    AsyncRetention,
-)
+from minibroker.operations import asynchronous_handles as handles
 from minibroker.server.inspection.recording import journal_of
 from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
@@ -47,7 +40,12 @@ class AsyncOperations:
     """Operations on a running broker.
 
     Every method raises RuntimeError if the broker is not running, and `OperationError` if the operation is impossible.
+
+    Attributes:
+        patience: The default `timeout` of methods that wait, in seconds.
     """
+
+    patience: float
 
     @property
     def services(self) -> Services:
@@ -61,11 +59,6 @@ class AsyncOperations:
 
     def make_topics(self) -> None:
         """Create the configured topics that do not exist yet, and write their seed records."""
-        raise NotImplementedError
-
-    @property
-    def patience(self) -> float:
-        """The default `timeout` of methods that wait, in seconds."""
         raise NotImplementedError
 
     def _patience(self, timeout: float | None) -> float:
@@ -261,19 +254,19 @@ class AsyncOperations:
         """Return the ids of all consumer groups."""
         return await operations_groups.group_ids(self.services)
 
-    def group(self, group_id: str) -> AsyncConsumerGroup:
+    def group(self, group_id: str) -> handles.AsyncConsumerGroup:
         """Return a handle for a consumer group, which need not exist yet."""
-        return AsyncConsumerGroup(self, group_id)
+        return handles.AsyncConsumerGroup(self, group_id)
 
     @property
-    def clock(self) -> AsyncBrokerClock:
+    def clock(self) -> handles.AsyncBrokerClock:
         """The broker's clock."""
-        return AsyncBrokerClock(self)
+        return handles.AsyncBrokerClock(self)
 
     @property
-    def retention(self) -> AsyncRetention:
+    def retention(self) -> handles.AsyncRetention:
         """A handle for retention. Use it to delete old records at any time."""
-        return AsyncRetention(self)
+        return handles.AsyncRetention(self)
 
     async def compact(self, topic: str | None = None) -> None:
         """Compact all compacted topics, including the records produced until now, and wait until compaction is done.
@@ -283,9 +276,9 @@ class AsyncOperations:
         await time.compact(self.services, topic)
 
     @property
-    def brokers(self) -> AsyncBrokers:
+    def brokers(self) -> handles.AsyncBrokers:
         """The brokers by node id."""
-        return AsyncBrokers(self)
+        return handles.AsyncBrokers(self)
 
     async def leader(self, topic: str, partition: int = 0) -> int | None:
         """Return the node id of a partition's leader, or None without a leader."""
@@ -327,11 +320,11 @@ class AsyncOperations:
         return await expecting.wait_for_requests(self.services, self.requests, count, filters, self._patience(timeout))
 
     @property
-    def faults(self) -> AsyncFaults:
+    def faults(self) -> handles.AsyncFaults:
         """The installed faults."""
-        return AsyncFaults(self)
+        return handles.AsyncFaults(self)
 
-    def fault(self, **fields: Any) -> AsyncFaultContext:
+    def fault(self, **fields: Any) -> handles.AsyncFaultContext:
         """Return a context manager that installs a fault for a `with` block.
 
         Entering it returns the `Fault`, whose `fired` counts the requests it has affected. docs/faults.md lists the
@@ -340,7 +333,7 @@ class AsyncOperations:
         Raises:
             FaultError: a field is invalid.
         """
-        return AsyncFaultContext(self.faults, faults_fault.Fault.from_json(fields))
+        return handles.AsyncFaultContext(self.faults, faults_fault.Fault.from_json(fields))
 
     async def reset(self, *, keep_topics: bool = False) -> None:
         """Remove all records, groups, transactions and faults, start all brokers, and reset the clock.

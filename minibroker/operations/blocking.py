@@ -11,16 +11,8 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from minibroker.cluster.errors import is_the_callers
+from minibroker.operations import asynchronous_handles as handles
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.asynchronous_handles import (
-    AsyncBrokerClock,
-    AsyncBrokerNode,
-    AsyncBrokers,
-    AsyncConsumerGroup,
-    AsyncFaultContext,
-    AsyncFaults,
-    AsyncRetention,
-)
 from minibroker.server.services import Services
 
 if TYPE_CHECKING:
@@ -95,32 +87,32 @@ class Handle(Facade[Async]):
         return self._broker.wait(work)
 
 
-class ConsumerGroup(Handle[AsyncConsumerGroup]):
+class ConsumerGroup(Handle[handles.AsyncConsumerGroup]):
     """A consumer group or share group of a `Broker`."""
 
-    describe = blocking(AsyncConsumerGroup.describe)
-    wait_until_stable = blocking(AsyncConsumerGroup.wait_until_stable)
-    wait_until_caught_up = blocking(AsyncConsumerGroup.wait_until_caught_up)
-    committed = blocking(AsyncConsumerGroup.committed)
-    lag = blocking(AsyncConsumerGroup.lag)
-    share_partitions = blocking(AsyncConsumerGroup.share_partitions)
-    rebalance = blocking(AsyncConsumerGroup.rebalance)
+    describe = blocking(handles.AsyncConsumerGroup.describe)
+    wait_until_stable = blocking(handles.AsyncConsumerGroup.wait_until_stable)
+    wait_until_caught_up = blocking(handles.AsyncConsumerGroup.wait_until_caught_up)
+    committed = blocking(handles.AsyncConsumerGroup.committed)
+    lag = blocking(handles.AsyncConsumerGroup.lag)
+    share_partitions = blocking(handles.AsyncConsumerGroup.share_partitions)
+    rebalance = blocking(handles.AsyncConsumerGroup.rebalance)
 
 
-class BrokerClock(Handle[AsyncBrokerClock]):
+class BrokerClock(Handle[handles.AsyncBrokerClock]):
     """The clock of a `Broker`, which shows the machine's time unless it was advanced."""
 
-    now_ms = blocking(AsyncBrokerClock.now_ms)
-    advance = blocking(AsyncBrokerClock.advance)
+    now_ms = blocking(handles.AsyncBrokerClock.now_ms)
+    advance = blocking(handles.AsyncBrokerClock.advance)
 
 
-class Retention(Handle[AsyncRetention]):
+class Retention(Handle[handles.AsyncRetention]):
     """The retention of a `Broker`, which also runs periodically (`log.retention.check.interval.ms`)."""
 
-    run = blocking(AsyncRetention.run)
+    run = blocking(handles.AsyncRetention.run)
 
 
-class Brokers(Handle[AsyncBrokers]):
+class Brokers(Handle[handles.AsyncBrokers]):
     """The brokers of a `Broker` by node id."""
 
     def __len__(self) -> int:
@@ -140,7 +132,7 @@ class Brokers(Handle[AsyncBrokers]):
         return BrokerNode(self.asynchronous[node_id], self._broker)
 
 
-class BrokerNode(Handle[AsyncBrokerNode]):
+class BrokerNode(Handle[handles.AsyncBrokerNode]):
     """One broker of a `Broker`."""
 
     @property
@@ -158,27 +150,27 @@ class BrokerNode(Handle[AsyncBrokerNode]):
         """The broker's `broker.rack`."""
         return self.asynchronous.rack
 
-    stop = blocking(AsyncBrokerNode.stop)
-    start = blocking(AsyncBrokerNode.start)
+    stop = blocking(handles.AsyncBrokerNode.stop)
+    start = blocking(handles.AsyncBrokerNode.start)
 
 
-class Faults(Handle[AsyncFaults]):
+class Faults(Handle[handles.AsyncFaults]):
     """The faults of a `Broker`, in the order in which they were added.
 
     If several faults match a request, the first one applies.
     """
 
-    add = blocking(AsyncFaults.add)
-    remove = blocking(AsyncFaults.remove)
-    clear = blocking(AsyncFaults.clear)
-    list = blocking(AsyncFaults.list)
+    add = blocking(handles.AsyncFaults.add)
+    remove = blocking(handles.AsyncFaults.remove)
+    clear = blocking(handles.AsyncFaults.clear)
+    list = blocking(handles.AsyncFaults.list)
 
 
-class FaultContext(Handle[AsyncFaultContext]):
+class FaultContext(Handle[handles.AsyncFaultContext]):
     """A fault for a `with` block. If no block ever installs it, a MinibrokerWarning names the line that created it."""
 
-    __enter__ = blocking(AsyncFaultContext.__aenter__)
-    __exit__ = blocking(AsyncFaultContext.__aexit__)
+    __enter__ = blocking(handles.AsyncFaultContext.__aenter__)
+    __exit__ = blocking(handles.AsyncFaultContext.__aexit__)
 
 
 class BlockingOperations(Facade[AsyncOperations]):

@@ -3,14 +3,7 @@
 from minibroker.cluster.errors import NotFoundError, is_the_callers
 from minibroker.cluster.partition import Partition
 from minibroker.coordinators.groups.share.group import ShareGroup
-from minibroker.operations.groups import (
-    STABLE_STATES,
-    committed_offsets,
-    describe_group,
-    find_group,
-    find_unassigned,
-    missing_group,
-)
+from minibroker.operations import groups
 from minibroker.operations.records import record_slices
 from minibroker.operations.share_groups import SharePartitionDescription, describe_loaded_partitions, state_logs
 from minibroker.operations.waiting import eventually
@@ -37,12 +30,12 @@ class _Progress:
 
     def is_settled(self) -> bool:
         """Return whether the group exists and every member has its assignment."""
-        group = find_group(self._services, self._group_id)
+        group = groups.find_group(self._services, self._group_id)
         if group is None:
             return False
-        description = describe_group(self._services, self._group_id)
-        is_stable = group.state in STABLE_STATES or not group.members
-        return is_stable and not find_unassigned(self._services, group, description)
+        description = groups.describe_group(self._services, self._group_id)
+        is_stable = group.state in groups.STABLE_STATES or not group.members
+        return is_stable and not groups.find_unassigned(self._services, group, description)
 
     def partitions(self) -> list[Partition]:
         """Return the topic's partitions.
@@ -54,12 +47,10 @@ class _Progress:
             topic = self._services.core.topics.get(self._topic)
             return [] if topic is None else list(topic.partitions)
         self._load_offsets()
-        described = describe_group(self._services, self._group_id)
+        described = groups.describe_group(self._services, self._group_id)
         assigned = {key for member in described.members for key in member.partitions or ()}
-        topics = [
-            (self._services.core.topics.get(name), index) for name, index in sorted(self.committed.keys() | assigned)
-        ]
-        partitions = [topic.partition(index) for topic, index in topics if topic is not None]
+        find = self._services.core.topics.find_partition
+        partitions = [find(name, index) for name, index in sorted(self.committed.keys() | assigned)]
         return [partition for partition in partitions if partition is not None]
 
     async def has_read(self, partition: Partition) -> bool:
@@ -99,9 +90,9 @@ class _Progress:
         return list(self._shared[key].iterate_unread(end))
 
     def _load_offsets(self) -> None:
-        group = find_group(self._services, self._group_id)
+        group = groups.find_group(self._services, self._group_id)
         self._shared = describe_loaded_partitions(self._services, group) if isinstance(group, ShareGroup) else None
-        self.committed = committed_offsets(self._services, self._group_id)
+        self.committed = groups.committed_offsets(self._services, self._group_id)
 
     def start_of(self, partition: Partition) -> int:
         """Return the offset at which the group would continue: its committed offset, or else the log start offset."""
@@ -126,7 +117,7 @@ class _Progress:
 
         The result is empty until the group and its partitions are known.
         """
-        group = find_group(self._services, self._group_id)
+        group = groups.find_group(self._services, self._group_id)
         if group is None:
             return []
         partitions = self.partitions()
@@ -141,11 +132,11 @@ class _Progress:
     def describe_state(self, timeout: float) -> str:
         """Return a message about the group's current state, for a timeout."""
         read = "everything" if self._topic is None else f"everything in {self._topic!r}"
-        description = describe_group(self._services, self._group_id)
+        description = groups.describe_group(self._services, self._group_id)
         state = f"{description.state}, {format_count(len(description.members), 'member')}"
         lines = [f"group {self._group_id!r} had not read {read} within {timeout:g} s: {state}"]
-        if find_group(self._services, self._group_id) is None:
-            lines.append(f"  {missing_group(self._services, self._group_id)}")
+        if groups.find_group(self._services, self._group_id) is None:
+            lines.append(f"  {groups.missing_group(self._services, self._group_id)}")
         if self._topic is not None and self._services.core.topics.get(self._topic) is None:
             lines.append(f"  {missing('topic', self._topic, (topic.name for topic in self._services.core.topics))}")
         for partition in self.partitions():

@@ -5,13 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from minibroker.cluster.errors import (
-    NotFoundError,
-    UnexpectedRecordError,
-    WaitTimeoutError,
-    is_the_callers,
-    warn_caller,
-)
+from minibroker.cluster import errors
 from minibroker.cluster.topics import Topic
 from minibroker.config.names import misspelling
 from minibroker.operations.matching import RecordMatcher, describe, explain
@@ -22,7 +16,7 @@ from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.services import Services
 from minibroker_storage.log import Log
 
-__tracebackhide__ = is_the_callers
+__tracebackhide__ = errors.is_the_callers
 
 Matching: TypeAlias = RecordMatcher | Callable[[ConsumerRecord], bool]
 
@@ -54,7 +48,7 @@ class _MatchingRecords:
         if topic is not self._current_topic:  # The topic was created, recreated or restored.
             self._current_topic = topic
             self._read, self.seen, self.found = {}, [], []
-        with contextlib.suppress(NotFoundError):
+        with contextlib.suppress(errors.NotFoundError):
             for index, end in end_offsets(self._services, self._topic).items():
                 if end > (start := self._read.get(index, 0)):
                     self._read[index] = end
@@ -113,7 +107,7 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
 
     try:
         records = await eventually(check, str, within, matching_records.logs)
-    except WaitTimeoutError:
+    except errors.WaitTimeoutError:
         _warn_of_misspelling(services, topic)
         return
     expectation = "record" if matcher == RecordMatcher() else str(matcher)
@@ -121,14 +115,14 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
         f"expected no {expectation} in {topic!r}, found {format_count(len(records), 'record')}",
         *_describe_records(records),
     ]
-    raise UnexpectedRecordError("\n".join(lines))
+    raise errors.UnexpectedRecordError("\n".join(lines))
 
 
 def _warn_of_misspelling(services: Services, name: str) -> None:
     """Issue a MinibrokerWarning if the topic does not exist and its name resembles that of an existing topic."""
     topics = services.core.topics
     if topics.get(name) is None and misspelling(name, [topic.name for topic in topics]):
-        warn_caller(f"expect_none: {missing_topic(services, name)}")
+        errors.warn_caller(f"expect_none: {missing_topic(services, name)}")
 
 
 def _describe_records(records: list[ConsumerRecord]) -> list[str]:

@@ -103,19 +103,11 @@ class BrokerOptions(TypedDict, total=False):
 _TYPES: Final[Mapping[str, Any]] = BrokerOptions.__annotations__
 
 _ALIASES: Final = {
-    "address": "listen",
-    "bootstrap_servers": "listen",
-    "broker": "brokers",
-    "data": "data_dir",
-    "dir": "data_dir",
-    "directory": "data_dir",
-    "host": "listen",
-    "nodes": "brokers",
-    "path": "data_dir",
-    "port": "listen",
-    "properties": "config",
+    **dict.fromkeys(("broker", "nodes"), "brokers"),
+    **dict.fromkeys(("properties", "settings"), "config"),
+    **dict.fromkeys(("data", "dir", "directory", "path"), "data_dir"),
+    **dict.fromkeys(("address", "bootstrap_servers", "host", "port"), "listen"),
     "rack": "racks",
-    "settings": "config",
     "topic": "topics",
 }
 """The options that correspond to names used by other libraries."""

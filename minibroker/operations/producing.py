@@ -89,12 +89,7 @@ def payload_bytes(payload: Payload, subject: str) -> bytes | None:
 
 
 def produce(
-    services: Services,
-    name: str,
-    messages: Iterable[Message],
-    *,
-    message_format: Format = "v2",
-    codec: Codec = "none",
+    services: Services, name: str, messages: Iterable[Message], *, message_format: Format = "v2", codec: Codec = "none"
 ) -> list[RecordMetadata]:
     """Append messages in order, and return the partition and offset of each.
 

@@ -12,17 +12,7 @@ from minibroker.config.run_time import check, key_of
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.operations.records import topic_of
 from minibroker.operations.wording import config_text
-from minibroker.security.authorization.acls import (
-    CLUSTER_NAME,
-    WILDCARD,
-    AclBinding,
-    AclFilter,
-    InvalidAclError,
-    Operation,
-    PatternType,
-    PermissionType,
-    ResourceType,
-)
+from minibroker.security.authorization import acls as acl_types
 from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import USER
 from minibroker.server.quotas.entities import IP, QuotaError, check_value, keys_of
@@ -105,7 +95,7 @@ def create_acls(
     principal: str,
     operations: Iterable[str],
     resource: Resource,
-) -> list[AclBinding]:
+) -> list[acl_types.AclBinding]:
     """Create ACLs that allow or deny operations.
 
     Raises:
@@ -114,14 +104,14 @@ def create_acls(
     authorizer = _get_authorizer(services)
     kind, name = _parse_resource(resource)
     bindings = [
-        AclBinding(
+        acl_types.AclBinding(
             kind,
             name,
-            PatternType.PREFIXED if resource.get("prefixed") else PatternType.LITERAL,
+            acl_types.PatternType.PREFIXED if resource.get("prefixed") else acl_types.PatternType.LITERAL,
             principal if ":" in principal else f"{USER}:{principal}",
-            resource.get("host", WILDCARD),
+            resource.get("host", acl_types.WILDCARD),
             _parse_operation(text),
-            PermissionType[permission],
+            acl_types.PermissionType[permission],
         )
         for text in operations
     ]
@@ -129,21 +119,21 @@ def create_acls(
         raise OperationError('no operation was named; "all" is all of them')
     try:
         authorizer.add(bindings)
-    except InvalidAclError as error:
+    except acl_types.InvalidAclError as error:
         raise OperationError(str(error)) from None
     return bindings
 
 
-def list_acls(services: Services) -> list[AclBinding]:
+def list_acls(services: Services) -> list[acl_types.AclBinding]:
     """Return all ACLs.
 
     Raises:
         OperationError: the broker has no authorizer.
     """
-    return _get_authorizer(services).find(AclFilter())
+    return _get_authorizer(services).find(acl_types.AclFilter())
 
 
-def remove_acls(services: Services, acls: Iterable[AclBinding]) -> None:
+def remove_acls(services: Services, acls: Iterable[acl_types.AclBinding]) -> None:
     """Remove ACLs.
 
     Raises:
@@ -158,14 +148,14 @@ def _get_authorizer(services: Services) -> Authorizer:
     return services.authorizer
 
 
-def _parse_resource(resource: Resource) -> tuple[ResourceType, str]:
+def _parse_resource(resource: Resource) -> tuple[acl_types.ResourceType, str]:
     named = [
         (kind, name)
         for kind, name in (
-            (ResourceType.TOPIC, resource.get("topic")),
-            (ResourceType.GROUP, resource.get("group")),
-            (ResourceType.TRANSACTIONAL_ID, resource.get("transactional_id")),
-            (ResourceType.CLUSTER, CLUSTER_NAME if resource.get("cluster") else None),
+            (acl_types.ResourceType.TOPIC, resource.get("topic")),
+            (acl_types.ResourceType.GROUP, resource.get("group")),
+            (acl_types.ResourceType.TRANSACTIONAL_ID, resource.get("transactional_id")),
+            (acl_types.ResourceType.CLUSTER, acl_types.CLUSTER_NAME if resource.get("cluster") else None),
         )
         if name is not None
     ]
@@ -174,13 +164,15 @@ def _parse_resource(resource: Resource) -> tuple[ResourceType, str]:
     return named[0]
 
 
-def _parse_operation(text: str) -> Operation:
+def _parse_operation(text: str) -> acl_types.Operation:
     """Return an operation by name, ignoring case and underscores ("describe_configs", "DescribeConfigs")."""
     requested = str(text).replace("_", "").upper()
-    for operation in Operation:
-        if operation > Operation.ANY and operation.name.replace("_", "") == requested:
+    for operation in acl_types.Operation:
+        if operation > acl_types.Operation.ANY and operation.name.replace("_", "") == requested:
             return operation
-    names = ", ".join(operation.name.lower() for operation in Operation if operation > Operation.ANY)
+    names = ", ".join(
+        operation.name.lower() for operation in acl_types.Operation if operation > acl_types.Operation.ANY
+    )
     raise OperationError(f"operation {text!r} is not known; there are {names}")
 
 

@@ -143,8 +143,7 @@ def _describe(services: Services, pair: TopicPartition, key: SharePartitionKey) 
 
     Return None if the partition no longer exists.
     """
-    topic = services.core.topics.get(pair[0])
-    partition = None if topic is None else topic.partition(pair[1])
+    partition = services.core.topics.find_partition(*pair)
     if partition is None:
         return None
     in_use = services.share_partitions.find(key)

@@ -29,19 +29,8 @@ from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker.cluster.topics import Topics
 from minibroker.operations.reset import METADATA_FILES, create_staging_directory, replace, reset_clients, sync_tree
 from minibroker.server.services import Services
+from minibroker_storage.data_directory import names as directory_names
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
-from minibroker_storage.data_directory.names import (
-    BACKUP_SUFFIX,
-    LESSONS_FILE,
-    LOCK_FILE,
-    META_PROPERTIES,
-    OFFSET_CHECKPOINTS,
-    RECOVERY_POINTS,
-    SNAPSHOT_FILE,
-    TOPICS_FILE,
-    TopicsFileError,
-    parse_partition_directory,
-)
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED, staging_name
 from minibroker_storage.files import pwrite_all, read_file, write_atomically
@@ -49,8 +38,8 @@ from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, delete_dir
 
 __tracebackhide__ = is_the_callers
 
-_FILES: Final = (*METADATA_FILES, *OFFSET_CHECKPOINTS, LESSONS_FILE)
-_BACKUPS: Final = tuple(name + BACKUP_SUFFIX for name in METADATA_FILES)
+_FILES: Final = (*METADATA_FILES, *directory_names.OFFSET_CHECKPOINTS, directory_names.LESSONS_FILE)
+_BACKUPS: Final = tuple(name + directory_names.BACKUP_SUFFIX for name in METADATA_FILES)
 
 Aside: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a function, usually in a thread, while the event loop serves clients."""
@@ -129,7 +118,7 @@ def _link_files(core: Core, links: str) -> dict[str, int]:
     }
     os.mkdir(links)
     # Logs stay open while they are copied. A broker opens the copy like the directory of a killed broker.
-    for name in _list_files(data_dir, (*_FILES, META_PROPERTIES)):
+    for name in _list_files(data_dir, (*_FILES, directory_names.META_PROPERTIES)):
         directory, slash, _ = name.rpartition("/")
         if slash and directory not in partitions:
             continue
@@ -142,14 +131,14 @@ def _link_files(core: Core, links: str) -> dict[str, int]:
         sizes[name] = os.stat(f"{links}/{name}").st_size
     # Set the recovery points to the ends of the logs. The copy is on disk and has checksums, so a broker that opens the
     # copy need not recover its logs.
-    points = read_offset_checkpoint(f"{links}/{RECOVERY_POINTS}")
+    points = read_offset_checkpoint(f"{links}/{directory_names.RECOVERY_POINTS}")
     points |= {
         partition.key: partition.opened_log.log_end_offset
         for partition in partitions.values()
         if partition.opened_log is not None and partition.opened_log.has_directory
     }
-    write_offset_checkpoint(f"{links}/{RECOVERY_POINTS}", points)
-    sizes[RECOVERY_POINTS] = os.stat(f"{links}/{RECOVERY_POINTS}").st_size
+    write_offset_checkpoint(f"{links}/{directory_names.RECOVERY_POINTS}", points)
+    sizes[directory_names.RECOVERY_POINTS] = os.stat(f"{links}/{directory_names.RECOVERY_POINTS}").st_size
     return sizes
 
 
@@ -199,7 +188,7 @@ async def restore_snapshot(
             core.writes.commit()
             try:
                 _prepare_metadata(core, new)
-            except (TopicsFileError, ClusterFileError) as error:
+            except (directory_names.TopicsFileError, ClusterFileError) as error:
                 raise OperationError(f"restore: {source} is damaged: {error}".replace(new, source)) from None
             replace(core, new, tuple(core.topics))
         reset_clients(services)
@@ -240,8 +229,9 @@ def _check_source(core: Core, source: str) -> Mark | None:
     if _is_inside(source, own) or _is_inside(own, source):
         raise ConflictError(f"restore: {source} is, holds or lies in {own}, the broker's own directory")
     mark = read_mark(source)
-    if not any(os.path.exists(f"{source}/{name}") for name in (TOPICS_FILE, META_PROPERTIES)):
-        raise NotFoundError(f"restore: {source} is not a snapshot: it has no {TOPICS_FILE} and no {META_PROPERTIES}")
+    metadata_files = directory_names.TOPICS_FILE, directory_names.META_PROPERTIES
+    if not any(os.path.exists(f"{source}/{name}") for name in metadata_files):
+        raise NotFoundError(f"restore: {source} is not a snapshot: it has no {' and no '.join(metadata_files)}")
     if os.path.exists(f"{source}/{UNFINISHED}"):
         raise ConflictError(f"restore: {source} has an unfinished write: start a broker on it first, and stop it")
     return mark
@@ -260,15 +250,14 @@ def _lock(source: str) -> Generator[None]:
     Raises:
         ConflictError: the directory is in use.
     """
-    try:
-        lock = DirectoryLock(source) if os.access(f"{source}/{LOCK_FILE}", os.W_OK) else None
-    except DirectoryLockedError:
-        raise ConflictError(f"restore: {source} is in use: stop its broker first, or have it take a snapshot") from None
-    try:
+    with contextlib.ExitStack() as locks:
+        try:
+            if os.access(f"{source}/{directory_names.LOCK_FILE}", os.W_OK):
+                locks.callback(DirectoryLock(source).release)
+        except DirectoryLockedError:
+            reason = "stop its broker first, or have it take a snapshot"
+            raise ConflictError(f"restore: {source} is in use: {reason}") from None
         yield
-    finally:
-        if lock is not None:
-            lock.release()
 
 
 def _copy_snapshot(source: str, new: str, mark: Mark | None, *, sync: bool) -> None:
@@ -282,7 +271,7 @@ def _copy_snapshot(source: str, new: str, mark: Mark | None, *, sync: bool) -> N
     """
     names = _list_files(source, (*_FILES, *_BACKUPS)) if mark is None else mark
     for name in names:
-        if name == META_PROPERTIES:  # The broker keeps its own meta.properties.
+        if name == directory_names.META_PROPERTIES:  # The broker keeps its own meta.properties.
             continue
         try:
             copied = copy_file(f"{source}/{name}", f"{new}/{name}")
@@ -329,7 +318,7 @@ def _list_files(directory: str, files: tuple[str, ...]) -> list[str]:
     names: list[str] = []
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.is_dir() and parse_partition_directory(entry.name) is not None:
+            if entry.is_dir() and directory_names.parse_partition_directory(entry.name) is not None:
                 with os.scandir(entry.path) as within:
                     names += [f"{entry.name}/{file.name}" for file in within if _is_log_file(file)]
             elif entry.name in files:
@@ -358,7 +347,7 @@ def write_mark(directory: str, files: Mark | None, *, sync: bool) -> None:
         OSError: the mark cannot be written.
     """
     data = json.dumps({"version": _VERSION, "files": files}).encode()
-    write_atomically(f"{directory}/{SNAPSHOT_FILE}", data, sync=sync)
+    write_atomically(f"{directory}/{directory_names.SNAPSHOT_FILE}", data, sync=sync)
 
 
 def read_mark(directory: str) -> Mark | None:
@@ -369,7 +358,7 @@ def read_mark(directory: str) -> Mark | None:
         OperationError: the mark is damaged.
         OSError: the mark cannot be read.
     """
-    path = f"{directory}/{SNAPSHOT_FILE}"
+    path = f"{directory}/{directory_names.SNAPSHOT_FILE}"
     try:
         content = json.loads(read_file(path))
         files: Mark | None = content["files"]
@@ -388,7 +377,9 @@ def read_mark(directory: str) -> Mark | None:
 
 def _is_in_snapshot(name: str) -> bool:
     directory, _, file = name.rpartition("/")
-    return file not in {"", ".", ".."} and (not directory or parse_partition_directory(directory) is not None)
+    return file not in {"", ".", ".."} and (
+        not directory or directory_names.parse_partition_directory(directory) is not None
+    )
 
 
 def is_incomplete(directory: str) -> bool:

@@ -8,15 +8,8 @@ from datetime import timedelta
 from functools import partial
 from typing import cast
 
+from minibroker.cluster import errors
 from minibroker.cluster.advice import MOVED_CLOCK
-from minibroker.cluster.errors import (
-    ConflictError,
-    MinibrokerWarning,
-    OperationError,
-    are_warnings_collected,
-    callers_line,
-    is_the_callers,
-)
 from minibroker.cluster.partition import Partition
 from minibroker.operations.records import topic_of
 from minibroker.operations.wording import format_duration
@@ -24,7 +17,7 @@ from minibroker.server.services import Services
 
 _logger = logging.getLogger(__name__)
 
-__tracebackhide__ = is_the_callers
+__tracebackhide__ = errors.is_the_callers
 
 
 def advance_clock(services: Services, by: float | timedelta) -> None:
@@ -34,13 +27,13 @@ def advance_clock(services: Services, by: float | timedelta) -> None:
     """
     seconds = cast("object", by.total_seconds() if isinstance(by, timedelta) else by)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
-        raise OperationError(f"advance: {seconds!r} is neither a number of seconds nor a timedelta")
+        raise errors.OperationError(f"advance: {seconds!r} is neither a number of seconds nor a timedelta")
     if not seconds <= timedelta.max.total_seconds():  # The condition is negated, so that it also rejects NaN.
-        raise OperationError(f"advance: {seconds} s: no broker lives that long")
+        raise errors.OperationError(f"advance: {seconds} s: no broker lives that long")
     if seconds < 0:
-        raise OperationError(f"advance: {seconds} s: time does not go back")
+        raise errors.OperationError(f"advance: {seconds} s: time does not go back")
     services.core.writes.commit()
-    line = None if are_warnings_collected() else callers_line()
+    line = None if errors.are_warnings_collected() else errors.callers_line()
     services.core.logs.on_retained = partial(_warn_of_retention, services, line)
     services.core.clock.advance(seconds * 1000)
     _logger.info("the clock was moved on by %s", format_duration(seconds))
@@ -57,8 +50,8 @@ def _warn_of_retention(services: Services, line: tuple[str, int] | None, partiti
     if is_first and line is not None:
         # A warning filter may turn the warning into an exception, which would silently end a background task of
         # the broker.
-        with contextlib.suppress(MinibrokerWarning):
-            warnings.warn_explicit(text, MinibrokerWarning, *line)
+        with contextlib.suppress(errors.MinibrokerWarning):
+            warnings.warn_explicit(text, errors.MinibrokerWarning, *line)
 
 
 def run_retention(services: Services) -> int:
@@ -76,9 +69,9 @@ async def compact(services: Services, topic: str | None = None) -> None:
         OperationError: the topic does not exist or is not compacted, or the cleaner is disabled.
     """
     if topic is not None and not topic_of(services, topic).is_compacted:
-        raise ConflictError(f"topic {topic!r} is not compacted: its cleanup.policy has no 'compact'")
+        raise errors.ConflictError(f"topic {topic!r} is not compacted: its cleanup.policy has no 'compact'")
     if not services.core.config.boolean("log.cleaner.enable"):
-        raise ConflictError("log.cleaner.enable is false")
+        raise errors.ConflictError("log.cleaner.enable is false")
     services.core.writes.commit()
     done = asyncio.Event()
     services.core.logs.compact(roll=True, then=done.set)

@@ -5,44 +5,27 @@ It also replaces a newer error code with the one that old producers understand.
 
 from typing import Final
 
+from minibroker_protocol import errors as protocol_errors
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.errors import (
-    CorruptRecordError,
-    DecodeError,
-    DecompressionError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    UnsupportedCodecError,
-    UnsupportedMagicError,
-)
-from minibroker_storage.errors import (
-    CorruptBatchError,
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
-    OffsetOutOfRangeError,
-    OutOfOrderSequenceError,
-    RecordBatchTooLargeError,
-    StorageError,
-    TransactionCoordinatorFencedError,
-)
+from minibroker_storage import errors as storage_errors
 
 _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     # The first match counts, so subclasses precede their base classes.
-    (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
-    (DecompressionError, ErrorCode.UNKNOWN_SERVER_ERROR),
-    (InvalidRecordError, ErrorCode.INVALID_RECORD),
-    (InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
-    (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
-    (UnsupportedCodecError, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-    (DecodeError, ErrorCode.CORRUPT_MESSAGE),
-    (OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-    (InvalidProducerEpochError, ErrorCode.INVALID_PRODUCER_EPOCH),
-    (InvalidTxnStateError, ErrorCode.INVALID_TXN_STATE),
-    (TransactionCoordinatorFencedError, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
-    (OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
-    (RecordBatchTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
-    (CorruptBatchError, ErrorCode.CORRUPT_MESSAGE),
-    (StorageError, ErrorCode.KAFKA_STORAGE_ERROR),
+    (protocol_errors.CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
+    (protocol_errors.DecompressionError, ErrorCode.UNKNOWN_SERVER_ERROR),
+    (protocol_errors.InvalidRecordError, ErrorCode.INVALID_RECORD),
+    (protocol_errors.InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
+    (protocol_errors.UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    (protocol_errors.UnsupportedCodecError, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (protocol_errors.DecodeError, ErrorCode.CORRUPT_MESSAGE),
+    (storage_errors.OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    (storage_errors.InvalidProducerEpochError, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (storage_errors.InvalidTxnStateError, ErrorCode.INVALID_TXN_STATE),
+    (storage_errors.TransactionCoordinatorFencedError, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    (storage_errors.OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
+    (storage_errors.RecordBatchTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
+    (storage_errors.CorruptBatchError, ErrorCode.CORRUPT_MESSAGE),
+    (storage_errors.StorageError, ErrorCode.KAFKA_STORAGE_ERROR),
     (OSError, ErrorCode.KAFKA_STORAGE_ERROR),
 )
 

@@ -93,9 +93,8 @@ async def _switch(broker: AsyncOperations, node_id: int, switch: Callable[[Async
 def _find_node(broker: AsyncOperations, node_id: int) -> AsyncBrokerNode:
     try:
         return broker.brokers[node_id]
-    except KeyError:
-        node_ids = ", ".join(map(str, broker.brokers))
-        raise NotFoundError(f"there is no broker {node_id}; brokers: {node_ids}") from None
+    except KeyError as error:
+        raise NotFoundError(error.args[0]) from None
 
 
 def _node(broker: AsyncOperations, node_id: int) -> Node:

@@ -230,10 +230,7 @@ async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form
 
 
 @router.post(
-    "/topics/{topic}/records/expect-none",
-    status_code=204,
-    responses=WITH_WARNINGS,
-    openapi_extra=calls("expect_none"),
+    "/topics/{topic}/records/expect-none", status_code=204, responses=WITH_WARNINGS, openapi_extra=calls("expect_none")
 )
 async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None = None) -> Response:
     """Check that a topic has no matching record. The topic need not exist.

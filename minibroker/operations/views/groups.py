@@ -20,16 +20,7 @@ from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.share.group import ShareGroup, ShareMember
 from minibroker.coordinators.groups.streams.group import StreamsGroup, partitions_of_tasks
 from minibroker.coordinators.transactions.transaction import TransactionState
-from minibroker.operations.groups import (
-    GroupDescription,
-    MemberDescription,
-    describe_group,
-    find_group,
-    group_ids,
-    missing_group,
-    name_partitions,
-    wait_for_group,
-)
+from minibroker.operations import groups
 from minibroker.operations.topics import page_of
 from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, decode_versioned
@@ -112,7 +103,7 @@ class GroupPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberView(MemberDescription):
+class MemberView(groups.MemberDescription):
     """A member with the state that its group keeps for it.
 
     Attributes:
@@ -161,7 +152,7 @@ class OffsetView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupView(GroupDescription):
+class GroupView(groups.GroupDescription):
     """A group with the state that its coordinator keeps for it.
 
     Attributes:
@@ -188,7 +179,7 @@ class GroupView(GroupDescription):
 
 async def group_page(services: Services, after: str = "") -> GroupPage:
     """Return a page of at most 1,000 groups whose ids come after `after`."""
-    ids, next_after = page_of(await group_ids(services), after, MAX_ELEMENTS)
+    ids, next_after = page_of(await groups.group_ids(services), after, MAX_ELEMENTS)
     rows = [
         GroupRow(group_id, group.kind, group.state.value, _generation(group), len(group.members))
         for group_id in ids
@@ -203,11 +194,11 @@ async def group_view(services: Services, group_id: str) -> GroupView:
     Raises:
         NotFoundError: the group does not exist.
     """
-    await wait_for_group(services, group_id)
+    await groups.wait_for_group(services, group_id)
     services.core.writes.commit()
-    group = find_group(services, group_id)
+    group = groups.find_group(services, group_id)
     if group is None:
-        raise NotFoundError(missing_group(services, group_id))
+        raise NotFoundError(groups.missing_group(services, group_id))
     return _group_view(services, group)
 
 
@@ -216,7 +207,7 @@ def _generation(group: AnyGroup) -> int:
 
 
 def _group_view(services: Services, group: AnyGroup) -> GroupView:
-    described = describe_group(services, group.group_id)
+    described = groups.describe_group(services, group.group_id)
     offsets, count = _offset_views(services, group)
     classic = group if isinstance(group, Group) else None
     values = _fields_of(described)
@@ -235,11 +226,11 @@ def _group_view(services: Services, group: AnyGroup) -> GroupView:
     )
 
 
-def _fields_of(described: GroupDescription | MemberDescription) -> dict[str, Any]:
+def _fields_of(described: groups.GroupDescription | groups.MemberDescription) -> dict[str, Any]:
     return {field.name: getattr(described, field.name) for field in fields(described)}
 
 
-def _member_view(services: Services, group: AnyGroup, described: MemberDescription) -> MemberView:
+def _member_view(services: Services, group: AnyGroup, described: groups.MemberDescription) -> MemberView:
     make: Callable[..., MemberView] = partial(MemberView, **_fields_of(described))
     member = group.members[described.member_id]
     if isinstance(member, Member):
@@ -261,8 +252,8 @@ def _member_view(services: Services, group: AnyGroup, described: MemberDescripti
             protocols=() if member.server_assignor is None else (member.server_assignor,),
             subscribed_topics=tuple(sorted(member.topics)),
             subscribed_regex=member.regex or None,
-            target=name_partitions(services, group.target_of(member)),
-            revoking=name_partitions(services, member.revoking),
+            target=groups.name_partitions(services, group.target_of(member)),
+            revoking=groups.name_partitions(services, member.revoking),
         )
     if isinstance(member, ShareMember):
         assert isinstance(group, ShareGroup)
@@ -270,7 +261,7 @@ def _member_view(services: Services, group: AnyGroup, described: MemberDescripti
             epoch=member.epoch,
             state=MemberState.STABLE.name,
             subscribed_topics=tuple(sorted(member.topics)),
-            target=name_partitions(services, group.target_of(member.member_id)),
+            target=groups.name_partitions(services, group.target_of(member.member_id)),
         )
     assert isinstance(group, StreamsGroup)
     topics = services.core.topics
@@ -281,8 +272,8 @@ def _member_view(services: Services, group: AnyGroup, described: MemberDescripti
         state=member.state.name,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         subscribed_topics=tuple(sorted(group.subscribed_topics())),
-        target=name_partitions(services, target),
-        revoking=name_partitions(services, revoking),
+        target=groups.name_partitions(services, target),
+        revoking=groups.name_partitions(services, revoking),
     )
 
 

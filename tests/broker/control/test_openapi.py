@@ -26,7 +26,6 @@ WITHOUT_METHODS = {"AsyncFaultContext", "_Handle"}
 WITHOUT_A_ROUTE = {
     "services": "what lies behind the door",
     "make_topics": "what a reset calls",
-    "patience": "what methods wait without a timeout; a request names its own",
     "group": "a handle, each of whose methods has a route",
     "clock": "the same",
     "retention": "the same",

@@ -21,7 +21,7 @@ from minibroker.operations.asynchronous import AsyncOperations
 ROOT = Path(__file__).parents[3]
 TYPES = Path(__file__).with_name("facade_types.py")
 BIN = Path(sys.executable).parent
-ON_THE_LOOP_ALONE = {"make_topics", "patience", "__init__", "__del__", "__enter__", "__exit__"}
+ON_THE_LOOP_ALONE = {"make_topics", "__init__", "__del__", "__enter__", "__exit__"}
 """Methods of the asynchronous classes without a blocking form."""
 ENTERED = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
