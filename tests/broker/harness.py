@@ -151,12 +151,7 @@ class Harness:
     """A broker's state with a manual clock, and the operations that tests need most."""
 
     def __init__(
-        self,
-        data_dir: str,
-        config: Mapping[str, str] | None = None,
-        *,
-        brokers: int = 1,
-        racks: Sequence[str] = (),
+        self, data_dir: str, config: Mapping[str, str] | None = None, *, brokers: int = 1, racks: Sequence[str] = ()
     ) -> None:
         self.data_dir = data_dir
         self.racks = racks

@@ -3,15 +3,9 @@
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
+from minibroker_protocol.messages import topics as topic_messages
 from minibroker_protocol.messages.groups import Coordinator, FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from minibroker_protocol.messages.topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-)
 from tests.broker.harness import Harness
 
 NODES: Final = (1, 2, 3)
@@ -39,19 +33,23 @@ def create(
     *,
     by_hand: tuple[tuple[int, ...], ...] = (),
     **configs: str,
-) -> CreatableTopicResult:
+) -> topic_messages.CreatableTopicResult:
     """Create a topic. `min_insync_replicas="2"` stands for min.insync.replicas=2."""
-    topic = CreatableTopic(
+    topic = topic_messages.CreatableTopic(
         name=name,
         num_partitions=-1 if by_hand else partitions,
         replication_factor=-1 if by_hand else factor,
         assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids)) for index, ids in enumerate(by_hand)
+            topic_messages.CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids))
+            for index, ids in enumerate(by_hand)
         ],
-        configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        configs=[
+            topic_messages.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+            for key, value in configs.items()
+        ],
     )
-    (result,) = cluster.ask(CreateTopicsRequest(topics=[topic]), 7).topics
-    assert isinstance(result, CreatableTopicResult)
+    (result,) = cluster.ask(topic_messages.CreateTopicsRequest(topics=[topic]), 7).topics
+    assert isinstance(result, topic_messages.CreatableTopicResult)
     return result
 
 

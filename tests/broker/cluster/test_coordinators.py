@@ -7,15 +7,8 @@ import pytest
 
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import offsets as offset_messages
 from minibroker_protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
-from minibroker_protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
 from tests.broker.cluster.conftest import MakeCluster
 from tests.broker.cluster.nodes import GROUP, NODES, TRANSACTION, at, coordinator, create, leader, others, stop
 from tests.broker.coordinators.groups.driver import Members, answered
@@ -28,16 +21,24 @@ NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
 
 
 def commit(cluster: Harness, offset: int = 5, **fields: Any) -> int:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-    topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
+    partition = offset_messages.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    topics = [offset_messages.OffsetCommitRequestTopic(name="t", partitions=[partition])]
     code: int = (
-        cluster.ask(OffsetCommitRequest(group_id="g", topics=topics, **fields), 8).topics[0].partitions[0].error_code
+        cluster.ask(offset_messages.OffsetCommitRequest(group_id="g", topics=topics, **fields), 8)
+        .topics[0]
+        .partitions[0]
+        .error_code
     )
     return code
 
 
 def fetched(cluster: Harness) -> tuple[int, int]:
-    (group,) = cluster.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), 8).groups
+    (group,) = cluster.ask(
+        offset_messages.OffsetFetchRequest(groups=[offset_messages.OffsetFetchRequestGroup(group_id="g", topics=None)]),
+        8,
+    ).groups
     offset = group.topics[0].partitions[0].committed_offset if group.topics else -1
     return group.error_code, offset
 
@@ -89,7 +90,9 @@ REQUESTS: Final[dict[str, Callable[[Harness], int]]] = {
     "Heartbeat": lambda cluster: Members(cluster).heartbeat("m", 1),
     "DescribeGroups": lambda cluster: Members(cluster).describe().error_code,
     "DeleteGroups": lambda cluster: int(cluster.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code),
-    "OffsetDelete": lambda cluster: int(cluster.ask(OffsetDeleteRequest(group_id="g", topics=[]), 0).error_code),
+    "OffsetDelete": lambda cluster: int(
+        cluster.ask(offset_messages.OffsetDeleteRequest(group_id="g", topics=[]), 0).error_code
+    ),
     "OffsetFetch": lambda cluster: fetched(cluster)[0],
     "OffsetCommit": commit,
 }

@@ -133,9 +133,7 @@ def test_a_change_whose_fsync_fails_is_refused_and_the_next_one_is_on_disk_with_
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert line.startswith(f"{path} cannot be forced to disk: [Errno 5] Input/output error")
     sick.is_sick = False
-    third = harness.send(
-        create_request("a"), 7
-    )  # This changes nothing, but must not report a topic that is not on disk.
+    third = harness.send(create_request("a"), 7)  # It changes nothing, but must not report a topic that is not on disk.
     assert not third.is_answered
     threads.run()
     assert [topic.error_code for topic in third.response.topics] == [TOPIC_ALREADY_EXISTS]
@@ -251,12 +249,18 @@ def test_where_there_are_no_links_every_generation_goes_to_disk_at_once(
         assert not file.is_behind
 
 
-def test_the_backup_stays_until_a_torn_file_is_replaced(file: MetadataFile) -> None:
+def read_torn(file: MetadataFile) -> MetadataFile:
+    """Write two generations, tear the second one, and return a new object that has read the first one."""
     file.write(b'{"a": 1}')
     file.write(b'{"a": 2}')
     Path(file.path).write_bytes(b"")
     again = MetadataFile(file.path, is_durable=True)
     assert again.read(json.loads) == {"a": 1}
+    return again
+
+
+def test_the_backup_stays_until_a_torn_file_is_replaced(file: MetadataFile) -> None:
+    again = read_torn(file)
     again.write(b'{"a": 3}')
     assert backup(again) == '{"a": 1}'
     again.sync()
@@ -272,11 +276,7 @@ def test_a_file_that_is_cut_behind_an_inner_object_is_torn(file: MetadataFile) -
 
 
 def test_after_a_torn_file_one_that_was_forced_to_disk_at_once_is_the_next_backup(file: MetadataFile) -> None:
-    file.write(b'{"a": 1}')
-    file.write(b'{"a": 2}')
-    Path(file.path).write_bytes(b"")
-    again = MetadataFile(file.path, is_durable=True)
-    assert again.read(json.loads) == {"a": 1}
+    again = read_torn(file)
     again.write(b'{"a": 3}', sync=True)
     again.write(b'{"a": 4}')
     assert backup(again) == '{"a": 3}'

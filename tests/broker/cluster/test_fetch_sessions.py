@@ -199,10 +199,8 @@ def test_an_epoch_counts_once(many: Harness) -> None:
 
 def test_epochs_go_on_at_1_after_the_largest(many: Harness) -> None:
     session = Session(many, *ALL)
-    many.core.cluster.first.fetch_sessions._sessions[session.id].epoch = (
-        2**31 - 1
-    )  # Two billion fetches would take too long.
-    session.epoch = 2**31 - 1
+    # Two billion fetches would take too long.
+    many.core.cluster.first.fetch_sessions._sessions[session.id].epoch = session.epoch = 2**31 - 1
     assert session.fetched_partitions() == []
     session.epoch = 1
     assert session.fetched_partitions() == []
@@ -376,34 +374,17 @@ def test_the_number_of_slots_is_configured(configured: Callable[[dict[str, str]]
     assert (full.error_code, full.session_id, partitions_of(full.responses)) == (0, 0, [("t", 0)])
 
 
-def test_a_partitions_answer_is_news_only_once() -> None:
-    cache = Cache(1)
-    session_id = cache.open()
-    context = cache.sessions.context(fetch_request(session_id=session_id, session_epoch=1), 0)
-    data = PartitionData(partition_index=0, error_code=0, high_watermark=5, log_start_offset=0, records=b"")
-    assert list(context.select({("t", 0): data})) == [("t", 0)]
-    assert list(context.select({("t", 0): data})) == []
-
-
-def test_after_an_error_the_same_high_watermark_is_news_again() -> None:
+def test_an_answer_is_news_only_once_and_again_after_an_error() -> None:
     cache = Cache(1)
     session_id = cache.open()
     context = cache.sessions.context(fetch_request(session_id=session_id, session_epoch=1), 0)
 
     def is_news(error_code: int) -> bool:
-        data = PartitionData(
-            partition_index=0, error_code=error_code, high_watermark=5, log_start_offset=0, records=b""
-        )
+        offsets: dict[str, Any] = {"high_watermark": 5, "log_start_offset": 0}
+        data = PartitionData(partition_index=0, error_code=error_code, records=b"", **offsets)
         return list(context.select({("t", 0): data})) == [("t", 0)]
 
     assert [is_news(code) for code in (0, 0, 1, 1, 0, 0)] == [True, False, True, True, True, False]
-
-
-def recreate(harness: Harness, *, again: bool = True) -> None:
-    """Delete the topic "t", and create another one with its name if `again`."""
-    harness.delete("t")
-    if again:
-        harness.create("t")
 
 
 @pytest.mark.parametrize(("first", "second"), [(12, 13), (18, 12), (7, 18)])
@@ -425,17 +406,11 @@ def test_an_id_that_nobody_has_is_told_so_and_does_not_end_the_wait(harness: Har
 def test_a_name_that_another_topic_has_now_is_not_the_one_that_a_session_has_known(harness: Harness) -> None:
     session = Session(harness, ("t", 0, 0))
     by_id = harness.fetch_version >= 13
-    recreate(harness)
+    harness.delete("t")
+    harness.create("t")
     codes = [partition.error_code for topic in session.fetch().responses for partition in topic.partitions]
     # A session with names reads the new topic, which is as empty as the old one.
     assert codes == ([ErrorCode.INCONSISTENT_TOPIC_ID] if by_id else [])
-
-
-def test_a_session_is_told_of_a_topic_that_is_gone(harness: Harness) -> None:
-    session = Session(harness, ("t", 0, 0))
-    recreate(harness, again=False)
-    (response,) = session.fetch().responses
-    assert [partition.error_code for partition in response.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 def test_a_partition_whose_batch_did_not_fit_comes_first_the_next_time(many: Harness) -> None:
@@ -443,15 +418,9 @@ def test_a_partition_whose_batch_did_not_fit_comes_first_the_next_time(many: Har
         many.produce(batch(b"a"), "many", partition)
     session = Session(many, *ALL)
     size = len(batch(b"a"))
-    positions = [("many", 0, 0), ("many", 1, 0)]
-    first = session.fetch(*positions, max_bytes=size + 10)
-    assert [(data.partition_index, values_in(data.records)) for data in first.responses[0].partitions] == [
-        (0, [(0, b"a")])
-    ]
-    second = session.fetch(("many", 0, 1), max_bytes=size + 10)
-    assert [(data.partition_index, values_in(data.records)) for data in second.responses[0].partitions] == [
-        (1, [(0, b"a")])
-    ]
+    for index, positions in enumerate([[("many", 0, 0), ("many", 1, 0)], [("many", 0, 1)]]):
+        (data,) = session.fetch(*positions, max_bytes=size + 10).responses[0].partitions
+        assert (data.partition_index, values_in(data.records)) == (index, [(0, b"a")])
 
 
 def test_faults_and_the_journal_know_the_partitions_of_a_session_after_each_change(many: Harness) -> None:

@@ -9,16 +9,9 @@ from minibroker.cluster.node import ListenerEndpoint
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import log_offsets
 from minibroker_protocol.messages import metadata as api
 from minibroker_protocol.messages.describe_transactions import DescribeProducersRequest, TopicRequest
-from minibroker_protocol.messages.log_offsets import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from minibroker_protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from minibroker_protocol.records.header import read_header
@@ -40,14 +33,23 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def list_offsets(cluster: Harness, epoch: int = -1) -> int:
-    partition = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[partition])])
+    partition = log_offsets.ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
+    request = log_offsets.ListOffsetsRequest(
+        replica_id=-1, topics=[log_offsets.ListOffsetsTopic(name="t", partitions=[partition])]
+    )
     return int(cluster.ask(request, 7).topics[0].partitions[0].error_code)
 
 
 def delete_records(cluster: Harness) -> int:
-    topic = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])
-    return int(cluster.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=1), 2).topics[0].partitions[0].error_code)
+    topic = log_offsets.DeleteRecordsTopic(
+        name="t", partitions=[log_offsets.DeleteRecordsPartition(partition_index=0, offset=0)]
+    )
+    return int(
+        cluster.ask(log_offsets.DeleteRecordsRequest(topics=[topic], timeout_ms=1), 2)
+        .topics[0]
+        .partitions[0]
+        .error_code
+    )
 
 
 def write_marker(cluster: Harness) -> int:
@@ -90,11 +92,8 @@ def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Ha
     cluster.core.cluster.node(3).endpoints["PLAINTEXT"] = ListenerEndpoint(port=9999)
     response: ProduceResponse = at(cluster, 1).ask(produce_request(batch(b"a")), 10)
     outcome: PartitionProduceResponse = response.responses[0].partition_responses[0]
-    assert (outcome.error_code, outcome.current_leader.leader_id, outcome.current_leader.leader_epoch) == (
-        NOT_LEADER,
-        3,
-        1,
-    )
+    hint = outcome.current_leader
+    assert (outcome.error_code, hint.leader_id, hint.leader_epoch) == (NOT_LEADER, 3, 1)
     (endpoint,) = response.node_endpoints
     assert (endpoint.node_id, endpoint.host, endpoint.port) == (3, ADVERTISED[0], 9999)
 
@@ -193,13 +192,8 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
     cluster.produce(batch(b"a"))
     stop(cluster, 1)
     (first, *_) = described(at(cluster, 2))
-    assert (first.error_code, first.leader_id, first.leader_epoch, first.isr_nodes, first.offline_replicas) == (
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        -1,
-        1,
-        [1],
-        [1],
-    )
+    assert (first.error_code, first.leader_id, first.leader_epoch) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, 1)
+    assert first.isr_nodes == first.offline_replicas == [1]
     requested = api.TopicRequest(name="t")
     page = cluster.ask(api.DescribeTopicPartitionsRequest(topics=[requested]), 0)
     offline = page.topics[0].partitions[0]  # This API does not report it as an error.
@@ -269,12 +263,8 @@ def test_without_any_node_there_is_no_controller(cluster: Harness) -> None:
 def test_clients_of_long_ago_are_told_of_replicas_that_are_up(cluster: Harness) -> None:
     stop(cluster, 1)
     first = described(at(cluster, 2), version=0)[0]
-    assert (first.error_code, first.leader_id, first.replica_nodes, first.isr_nodes) == (
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        2,
-        [2, 3],
-        [2, 3],
-    )
+    assert (first.error_code, first.leader_id) == (ErrorCode.REPLICA_NOT_AVAILABLE, 2)
+    assert first.replica_nodes == first.isr_nodes == [2, 3]
 
 
 def test_fetch_sessions_belong_to_a_node_and_go_with_it(cluster: Harness) -> None:

@@ -13,13 +13,8 @@ from minibroker.cluster import topics as topics_module
 from minibroker.cluster.metadata_file import MetadataFile
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import topics as topic_messages
 from minibroker_protocol.messages.configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from minibroker_protocol.messages.topics import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
 from minibroker_storage.data_directory.names import topics_file_line
 from tests.broker.config.configs import TOPIC
 from tests.broker.harness import Harness, create_request
@@ -63,18 +58,18 @@ def test_topics_are_created_grown_configured_and_deleted_with_one_write_each(
 ) -> None:
     create(harness)
     assert writes == [FILE]
-    growths = [CreatePartitionsTopic(name=name, count=3, assignments=None) for name in NAMES]
+    growths = [topic_messages.CreatePartitionsTopic(name=name, count=3, assignments=None) for name in NAMES]
     assert {
         result.error_code
-        for result in harness.ask(CreatePartitionsRequest(topics=growths, timeout_ms=20_000), 2).results
+        for result in harness.ask(topic_messages.CreatePartitionsRequest(topics=growths, timeout_ms=20_000), 2).results
     } == {0}
     assert writes == [FILE] * 2
     assert alter(harness, TOPIC, "retention.ms", "60000") == [0] * len(NAMES)
     assert writes == [FILE] * 3
-    states = [DeleteTopicState(name=name) for name in NAMES[:10]]
+    states = [topic_messages.DeleteTopicState(name=name) for name in NAMES[:10]]
     assert {
         response.error_code
-        for response in harness.ask(DeleteTopicsRequest(topics=states, timeout_ms=20_000), 6).responses
+        for response in harness.ask(topic_messages.DeleteTopicsRequest(topics=states, timeout_ms=20_000), 6).responses
     } == {0}
     assert writes == [FILE] * 4
     harness.restart()
@@ -111,8 +106,8 @@ def test_a_file_in_the_place_of_a_directory_takes_all_back(harness: Harness) -> 
     Path(harness.data_dir, "t-2", "file").write_text("in the way")
     answer = harness.ask(create_request("newer", "new", partitions=3), 7)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
-    growths = [CreatePartitionsTopic(name="t", count=3, assignments=None)]
-    answer = harness.ask(CreatePartitionsRequest(topics=growths, timeout_ms=20_000), 2)
+    growths = [topic_messages.CreatePartitionsTopic(name="t", count=3, assignments=None)]
+    answer = harness.ask(topic_messages.CreatePartitionsRequest(topics=growths, timeout_ms=20_000), 2)
     assert [result.error_code for result in answer.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert [(topic.name, len(topic.partitions)) for topic in harness.core.topics] == [("t", 1)]
     assert topics_in_file(harness) == {"t"}
@@ -140,7 +135,7 @@ class FullDisk:
 
 
 def delete(harness: Harness, name: str) -> int:
-    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=20_000), 3).responses
+    (outcome,) = harness.ask(topic_messages.DeleteTopicsRequest(topic_names=[name], timeout_ms=20_000), 3).responses
     return int(outcome.error_code)
 
 

@@ -12,10 +12,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.log_dirs import DescribeLogDirsRequest
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.topics import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
+from minibroker_protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_storage.layout import LOG_SUFFIX, PARTITION_METADATA, file_name
 from tests.broker.harness import Harness, batch, create_request, values_in
 

@@ -6,22 +6,19 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.topics import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-)
+from minibroker_protocol.messages import topics as topic_messages
 from tests.broker.cluster.conftest import MakeCluster
 from tests.broker.cluster.nodes import NODES, coordinator, create, described, leader, metadata, partition, stop
 from tests.broker.harness import Harness
 
 
-def grow(cluster: Harness, count: int, *by_hand: list[int]) -> CreatePartitionsTopicResult:
-    assignments = [CreatePartitionsAssignment(broker_ids=broker_ids) for broker_ids in by_hand] or None
-    topic = CreatePartitionsTopic(name="t", count=count, assignments=assignments)
-    (result,) = cluster.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False), 3).results
-    assert isinstance(result, CreatePartitionsTopicResult)
+def grow(cluster: Harness, count: int, *by_hand: list[int]) -> topic_messages.CreatePartitionsTopicResult:
+    assignments = [topic_messages.CreatePartitionsAssignment(broker_ids=broker_ids) for broker_ids in by_hand] or None
+    topic = topic_messages.CreatePartitionsTopic(name="t", count=count, assignments=assignments)
+    (result,) = cluster.ask(
+        topic_messages.CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False), 3
+    ).results
+    assert isinstance(result, topic_messages.CreatePartitionsTopicResult)
     return result
 
 
@@ -35,11 +32,7 @@ def test_leaders_and_replicas_are_spread(cluster: Harness) -> None:
             partition.offline_replicas,
         )
         for partition in described(cluster)
-    ] == [
-        (1, 0, [1, 2, 3], [1, 2, 3], []),
-        (2, 0, [2, 3, 1], [2, 3, 1], []),
-        (3, 0, [3, 1, 2], [3, 1, 2], []),
-    ]
+    ] == [(1, 0, [1, 2, 3], [1, 2, 3], []), (2, 0, [2, 3, 1], [2, 3, 1], []), (3, 0, [3, 1, 2], [3, 1, 2], [])]
 
 
 def test_topics_of_one_partition_are_on_different_nodes(make_cluster: MakeCluster) -> None:
@@ -130,11 +123,7 @@ def test_a_smaller_cluster_takes_over_what_a_larger_one_has_left(cluster: Harnes
     alone = make_cluster(1)
     assert [
         (partition.leader_id, partition.leader_epoch, partition.replica_nodes) for partition in described(alone)
-    ] == [
-        (1, 0, [1]),
-        (1, 1, [1]),
-        (1, 1, [1]),
-    ]
+    ] == [(1, 0, [1]), (1, 1, [1]), (1, 1, [1])]
 
 
 def test_a_larger_cluster_takes_over_what_one_broker_has_left(make_cluster: MakeCluster) -> None:

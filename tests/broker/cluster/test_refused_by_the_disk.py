@@ -14,32 +14,19 @@ from minibroker.server.handlers.delegation_tokens import expire_delegation_token
 from minibroker.server.handlers.delegation_tokens import renew_delegation_token as renew_token
 from minibroker.server.requests.held_for_metadata import DelayedMetadataResponse
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import reassignments
+from minibroker_protocol.messages import topics as topic_messages
 from minibroker_protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from minibroker_protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from minibroker_protocol.messages.configs import AlterableConfig as OldConfig
-from minibroker_protocol.messages.configs import (
-    AlterConfigsRequest,
-)
+from minibroker_protocol.messages.configs import AlterConfigsRequest
 from minibroker_protocol.messages.configs import AlterConfigsResource as OldResource
 from minibroker_protocol.messages.delegation_tokens import (
     CreateDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
-from minibroker_protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-    TopicPartitions,
-)
 from minibroker_protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
-from minibroker_protocol.messages.topics import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
 from tests.broker.cluster.nodes import create as create_topic
 from tests.broker.cluster.sick_disk import SickDisk
 from tests.broker.config.configs import SET, TOPIC, change_request
@@ -65,10 +52,12 @@ _FEATURE: Final = FeatureUpdateKey(feature="group.version", max_version_level=0,
 CHANGES: Final[list[tuple[Any, int]]] = [
     (create_request("new"), 7),
     (
-        CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=20_000),
+        topic_messages.CreatePartitionsRequest(
+            topics=[topic_messages.CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=20_000
+        ),
         3,
     ),
-    (DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=20_000), 6),
+    (topic_messages.DeleteTopicsRequest(topics=[topic_messages.DeleteTopicState(name="t")], timeout_ms=20_000), 6),
     (change_request(TOPIC, "t", (SET, "retention.ms", "1")), 1),
     (
         AlterConfigsRequest(
@@ -94,10 +83,19 @@ CHANGES: Final[list[tuple[Any, int]]] = [
         0,
     ),
     (UpdateFeaturesRequest(feature_updates=[_FEATURE]), 2),
-    (ElectLeadersRequest(election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=[0])]), 2),
     (
-        AlterPartitionReassignmentsRequest(
-            topics=[ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[2, 1])])]
+        reassignments.ElectLeadersRequest(
+            election_type=0, topic_partitions=[reassignments.TopicPartitions(topic="t", partitions=[0])]
+        ),
+        2,
+    ),
+    (
+        reassignments.AlterPartitionReassignmentsRequest(
+            topics=[
+                reassignments.ReassignableTopic(
+                    name="t", partitions=[reassignments.ReassignablePartition(partition_index=0, replicas=[2, 1])]
+                )
+            ]
         ),
         0,
     ),

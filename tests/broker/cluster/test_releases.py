@@ -114,10 +114,7 @@ def test_brokers_before_0_10_close_the_connection_on_api_versions(name: str) -> 
 
 
 def test_a_version_that_the_release_lacks_closes_the_connection() -> None:
-    with (
-        Broker(config={"minibroker.emulate": "4.0"}) as broker,
-        socket.create_connection(broker.address) as client,
-    ):
+    with Broker(config={"minibroker.emulate": "4.0"}) as broker, socket.create_connection(broker.address) as client:
         frame = struct.pack(">hhih", ApiKey.PRODUCE, 2, 1, -1) + struct.pack(">hii", 1, 1000, 0)
         client.sendall(framed(frame))
         assert client.recv(1) == b""

@@ -85,11 +85,7 @@ def contents(topics: Topics) -> dict[str, tuple[bytes, int, dict[str, str]]]:
 def test_a_new_data_directory_is_made_and_described(data_dir: Path) -> None:
     topics = opened(data_dir)
     assert (len(topics), list(topics)) == (0, [])
-    assert json.loads((data_dir / FILE).read_text()) == {
-        "version": 1,
-        "next_producer_id": 0,
-        "topics": {},
-    }
+    assert json.loads((data_dir / FILE).read_text()) == {"version": 1, "next_producer_id": 0, "topics": {}}
 
 
 def test_topics_their_ids_partitions_and_configuration_outlive_a_restart(data_dir: Path) -> None:
@@ -166,43 +162,17 @@ def test_the_configuration_of_a_topic_is_that_of_its_logs(data_dir: Path) -> Non
     plain = create(topics, "plain")
     assert plain.log_config == LogConfig()
     assert not plain.is_compacted
-    overrides = {
-        "segment_bytes": "1000",
-        "segment_ms": "1001",
-        "segment_jitter_ms": "1002",
-        "index_interval_bytes": "1003",
-        "segment_index_bytes": "1004",
-        "retention_ms": "1005",
-        "retention_bytes": "1006",
-        "cleanup_policy": "compact",
-        "delete_retention_ms": "1007",
-        "min_cleanable_dirty_ratio": "0.25",
-        "min_compaction_lag_ms": "1008",
-        "max_compaction_lag_ms": "1009",
-        "flush_messages": "1010",
-        "flush_ms": "1011",
-        "max_message_bytes": "1012",
-    }
-    special = create(topics, "special", 1, **overrides)
-    assert special.is_compacted
-    assert special.log_config == LogConfig(
-        segment_bytes=1000,
-        segment_ms=1001,
-        segment_jitter_ms=1002,
-        index_interval_bytes=1003,
-        segment_index_bytes=1004,
-        retention_ms=1005,
-        retention_bytes=1006,
-        compact=True,
-        delete=False,
-        delete_retention_ms=1007,
-        min_cleanable_dirty_ratio=0.25,
-        min_compaction_lag_ms=1008,
-        max_compaction_lag_ms=1009,
-        flush_messages=1010,
-        flush_ms=1011,
-        max_message_bytes=1012,
+    keys = (
+        "segment_bytes segment_ms segment_jitter_ms index_interval_bytes segment_index_bytes retention_ms "
+        "retention_bytes delete_retention_ms min_compaction_lag_ms max_compaction_lag_ms flush_messages flush_ms "
+        "max_message_bytes"
     )
+    numbers = {key: number for number, key in enumerate(keys.split(), 1000)}
+    texts = {key: str(number) for key, number in numbers.items()}
+    special = create(topics, "special", 1, cleanup_policy="compact", min_cleanable_dirty_ratio="0.25", **texts)
+    assert special.is_compacted
+    ours: dict[str, Any] = {"compact": True, "delete": False, "min_cleanable_dirty_ratio": 0.25, **numbers}
+    assert special.log_config == LogConfig(**ours)
 
 
 # Directories missing from the topics file, such as those of an Apache Kafka.
@@ -267,9 +237,7 @@ def test_what_a_deletion_left_behind_is_removed_at_the_start(data_dir: Path) -> 
     topics = opened(data_dir)
     topic = create(topics, "a", 2)
     leftovers = topics.delete(topic)
-    assert all(
-        os.path.isdir(directory) for directory in leftovers
-    )  # The process seems to have died before removing them.
+    assert all(map(os.path.isdir, leftovers))  # The process seems to have died before removing them.
     assert contents(opened(data_dir)) == {}
     assert os.listdir(data_dir) == [FILE]
 
@@ -364,9 +332,7 @@ def test_the_names_are_one_object_until_a_topic_comes_or_goes(data_dir: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("step", "partitions"),
-    [("topics.Topics.save", None), ("topics.Topics._add", 3)],
-    ids=["before", "after"],
+    ("step", "partitions"), [("topics.Topics.save", None), ("topics.Topics._add", 3)], ids=["before", "after"]
 )
 def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, step: str, partitions: int | None

@@ -95,8 +95,7 @@ def test_a_broker_without_a_control_plane_or_a_page_has_no_address_of_one() -> N
 
 
 @pytest.mark.parametrize(
-    ("command", "option", "extra"),
-    [(["serve"], "control", "control"), (["lab", "--no-browser"], "page", "lab")],
+    ("command", "option", "extra"), [(["serve"], "control", "control"), (["lab", "--no-browser"], "page", "lab")]
 )
 def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing(
     command: list[str], option: str, extra: str

@@ -139,11 +139,7 @@ def test_waiting_ends_when_the_record_comes(control: Control, broker: Broker) ->
         target=lambda: responses.append(
             control.post(
                 "/topics/orders/records/wait?format=json",
-                {
-                    "count": 2,
-                    "matching": {"value": {"state": "new"}, "headers": {"h": "1"}},
-                    "timeout": PATIENCE_S,
-                },
+                {"count": 2, "matching": {"value": {"state": "new"}, "headers": {"h": "1"}}, "timeout": PATIENCE_S},
             )
         )
     )

@@ -11,13 +11,7 @@ import pytest
 from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
-from minibroker_storage.cleaner import (
-    CleaningFailedError,
-    CleaningPlan,
-    CleaningResult,
-    finish_cleaning,
-    plan_cleaning,
-)
+from minibroker_storage.cleaner import CleaningFailedError, CleaningPlan, CleaningResult, finish_cleaning, plan_cleaning
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness, values_in

@@ -61,10 +61,7 @@ def test_waiting_for_requests() -> None:
 
 
 def test_a_broker_without_a_journal_says_so() -> None:
-    with (
-        Broker() as broker,
-        pytest.raises(RuntimeError, match="keeps no journal of requests"),
-    ):
+    with Broker() as broker, pytest.raises(RuntimeError, match="keeps no journal of requests"):
         broker.requests.entries()
     with pytest.raises(ValueError, match="journal: -1 is below 0"):
         Broker(journal=-1)

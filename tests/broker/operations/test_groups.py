@@ -16,10 +16,7 @@ from minibroker.operations.records import ConsumerRecord
 from tests.broker.operations.members import member
 from tests.patience import PATIENCE_S
 
-CONFIG = {
-    "group.consumer.min.heartbeat.interval.ms": "50",
-    "group.consumer.heartbeat.interval.ms": "50",
-}
+CONFIG = {"group.consumer.min.heartbeat.interval.ms": "50", "group.consumer.heartbeat.interval.ms": "50"}
 PROTOCOLS = [({}, "classic", "range"), ({"group_protocol": "consumer"}, "consumer", "uniform")]
 """The configuration of a member, and the type and assignor of its group."""
 ALL = [("orders", index) for index in range(4)]

@@ -26,10 +26,7 @@ def running() -> Iterator[Broker]:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (
-            lambda broker: broker.wait_for("orders", {"id": 7}),
-            r"count: \{'id': 7\} is not a number; expect\('ord",
-        ),
+        (lambda broker: broker.wait_for("orders", {"id": 7}), r"count: \{'id': 7\} is not a number; expect\('ord"),
         (lambda broker: broker.wait_for("orders", -1), "count: -1 is below 0"),
         (lambda broker: broker.expect("orders", timeout="1"), "timeout: '1' is not a number"),
         (lambda broker: broker.wait_for("orders", timeout=-1), "timeout: -1 s is below 0"),
@@ -42,10 +39,7 @@ def running() -> Iterator[Broker]:
         (lambda broker: broker.requests.entries(api="Zzz"), "api: 'Zzz' is not an API of Kafka; there are Produce, "),
         (lambda broker: broker.create_topic("a:4"), r"Topic name is invalid: .*; write create_topic\('a', 4\)$"),
         (lambda broker: broker.create_topic("a", "4"), "partitions: '4' is not a whole number"),
-        (
-            lambda broker: broker.create_topic("a", replication_factor=1.5),
-            "factor: 1.5 is not a whole number",
-        ),
+        (lambda broker: broker.create_topic("a", replication_factor=1.5), "factor: 1.5 is not a whole number"),
     ],
 )
 def test_a_value_of_another_class_is_refused(running: Broker, ask: Callable[[Any], object], message: str) -> None:

@@ -85,10 +85,8 @@ async def test_users_are_made_altered_listed_and_removed(broker: AsyncBroker, cl
     assert await client.ask("PUT", f"{USERS}/al%2Fice", changed) == (200, {})
     assert stored.find("SCRAM-SHA-512", "al/ice") != before
     assert await client.ask("DELETE", f"{USERS}/al%2Fice") == (200, {})
-    assert await client.ask("DELETE", f"{USERS}/al%2Fice") == (
-        404,
-        {"message": "there is no user 'al/ice'", "code": 404},
-    )
+    refusal = {"message": "there is no user 'al/ice'", "code": 404}
+    assert await client.ask("DELETE", f"{USERS}/al%2Fice") == (404, refusal)
     assert await client.ask("GET", USERS) == (200, [])
 
 
@@ -114,10 +112,8 @@ async def test_confluents_server_tells_the_id_of_its_cluster(broker: AsyncBroker
     assert (await client.ask("GET", "/v1/metadata/id"))[1]["id"] == cluster_id
     assert await client.ask("HEAD", "/v1/metadata/id") == (200, None)
     _, clusters = await client.ask("GET", "/kafka/v3/clusters/")
-    assert (clusters["kind"], [cluster["cluster_id"] for cluster in clusters["data"]]) == (
-        "KafkaClusterList",
-        [cluster_id],
-    )
+    assert clusters["kind"] == "KafkaClusterList"
+    assert [cluster["cluster_id"] for cluster in clusters["data"]] == [cluster_id]
     assert (await client.ask("GET", f"/kafka/v3/clusters/{cluster_id}"))[1] == clusters["data"][0]
     for method, path in (("GET", "/kafka/v3/clusters/other"), ("POST", "/kafka/v3/clusters")):
         status, content = await client.ask(method, path)
