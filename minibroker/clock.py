@@ -54,7 +54,7 @@ class Clock(ABC):
 
     @abstractmethod
     def advance(self, delay_ms: float) -> None:
-        """Advance the clock. Timers that become due on the way are called, each at its own time."""
+        """Advance the clock, and call the timers that become due on the way, each at its own time."""
 
     def reset(self) -> None:  # noqa: B027 - a manual clock has nothing to reset
         """Reset the wall clock to the machine's time."""
@@ -177,7 +177,7 @@ _Upcoming = tuple[float, int, _SystemTimer]
 
 
 class ManualClock(Clock):
-    """A clock that only moves when `advance` is called, which calls due timers in order."""
+    """A clock that moves only when `advance` is called. It then calls due timers in order."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms: float = now_ms
@@ -199,7 +199,7 @@ class ManualClock(Clock):
         return timer
 
     def advance(self, delay_ms: float) -> None:
-        """Advance the clock. Timers that become due on the way are called, each at its own time."""
+        """Advance the clock, and call the timers that become due on the way, each at its own time."""
         target = self._now_ms + delay_ms
         while self._timers and self._timers[0][0] <= target:
             due, _, timer = heapq.heappop(self._timers)

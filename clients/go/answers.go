@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (dff2420894ec4d37): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (23d3c988ea7861f8): change that. DO NOT EDIT.
 
 package control
 
@@ -59,7 +59,7 @@ type InFlight struct {
 	LastOffset int64 `json:"last_offset"`
 	// Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
 	State string `json:"state"`
-	// How often each record was delivered.
+	// The number of times that each record was delivered.
 	DeliveryCount int     `json:"delivery_count"`
 	MemberID      *string `json:"member_id"`
 }

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (d146916e03bdce1e): change that.
+// Made by `make clients`, from the OpenAPI document (969c3a04d81e74a8): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */
@@ -58,7 +58,7 @@ export interface InFlight {
   last_offset: number;
   /** Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`. */
   state: string;
-  /** How often each record was delivered. */
+  /** The number of times that each record was delivered. */
   delivery_count: number;
   member_id: string | null;
 }

@@ -28,5 +28,5 @@ def _run(options: argparse.Namespace) -> int:
     password = certificates.PASSWORD if options.password is None else options.password
     written = certificates.write_certificates(options.directory, options.host, client=options.client, password=password)
     for path in written[:-1]:
-        print(path)  # noqa: T201 - what the command is for
+        print(path)  # noqa: T201 - the output of the command
     return 0

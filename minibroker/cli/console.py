@@ -1,6 +1,6 @@
 """The stderr output of `minibroker serve`: log lines as text or JSON, and a banner on terminals.
 
-All output uses `logging`. Each message is one line, whatever text clients have put into it. Text lines begin with
+All output uses `logging`. Each message is one line, even if it contains text from clients. Text lines begin with
 "minibroker: ", or with the time of day for requests (`-v`). In JSON each line is an object with `time` (ISO 8601, UTC),
 `level`, `logger` and `message`. `exception` is added for an exception, and `request` for a request, with the fields of
 the journal (`Entry.to_json`).

@@ -153,7 +153,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             if options.verbose:
                 recording.recording_of(broker.services).watch(console_module.log_request)
             write_ready_file(broker.bootstrap_servers)
-            print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
+            print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
             _write_kafka_lines(broker)
             console.print_banner(_banner_rows(broker, options))
             for host in {host for host, _ in broker.asynchronous.advertised}:

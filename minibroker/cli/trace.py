@@ -161,7 +161,7 @@ async def _run(
 
 
 def _formatters(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int], str]]:
-    """Return a function that formats a request, and one that formats the number of omitted requests."""
+    """Return two functions that format a request, and the number of omitted requests."""
     if json:
         return lines.json_of, lambda count: f'{{"leftOut": {count}}}\n'
     return lines.line_of, lambda count: f"... {count} requests are left out: they came faster than they were read\n"

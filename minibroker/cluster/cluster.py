@@ -1,7 +1,7 @@
 """The cluster: its nodes, its controller and the leaders of partitions (Kafka's `ReplicationControlManager`).
 
-All nodes share the topics, the groups, the transactions and one copy of each log. They differ only in what a Kafka
-cluster shows to clients: where each node listens, and for which partitions and coordinators it is responsible.
+All nodes share the topics, the groups, the transactions and one copy of each log. Clients see them differ as the nodes
+of a Kafka cluster do: in their addresses, and in the partitions and coordinators for which they are responsible.
 
 Replicas follow Kafka's `ReplicationControlManager` and `PartitionChangeBuilder`. A node that stops leaves every ISR in
 which it is not the last member, and the next in-sync replica becomes the leader in a new epoch. If no other replica is
@@ -97,7 +97,7 @@ class Cluster:
     def assign_replicas(self, partitions: int, factor: int) -> list[Replicas]:
         """Assign replicas to the partitions of a new topic. Consecutive topics start at different nodes.
 
-        Only running nodes are used, provided that there are enough of them.
+        Only running nodes are used if there are enough of them.
 
         Args:
             partitions: The number of partitions.

@@ -6,7 +6,7 @@ This module keeps three small files in the directory, all with Kafka's names:
   contains the machine's boot id. If the id has changed by the next start, the machine may have crashed and lost
   writes. If it has not changed, only the process was killed, and no writes are lost.
 - `meta.properties` names the cluster and the node that the directory belongs to.
-- `.kafka_cleanshutdown` says that every log was closed cleanly. It only exists between two runs.
+- `.kafka_cleanshutdown` marks that every log was closed cleanly. It only exists between two runs.
 """
 
 import contextlib

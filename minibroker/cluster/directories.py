@@ -3,7 +3,7 @@
 A deletion renames the topic's directories, writes the topics file without the topic, then removes the directories. The
 first directory gets a name with the topic's id. Once it has that name, the deletion is final: the next start removes
 the topic from the file and deletes the topic's other directories. If the disk has no room for the file, the directories
-are removed first. If there is still no room, the first directory stays, empty.
+are removed first. If there is still no room, the empty first directory stays.
 
 Directories missing from the topics file, such as those of an Apache Kafka broker, are adopted. They provide a topic's
 name, id, partitions and leader epochs, but not its configuration.

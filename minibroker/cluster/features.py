@@ -94,7 +94,7 @@ class Features:
     def raise_epoch(self, metadata: ClusterMetadata) -> None:
         """Give a later epoch to metadata that will replace the current metadata, if the levels differ.
 
-        Clients ignore levels whose epoch is not later than the one that they have seen.
+        Clients ignore levels whose epoch is not later than the last epoch that they received.
 
         Raises:
             OSError: The file cannot be written.

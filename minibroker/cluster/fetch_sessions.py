@@ -63,8 +63,7 @@ class CachedPartition:
             Whether the response must include the partition (`CachedPartition.maybeUpdateResponseData`).
         """
         is_new = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
-        # After an error the high watermark counts as unknown, so that the first response without the error is sent,
-        # too.
+        # After an error the high watermark counts as unknown, so that the next response without an error is sent.
         self.high_watermark = _UNKNOWN if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return is_new or data.error_code != 0 or data.preferred_read_replica >= 0 or has_records(data)
@@ -147,7 +146,7 @@ class FetchContext:
     """The partitions of one fetch request, and the selection of those included in the response.
 
     Attributes:
-        partitions: The requested partitions, in order. Empty for an incremental fetch, which is about the
+        partitions: The requested partitions, in order. Empty for an incremental fetch, which requests the
             partitions of its session.
         session: The session, or None for a request without one.
         incremental: Whether the response omits partitions without news.
@@ -170,7 +169,7 @@ class FetchContext:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether a newer fetch of the session arrived while this incremental one waited."""
+        """Whether a newer fetch of the session arrived while this incremental fetch waited."""
         return self.incremental and self.session is not None and self.session.epoch != self._epoch
 
     @property

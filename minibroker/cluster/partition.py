@@ -67,7 +67,7 @@ class Partition:
         isr: The node ids of the in-sync replicas.
         leader: The leader, or None while the partition is offline.
         opened_log: The log, or None before its first use.
-        leader_epoch: The current leader epoch, which grows with every change of the leader.
+        leader_epoch: The current leader epoch, which grows with every change of leader.
         is_under_min_isr: Whether too few replicas are in sync for producers with acks=all.
     """
 

@@ -64,7 +64,7 @@ class Release(NamedTuple):
     features: Mapping[str, features.Feature]
 
     def is_at_least(self, name: str) -> bool:
-        """Return whether this release is the one called `name` in `RELEASES`, or a later one."""
+        """Return whether this release is `name` in `RELEASES`, or a later release."""
         return RELEASES.index(self.name) >= RELEASES.index(name)
 
 

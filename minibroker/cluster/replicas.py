@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 Replicas = tuple[int, ...]
 """The node ids of a partition's replicas, the preferred leader first."""
 Racks = Mapping[int, str]
-"""The racks by node id. Nodes without a rack are missing. As in KRaft, they count as one rack."""
+"""The racks by node id. Nodes without a rack are missing. As in KRaft, all of them together count as one rack."""
 PartitionRacks = tuple[tuple[str, ...], ...]
 """The sorted racks of the replicas of each partition of a topic. Empty if no broker has a rack."""
 

@@ -79,7 +79,7 @@ class ClusterMetadata:
         return copy
 
     def keep(self) -> None:
-        """Make the current content the one that `write_first` writes."""
+        """Make `write_first` write the current content."""
         self._first = dict(self._sections)
 
     def load(self) -> None:

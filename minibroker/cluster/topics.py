@@ -163,9 +163,8 @@ class Topics:
 
     Attributes:
         next_producer_id: The end of the current block of producer ids.
-        first_valid_producer_id: Transactional ids with a smaller producer id were restored from a snapshot. They
-            may have had later epochs since the snapshot, which are unknown now. They therefore get a new producer
-            id before they continue.
+        first_valid_producer_id: Transactional ids with a smaller producer id were restored from a snapshot. Their
+            later epochs, if any, are unknown now. They therefore get a new producer id before they continue.
     """
 
     def __init__(
@@ -362,7 +361,7 @@ class Topics:
         self._deleted.add(name)
 
     def was_deleted(self, name: str) -> bool:
-        """Return whether clients deleted a topic of this name, and no client has created one again."""
+        """Return whether clients deleted a topic of this name, and no client has created it again."""
         return name in self._deleted
 
     def configure_all(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> None:

@@ -116,7 +116,7 @@ _FAMILIES: Final[dict[str, tuple[_Kind, _Labels, str]]] = {
 
 
 class Scrape(Collector):
-    """The metrics at one moment, in the form that the Prometheus library collects.
+    """The metrics at one moment, as a collector of the Prometheus library.
 
     Attributes:
         numbers: Numbers by metric name and label values.

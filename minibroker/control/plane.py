@@ -116,7 +116,7 @@ class ControlPlane:
     async def stop(self) -> None:
         """Answer the waiting requests and stop serving.
 
-        Runs on the broker's loop, which keeps running meanwhile.
+        Runs on the broker's loop without blocking it.
         """
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._end, self._thread)

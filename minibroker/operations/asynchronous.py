@@ -1,4 +1,4 @@
-"""The operations of `AsyncBroker`: what a program can do with a broker that runs on the program's event loop.
+"""The operations of `AsyncBroker`, for programs that run a broker on their own event loop.
 
 `blocking` derives the methods for other threads from these. The methods only call functions of the sibling modules,
 which are loaded when needed. `asynchronous_handles` has the objects with methods of their own.

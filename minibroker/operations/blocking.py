@@ -67,7 +67,7 @@ def _argument_error(name: str, method: Callable[..., Any], error: TypeError) -> 
 
 
 class Handle(Facade[Async]):
-    """An object of a `Broker` with blocking methods of its own."""
+    """Base class of the objects of a `Broker` that have their own methods."""
 
     def __init__(self, asynchronous: Async, broker: Facade[Any]) -> None:
         self._asynchronous = asynchronous

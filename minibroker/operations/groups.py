@@ -148,7 +148,7 @@ def _describe_assigned(services: Services, group: AnyModernGroup, assignor: str)
 
 
 def name_partitions(services: Services, partitions: Partitions) -> tuple[TopicPartition, ...]:
-    """Return partitions by topic name, without those of deleted topics."""
+    """Return partitions with their topic names, omitting deleted topics."""
     return tuple(
         (topic.name, index)
         for topic_id, indexes in partitions.items()

@@ -86,7 +86,7 @@ def record(
 
 
 def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
-    """Return a message that explains why none of the records is the expected one.
+    """Return a message that explains why none of the records matches.
 
     It shows the most similar records with their differences, then counts the records that differ in each part.
     """

@@ -27,7 +27,7 @@ class InFlightRecords:
     Attributes:
         last_offset: The last offset, included.
         state: Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
-        delivery_count: How often each record was delivered.
+        delivery_count: The number of times that each record was delivered.
         member_id: The member that has acquired the records.
     """
 

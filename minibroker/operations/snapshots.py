@@ -2,7 +2,7 @@
 
 A snapshot is marked by `minibroker-snapshot.json`, which is written first and again at the end. It contains
 `{"version": 1, "files": null}` during the copy, and afterwards the size and checksum of each file by path. A directory
-without this file is not a snapshot of this version, but may be one of 1.0.0 or the data directory of a stopped broker.
+without this file may be a snapshot of version 1.0.0, or the data directory of a stopped broker.
 A broker that starts on a snapshot removes the mark.
 """
 
@@ -107,7 +107,7 @@ async def take_snapshot(
 
 
 def _link_files(core: Core, links: str) -> dict[str, int]:
-    """Hard-link all files into a new directory, and return their sizes, which exclude later records.
+    """Hard-link all files into a new directory, and return their sizes before any later appends.
 
     Raises:
         OSError: a file cannot be linked or copied.

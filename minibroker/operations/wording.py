@@ -10,7 +10,7 @@ from minibroker.config.names import suggestion
 class Format(NamedTuple):
     """A number format for JSON schemas.
 
-    Client generators need it for unsigned integers and for those beyond an int32.
+    Client generators need it for unsigned integers and for integers beyond an int32.
     """
 
     name: str

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (c9c0d68abeb0af90): change that.
+// Made by `make clients`, from the OpenAPI document (83d1ec8c7e51912f): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -82,7 +82,7 @@ pub struct InFlight {
     pub last_offset: i64,
     /// Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
     pub state: String,
-    /// How often each record was delivered.
+    /// The number of times that each record was delivered.
     pub delivery_count: i32,
     pub member_id: Option<String>,
 }

@@ -40,7 +40,7 @@ class Flusher:
     def request(self, log: Log, done: Done | None = None) -> None:
         """Force the content of `log` at the end of this wake-up to disk, then call `done` on the event loop.
 
-        `done` gets the error of a failed fsync, which has been logged, or None.
+        `done` gets None, or the error of a failed fsync, which was already logged.
         """
         # Requests that arrive during an fsync share the next fsync, like a group commit in databases.
         if not self._requested and not self._running:

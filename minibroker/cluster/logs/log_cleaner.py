@@ -1,7 +1,7 @@
 """The choice of the log to compact next, and the handling of the result (Kafka's `LogCleaner` and `LogCleanerManager`).
 
 Logs are cleaned one at a time, by a separate process (`start_cleaning`), the dirtiest log first, until none is due. The
-result replaces the old segments, or is dropped if the log has changed meanwhile.
+result replaces the old segments, or is dropped if the log has changed in the meantime.
 """
 
 import asyncio

@@ -123,7 +123,7 @@ class Wakeups:
             self._call_soon(self._call_all)
 
     def _call_all(self) -> None:
-        """Call the remaining callbacks. Those added meanwhile follow in a later turn."""
+        """Call the remaining callbacks. Callbacks added in the meantime follow in a later turn."""
         due, self.due = self.due, deque()
         for look in due:
             self._run_callback(look)

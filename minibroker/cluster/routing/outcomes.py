@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class DelayedResponse:
     """The base class of responses that wait for an event, like Kafka's `DelayedOperation`.
 
-    A handler returns one, and later calls `deliver` once, with the response. `server.connection` parks it. Until
-    the response is delivered, no further request of the connection is served, as in Kafka.
+    A handler returns an instance, and later calls `deliver` once, with the response. `server.connection` parks the
+    instance. Until the response is delivered, no further request of the connection is served, as in Kafka.
     """
 
     deliver: Callable[[Any], None]
@@ -87,7 +87,7 @@ class Waiting(NamedTuple):
 
 
 Outcome = Answer | Waiting | None
-"""What a connection does after a request: send an answer, wait for one, or neither."""
+"""The next step of a connection after a request: send an answer, wait for an answer, or neither."""
 
 FrameHandler = Callable[..., Outcome]
 """Serves a frame of a session: `take(frame, session)`."""
@@ -104,7 +104,7 @@ class Channel(Protocol):
         """Send bytes."""
 
     def release(self) -> None:
-        """Serve the requests that are queued after this one."""
+        """Serve the requests that are queued after the current request."""
 
     def end(self) -> None:
         """Close the connection once all data has been sent."""

@@ -255,7 +255,7 @@ def _format_record(record: ConsumerRecord, form: Form) -> Record:
 
 
 async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
-    """Return a response that lists the records, with their bytes shown as `form` says.
+    """Return a response that lists the records, with their bytes in the given form.
 
     Yields to other tasks while the records are encoded.
     """

@@ -86,13 +86,13 @@ def entry_json(entry: Entry) -> dict[str, Any]:
 
 @router.get("/journal", openapi_extra=calls("requests"))
 async def read_journal(on_broker: OnBroker) -> JournalInfo:
-    """Return whether a journal is kept, and how many requests have arrived since it was started."""
+    """Return whether a journal is kept, and the number of requests since it was started."""
     return await on_broker.get(_info)
 
 
 @router.put("/journal", openapi_extra=calls("requests"))
 async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) -> JournalInfo:
-    """Start a journal, which replaces any existing one. It copies every request, which can slow clients noticeably."""
+    """Start a journal that replaces any existing one. Copying every request can slow clients noticeably."""
 
     def work(broker: AsyncOperations) -> JournalInfo:
         recording_of(broker.services).keep_journal((size or JournalSize()).capacity)

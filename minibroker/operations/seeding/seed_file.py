@@ -189,7 +189,7 @@ def _to_bytes(value: Any, subject: str) -> bytes | None:
 
 def _to_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{_shorten(value)} is not a text")  # noqa: TRY004 - what is wrong with a file is a ValueError
+        raise ValueError(f"{_shorten(value)} is not a text")  # noqa: TRY004 - errors in a file are ValueErrors
     return value
 
 
@@ -232,7 +232,7 @@ def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _to_timestamp(value: Any) -> int:
-    """Return ms since the epoch for such a number or for a date with a time, which is in UTC if it has no zone."""
+    """Convert a number of ms since the epoch, or a date with a time, which is in UTC if it has no zone, to ms."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)

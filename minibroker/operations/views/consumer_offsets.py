@@ -60,7 +60,7 @@ class GroupCommits:
 
     Attributes:
         passed: the oldest record in the log whose committed offset is greater than the requested one, or None.
-        latest: the newest record, not counting those of open and aborted transactions.
+        latest: the newest record, not counting records of open and aborted transactions.
         count: the number of the group's records in the log.
     """
 
@@ -79,7 +79,7 @@ class CommitsView:
 
 
 async def commits_of(services: Services, topic: str, partition: int, offset: int) -> CommitsView:
-    """Return all groups' commits for one partition, and which of them are beyond `offset`.
+    """Return all groups' commits for one partition, with each group's first commit beyond `offset`.
 
     Raises:
         StorageError, OSError: a log cannot be read.

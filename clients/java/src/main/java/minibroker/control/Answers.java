@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (2c31097c5816a5a1): change that.
+// Made by `make clients`, from the OpenAPI document (d8a055f26d4a44e6): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -102,7 +102,7 @@ public final class Answers {
      * Consecutive offsets that were delivered to a share group and have the same state.
      * @param lastOffset The last offset, included.
      * @param state Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
-     * @param deliveryCount How often each record was delivered.
+     * @param deliveryCount The number of times that each record was delivered.
      */
     public record InFlight(
         long firstOffset,
