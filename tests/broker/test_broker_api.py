@@ -344,16 +344,6 @@ def test_a_setting_that_no_file_could_hold_is_refused_by_name_and_value(value: A
         Broker(config={"num.partitions": value})
 
 
-def test_a_number_of_brokers_that_is_none_is_refused_by_name_and_value() -> None:
-    with pytest.raises(TypeError, match=r"brokers: '3' is not a number"):
-        Broker(brokers="3")  # type: ignore[arg-type] # what a caller without a type checker may write
-
-
-def test_one_string_in_place_of_a_list_of_topics_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"topics: 'orders' is a string; give a list, such as \['orders'\]"):
-        Broker(topics="orders")
-
-
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [

@@ -178,14 +178,11 @@ def test_the_directory_of_a_broker_that_runs_is_refused(harness: Harness, tmp_pa
     lock.release()
 
 
-def test_a_snapshot_of_an_earlier_version_has_no_mark_and_is_restored(harness: Harness, tmp_path: Path) -> None:
-    (tmp_path / "snapshot" / MARK).unlink()
-    restore_snapshot(harness.services, tmp_path / "snapshot")
-    assert end(harness) == 1
-
-
-def test_a_directory_of_kafka_has_no_topics_file_and_is_restored(harness: Harness, tmp_path: Path) -> None:
-    for name in (MARK, "minibroker-topics.json"):
+@pytest.mark.parametrize("missing", [[MARK], [MARK, "minibroker-topics.json"]], ids=["from 1.0.0", "from Kafka"])
+def test_a_directory_without_a_mark_or_a_topics_file_is_restored(
+    harness: Harness, tmp_path: Path, missing: list[str]
+) -> None:
+    for name in missing:
         (tmp_path / "snapshot" / name).unlink()
     restore_snapshot(harness.services, tmp_path / "snapshot")
     assert end(harness) == 1
