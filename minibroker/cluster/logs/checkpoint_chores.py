@@ -40,15 +40,9 @@ class Checkpoints:
         self._opened = opened
         self._partition_of = partition_of
         self._background = background
-        self.recovery_points = OffsetCheckpoint(directory, RECOVERY_POINTS)
-        self.start_offsets = OffsetCheckpoint(directory, LOG_START_OFFSETS)
-        self.high_watermarks = OffsetCheckpoint(directory, HIGH_WATERMARKS)
-        self.cleaner_offsets = OffsetCheckpoint(directory, CLEANER_OFFSETS)
-
-    @property
-    def all(self) -> tuple[OffsetCheckpoint, ...]:
-        """All checkpoints."""
-        return self.recovery_points, self.start_offsets, self.high_watermarks, self.cleaner_offsets
+        names = RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS
+        self.all = [OffsetCheckpoint(directory, name) for name in names]
+        self.recovery_points, self.start_offsets, self.high_watermarks, self.cleaner_offsets = self.all
 
     def update(self) -> None:
         """Update the offsets of the open logs. Those of closed logs have not changed."""
