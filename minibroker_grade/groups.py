@@ -94,13 +94,16 @@ class Member:
             self.generation = answer.generation_id
         return answer
 
+    def ask_to_join(self) -> Any:
+        """Send a JoinGroup request and return its response."""
+        self.send_join()
+        return self.receive_join()
+
     def join(self) -> Any:
         """Join the group: get a member id from the coordinator, then repeat the request with it (KIP-394)."""
-        self.send_join()
-        answer = self.receive_join()
+        answer = self.ask_to_join()
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self.send_join()
-            answer = self.receive_join()
+            answer = self.ask_to_join()
         self.b.same(answer, "error_code", 0, "a member to work with")
         return answer
 

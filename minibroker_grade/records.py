@@ -134,6 +134,12 @@ def check_values(b: Subject, answer: Any, values: Sequence[str]) -> None:
     b.equal(values_of(records_in(answer)), values, "the values", answer, RECORDS)
 
 
+def check_produced(b: Subject, answer: Any, base_offset: int) -> None:
+    """Check that a Produce response for one partition has no error and this base offset."""
+    b.same(answer, PRODUCE_ERROR, 0)
+    b.same(answer, f"{PRODUCED}.base_offset", base_offset)
+
+
 def check_end(b: Subject, topic: str, offset: int) -> None:
     """Check that the log end offset of partition 0 is `offset`."""
     b.same(list_offsets(b, topic, LATEST), OFFSET, offset)

@@ -81,7 +81,7 @@ class Subject:
 
     @property
     def wire(self) -> Wire:
-        """The connection shared by all requests that do not need a connection of their own."""
+        """The connection shared by all requests that do not need a separate one."""
         if self._wire is None:
             self._wire = self.connect()
         return self._wire
@@ -221,10 +221,10 @@ class Subject:
         self.wait_for_leaders(name, partitions)
         return name
 
-    def metadata(self, *names: str, create: bool = False) -> Any:
+    def metadata(self, *names: str, create: bool = False, version: int | None = None) -> Any:
         """Return the metadata of these topics, which are created only if `create` is set."""
         topics = [MetadataRequestTopic(name=name) for name in names]
-        return self.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=create))
+        return self.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=create), version)
 
     def wait_for_leaders(self, name: str, partitions: int = 1) -> None:
         """Wait until Metadata and the partitions report a leader. In Kafka, the partitions do so slightly later."""

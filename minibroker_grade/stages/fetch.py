@@ -22,7 +22,6 @@ from minibroker_grade.records import (
 from minibroker_grade.subject import Subject
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.records.builder import build_batch
 
 STAGE: Final = Stage("fetch", "6 Fetch", "Consumers read batches, wait for new ones, and use fetch sessions.")
@@ -255,7 +254,7 @@ def topics_are_fetched_by_id(b: Subject) -> None:
     """From version 13 on, Fetch identifies topics by id."""
     topic = topic_with(b, "a")
     b.require(ApiKey.FETCH, 13)
-    metadata = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    metadata = b.metadata(topic, version=12)
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch_topic = FetchTopic(topic_id=metadata.topics[0].topic_id, partitions=[partition])
     answer = b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[fetch_topic]), 13)

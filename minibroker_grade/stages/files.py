@@ -12,9 +12,9 @@ from minibroker_grade.process import BrokerProcess
 from minibroker_grade.records import (
     EARLIEST,
     OFFSET,
-    PRODUCED,
     TIME,
     check_end,
+    check_produced,
     check_values,
     fetch,
     list_offsets,
@@ -24,7 +24,7 @@ from minibroker_grade.records import (
 )
 from minibroker_grade.subject import Subject, first_difference
 from minibroker_protocol.errors import ProtocolError
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.records.batch import Batch, iter_batches
 
 STAGE: Final = Stage(
@@ -205,7 +205,7 @@ def the_directory_knows_the_topics_id(b: Subject) -> None:
     """The file partition.metadata has the topic id, so a directory is not mistaken for that of a newer topic."""
     topic = topic_with(b, "a")
     path = os.path.join(_partition_directory(b, topic), "partition.metadata")
-    answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    answer = b.metadata(topic, version=12)
     try:
         lines = _read_file(path).decode().splitlines()
     except (OSError, UnicodeDecodeError):
@@ -258,7 +258,7 @@ def acknowledged_records_outlive_a_kill(b: Subject) -> None:
     write(b, topic, "c")
     _restart_broker(b, topic)
     check_values(b, fetch(b, topic), ["a", "b", "c"])
-    b.same(produce(b, topic, "d"), f"{PRODUCED}.base_offset", 3)
+    check_produced(b, produce(b, topic, "d"), 3)
 
 
 @STAGE.check(
@@ -279,13 +279,12 @@ def topics_outlive_a_kill(b: Subject) -> None:
     """Topic ids, partitions and the cluster id are unchanged after a kill."""
     _require_process(b)
     topic = b.topic(3)
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     version = b.newest(MetadataRequest, 12)
-    before = b.ask(request, version)
+    before = b.metadata(topic, version=version)
     _require_process(b).kill()
     b.close()
     _start_broker(b, topic, 3)
-    after = b.ask(request, version)
+    after = b.metadata(topic, version=version)
     b.same(after, "cluster_id", before.cluster_id)
     b.equal(
         bytes(after.topics[0].topic_id), bytes(before.topics[0].topic_id), "the topic's id", after, "topics[0].topic_id"
@@ -329,5 +328,5 @@ def half_a_batch_is_cut_off(b: Subject) -> None:
     with open(path, "ab") as file:
         file.write((1).to_bytes(8, "big") + whole[8 : len(whole) // 2])
     _start_broker(b, topic)
-    b.same(produce(b, topic, "b"), f"{PRODUCED}.base_offset", 1)
+    check_produced(b, produce(b, topic, "b"), 1)
     check_values(b, fetch(b, topic), ["a", "b"])

@@ -82,7 +82,7 @@ def a_software_name_with_forbidden_letters_is_refused(b: Subject) -> None:
 def other_flexible_responses_have_tags_in_their_header(b: Subject) -> None:
     """From its first flexible version on, an API uses version 1 of the response header."""
     b.require(ApiKey.METADATA, _METADATA_VERSION)
-    answer = b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)
+    answer = b.metadata(version=_METADATA_VERSION)
     b.equal(b.exchanges[-1].received[8], 0, "the number of tagged fields in the header", answer)
 
 
@@ -101,8 +101,7 @@ def a_compact_string_may_need_two_bytes_of_length(b: Subject) -> None:
 def a_compact_array_may_need_two_bytes_of_length(b: Subject) -> None:
     """Array lengths are varints too: the length of an array of 130 topics takes two bytes."""
     b.require(ApiKey.METADATA, _METADATA_VERSION)
-    topics = [MetadataRequestTopic(name=f"grade-no-such-{index}") for index in range(130)]
-    answer = b.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), _METADATA_VERSION)
+    answer = b.metadata(*(f"grade-no-such-{index}" for index in range(130)), version=_METADATA_VERSION)
     b.equal(len(answer.topics), 130, "the number of topics", answer, "topics")
 
 
@@ -111,7 +110,7 @@ def null_and_empty_differ(b: Subject) -> None:
     """A null array requests all topics, and an empty array requests no topics."""
     b.require(ApiKey.METADATA, _METADATA_VERSION)
     topic = b.topic()
-    answer = b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)
+    answer = b.metadata(version=_METADATA_VERSION)
     b.equal(len(answer.topics), 0, "the number of topics", answer, "topics")
     answer = b.ask(MetadataRequest(topics=None), _METADATA_VERSION)
     b.holds(topic in {info.name for info in answer.topics}, f"{topic} among all topics", answer, "topics")
@@ -122,7 +121,7 @@ def the_client_id_keeps_its_old_form(b: Subject) -> None:
     """Version 2 of the request header adds tagged fields. The client id still has an int16 length and can be null."""
     _ask_api_versions(b, _api_versions_frame())
     b.require(ApiKey.METADATA, _METADATA_VERSION)
-    b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)
+    b.metadata(version=_METADATA_VERSION)
 
 
 @STAGE.check("KIP-584", look="Write the features as tagged fields 0, 1 and 2 of ApiVersions 3.")

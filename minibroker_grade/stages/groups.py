@@ -28,8 +28,7 @@ def a_new_member_gets_its_id_first(b: Subject) -> None:
     """From version 4 on, a member without an id gets an id with error 79, and joins again with that id."""
     member = Member(b, new_group(b))
     b.newest(JoinGroupRequest)
-    member.send_join()
-    answer = member.receive_join()
+    answer = member.ask_to_join()
     b.same(answer, "error_code", 79)
     b.holds(answer.member_id, "an id", answer, "member_id")
 
@@ -69,8 +68,7 @@ def _join_two_members(b: Subject) -> tuple[Member, Member]:
     """Return a leader and a follower that have joined the same generation but have not synced."""
     leader = Member(b, new_group(b)).join_alone()
     follower = Member(b, leader.group)
-    follower.send_join()
-    if follower.receive_join().error_code == ErrorCode.MEMBER_ID_REQUIRED:
+    if follower.ask_to_join().error_code == ErrorCode.MEMBER_ID_REQUIRED:
         follower.send_join()
     b.until(
         leader.heartbeat,
@@ -78,8 +76,7 @@ def _join_two_members(b: Subject) -> tuple[Member, Member]:
         "27 REBALANCE_IN_PROGRESS in error_code",
         code_text,
     )
-    leader.send_join()
-    leader.receive_join()
+    leader.ask_to_join()
     follower.receive_join()
     return leader, follower
 
@@ -103,8 +100,7 @@ def a_join_waits_for_the_other_members(b: Subject) -> None:
     """JoinGroup is answered after all members have joined, because the member list is unknown until then."""
     leader = Member(b, new_group(b)).join_alone()
     follower = Member(b, leader.group)
-    follower.send_join()
-    if follower.receive_join().error_code == ErrorCode.MEMBER_ID_REQUIRED:
+    if follower.ask_to_join().error_code == ErrorCode.MEMBER_ID_REQUIRED:
         follower.send_join()
         b.holds(follower.wire.is_silent(0.3), "no answer before the leader has joined", actual="an answer at once")
         leader.send_join()
@@ -144,8 +140,7 @@ def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
     """A member that shares no protocol with the group is rejected with INCONSISTENT_GROUP_PROTOCOL."""
     first = Member(b, new_group(b)).join_alone()
     other = Member(b, first.group, protocols=("other",))
-    other.send_join()
-    b.same(other.receive_join(), "error_code", 23)
+    b.same(other.ask_to_join(), "error_code", 23)
 
 
 @STAGE.check(
@@ -155,8 +150,7 @@ def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
 def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
     """A session timeout of a day is rejected with INVALID_SESSION_TIMEOUT."""
     member = Member(b, new_group(b), session=86400000)
-    member.send_join()
-    b.same(member.receive_join(), "error_code", 26)
+    b.same(member.ask_to_join(), "error_code", 26)
 
 
 @STAGE.check(
@@ -194,8 +188,7 @@ def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
     """A member that rejoins with its instance id keeps its place in the group, and the generation does not change."""
     first = Member(b, new_group(b), instance="i1").join_alone()
     again = Member(b, first.group, instance="i1")
-    again.send_join()
-    answer = again.receive_join()
+    answer = again.ask_to_join()
     b.same(answer, "error_code", 0)
     b.same(answer, "generation_id", first.generation)
     b.holds(answer.member_id != first.member_id, "another member id", answer, "member_id")

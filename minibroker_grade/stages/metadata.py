@@ -124,7 +124,7 @@ def leader_replicas_and_isr_fit_together(b: Subject) -> None:
 def the_leader_epoch_is_told(b: Subject) -> None:
     """From version 7 on, each partition has its leader epoch, which fences clients with outdated metadata."""
     b.newest(MetadataRequest)
-    answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=b.topic())]), 7)
+    answer = b.metadata(b.topic(), version=7)
     b.holds(
         answer.topics[0].partitions[0].leader_epoch >= 0, "0 or more", answer, "topics[0].partitions[0].leader_epoch"
     )
@@ -142,22 +142,18 @@ def several_topics_are_answered_one_by_one(b: Subject) -> None:
 @STAGE.check("KIP-516", look="Assign a random id to each new topic, and return it from version 10 on.")
 def a_topic_has_an_id(b: Subject) -> None:
     """From version 10 on, each topic has its own id. A later topic with the same name gets a different id."""
-    first, second = b.topic(), b.topic()
-    topics = [MetadataRequestTopic(name=first), MetadataRequestTopic(name=second)]
-    answer = b.ask(MetadataRequest(topics=topics), 10)
+    names = b.topic(), b.topic()
+    answer = b.metadata(*names, version=10)
     ids = {bytes(topic.topic_id) for topic in answer.topics}
-    b.holds(
-        bytes(ZERO_UUID) not in ids and len(ids) == len(topics), "two ids that differ", answer, "topics[0].topic_id"
-    )
+    b.holds(bytes(ZERO_UUID) not in ids and len(ids) == len(names), "two ids that differ", answer, "topics[0].topic_id")
 
 
 @STAGE.check("KIP-516", look="Find topics by id from version 12 on.")
 def a_topic_is_found_by_its_id(b: Subject) -> None:
     """A request of version 12 can identify a topic by its id alone, and the response has the topic's name."""
     name = b.topic()
-    metadata = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
-    by_id = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=metadata.topics[0].topic_id)])
-    answer = b.ask(by_id, 12)
+    topic = MetadataRequestTopic(name=None, topic_id=b.metadata(name, version=12).topics[0].topic_id)
+    answer = b.ask(MetadataRequest(topics=[topic]), 12)
     b.same(answer, "topics[0].name", name)
 
 

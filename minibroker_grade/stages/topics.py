@@ -12,7 +12,6 @@ from minibroker_protocol.messages.configs import (
     IncrementallyAlteredConfig,
     IncrementallyAlteredResource,
 )
-from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -122,7 +121,7 @@ def one_bad_topic_spoils_no_other(b: Subject) -> None:
 def a_given_assignment_is_used(b: Subject) -> None:
     """An assignment defines the partition count and the replication factor, so the request has -1 for both."""
     name = b.name()
-    brokers = b.ask(MetadataRequest(topics=[])).brokers
+    brokers = b.metadata().brokers
     assignments = [
         CreatableReplicaAssignment(partition_index=index, broker_ids=[brokers[0].node_id]) for index in range(2)
     ]
