@@ -60,7 +60,7 @@ class EntryPosition(NamedTuple):
 
 
 def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> EntryPosition | None:
-    """Return the first entry from `position` on whose last offset is at or above `offset`, or None if there is none.
+    """Return the first entry from `position` on whose last offset is at or above `offset`, or None if no entry matches.
 
     The search compares last offsets because the header of a v0 or v1 wrapper contains no other offset. It usually
     takes one read. As in Kafka's `FileLogInputStream`, only lengths are checked, and an entry that extends past the

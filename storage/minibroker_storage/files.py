@@ -132,8 +132,8 @@ class FilePool:
     """A pool of at most `capacity` open descriptors, which closes the least recently used one first.
 
     The pool never closes pinned descriptors, so it exceeds `capacity` while more than `capacity` are pinned. When the
-    process is short of descriptors, the pool closes half of its own. See `descriptors` for the descriptor numbers that
-    the pool leaves free.
+    process is short of descriptors, the pool closes half of its descriptors. See `descriptors` for the descriptor
+    numbers that the pool leaves free.
     """
 
     __slots__ = ("_open", "capacity", "touch")
@@ -338,7 +338,7 @@ def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o64
 
 
 def fsync_directory(directory: str) -> None:
-    """Sync a directory, which makes the creation, renaming and removal of its files durable.
+    """Sync a directory, to make the creation, renaming and removal of its files durable.
 
     Raises:
         OSError: the sync failed.

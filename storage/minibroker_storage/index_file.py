@@ -198,7 +198,7 @@ class IndexFile(ABC, Generic[_Window]):
 
         Returns:
             The window that contains the entry, and how many of its entries have a key <= `key`. The count is 0 only at
-            the beginning of the file. The window also contains the entry after the one found, if there is one.
+            the beginning of the file. The window also contains the next entry, unless the entry found is the last one.
         """
         slots = WINDOW_BYTES // self.ENTRY.size
         low, high = 0, (self.entries - 1) // slots

@@ -73,7 +73,7 @@ class IndexWriter(ABC):
 class BufferedIndexWriter(IndexWriter):
     """An index writer that buffers the index entries in memory until the segment is complete.
 
-    A full index ignores further entries, which only makes it sparser.
+    A full index ignores further entries; this only makes the index sparser.
 
     Attributes:
         offset_entries: the entries of the offset index.

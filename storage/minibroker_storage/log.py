@@ -119,7 +119,7 @@ class Log(LocalLog):
             config: the log's configuration.
             files: the pool for the log's files.
             now_ms: the current time.
-            last_stop: how the log was last closed, which decides what is repaired.
+            last_stop: how the log was last closed. This determines what is repaired.
             recovery_point: the recovery point last checkpointed by the owner.
             log_start_offset: the log start offset last checkpointed by the owner.
 
@@ -275,11 +275,11 @@ class Log(LocalLog):
         """Stage a complete, valid v2 batch, and return its assigned base offset.
 
         The bytes are stamped in place and must not change until `commit`. A batch of an idempotent producer must first
-        pass `producers.check`. An append can roll the segment, which commits the staged batches.
+        pass `producers.check`. An append can roll the segment; rolling commits the staged batches.
 
         Args:
             batch: the bytes of the batch.
-            header: the batch's header as it was received: a `BatchHeader`, or a plain tuple of its fields.
+            header: the batch's header as received: a `BatchHeader`, or a plain tuple of its fields.
             leader_epoch: the leader epoch to stamp.
             now_ms: the current time.
 
@@ -294,7 +294,7 @@ class Log(LocalLog):
         segment = self._active
         if (
             # Each of these rare cases costs one comparison. In a closed or failed log, `_byte_limit` is -1, so that
-            # state needs no comparison of its own.
+            # state needs no separate comparison.
             segment.end + len(batch) > self._byte_limit
             or max_timestamp > self._roll_after
             or last_offset > self._offset_limit

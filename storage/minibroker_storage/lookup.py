@@ -34,7 +34,7 @@ class TimestampOffset(NamedTuple):
 def search_by_timestamp(
     segments: Sequence[LogSegment], timestamp: int, start_offset: int
 ) -> Steps[TimestampOffset | None]:
-    """Return the first record with at least this timestamp and at least `start_offset`, or None if there is none.
+    """Return the first record with at least this timestamp and at least `start_offset`, or None if no record matches.
 
     The search finds the first segment whose largest timestamp reaches `timestamp`. From the position given by its
     time index and offset index, it reads headers up to the first batch whose max timestamp reaches `timestamp`, and
@@ -108,7 +108,7 @@ def _find_start(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     """Return the position at which the search begins, found with the last time index entry at or below the target.
 
     As in Kafka's `LogSegment.findOffsetByTimestamp`, all records above the entry's timestamp follow its offset, even if
-    the indexes lost other entries in a crash. Many batches with the same timestamp may follow, which add no entries;
+    the indexes lost other entries in a crash. Many batches with the same timestamp may follow. They add no entries, so
     the search reads through them.
     """
     entry = segment.time_index.lookup(timestamp)
@@ -118,7 +118,7 @@ def _find_start(segment: LogSegment, timestamp: int, start_offset: int) -> int:
 def search_batch(
     data: memoryview, header: BatchHeader, timestamp: int, start_offset: int
 ) -> Steps[TimestampOffset | None]:
-    """Return the first record of a batch with at least the given timestamp and offset, or None if there is none."""
+    """Return the first record of a batch with at least the given timestamp and offset, or None if no record matches."""
     batch = LegacyRecordBatch(data) if header.magic < MAGIC_V2 else RecordBatch(data)
     content = b"".join((yield from collect(batch.chunks())))
     if header.magic < MAGIC_V2:

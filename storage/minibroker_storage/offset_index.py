@@ -54,7 +54,7 @@ class OffsetIndex(IndexFile["array[int]"]):
         self.last_position = position
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """Return the last written entry whose offset is at or below `offset`, or (base offset, 0) if there is none."""
+        """Return the last written entry whose offset is at or below `offset`, or (base offset, 0) without a match."""
         window, count = self._find_window(offset)
         return self._decode_entry(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
@@ -86,12 +86,12 @@ class OffsetIndex(IndexFile["array[int]"]):
         return self._search(key, guess, self._count_at_or_below)
 
     def entry_at_or_below(self, position: int) -> OffsetPosition:
-        """Return the last entry whose batch starts at or before `position`, or (base offset, 0) if there is none."""
+        """Return the last entry whose batch starts at or before `position`, or (base offset, 0) without a match."""
         window, count = self._find_window_of(position)
         return self._decode_entry(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def offset_at_or_above(self, position: int) -> int | None:
-        """Return the offset in the first entry whose batch starts at or after `position`, or None if there is none."""
+        """Return the offset in the first entry whose batch starts at or after `position`, or None without a match."""
         window, count = self._find_window_of(position - 1)
         return self._decode_entry(window[count]).offset if count < len(window) else None
 

@@ -313,7 +313,7 @@ class ProducerStateManager:
         return len(expired)
 
     def take_snapshot(self, *, temporary: bool = False) -> None:
-        """Write a snapshot at `map_end_offset`, unless there is already one at or above that offset.
+        """Write a snapshot at `map_end_offset`, unless a snapshot at or above that offset already exists.
 
         Args:
             temporary: whether the next snapshot replaces this one. Otherwise this one is kept as long as its segment.

@@ -395,7 +395,7 @@ class LogSegment(IndexWriter):
             if entry is not None:
                 return entry
         position, next_position = self.offset_index.positions_around(offset)
-        # Try the next index entry first, because most large batches have an entry of their own.
+        # Try the next index entry first, because most large batches have their own entry.
         if position + WALK_WINDOW_BYTES <= next_position < self.size:
             entry = read_batch_containing(self.log.fd(), next_position, offset)
             if entry is not None:
@@ -524,7 +524,7 @@ class LogSegment(IndexWriter):
         index, times = self.offset_index, self.time_index
         index.load()
         times.load()
-        # Drop the entries above the recovery point, which may be on disk without their batches after a machine crash.
+        # Drop the entries above the recovery point. After a machine crash, they may be on disk without their batches.
         index.truncate_to(below)
         index.sanity_check(self.size, None)
         # Without an offset index entry, nothing proves that the time index is correct.

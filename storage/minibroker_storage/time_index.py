@@ -53,7 +53,7 @@ class TimeIndex(IndexFile[bytes]):
         self.commit()
 
     def lookup(self, timestamp: int) -> TimeIndexEntry:
-        """Return the last written entry with a timestamp <= `timestamp`, or (-1, base offset) if there is none."""
+        """Return the last written entry with a timestamp <= `timestamp`, or (-1, base offset) if no entry matches."""
         if self.entries:
             window, count = self._search(timestamp, self.entries // 2, self._count_at_or_below)
             if count:
@@ -65,7 +65,7 @@ class TimeIndex(IndexFile[bytes]):
         return TimeIndexEntry(timestamp, self.base_offset + relative)
 
     def drop_torn_entry(self) -> None:
-        """Drop the last entry if it is out of order, which means that its write was interrupted.
+        """Drop the last entry if it is out of order because its write was interrupted.
 
         Raises:
             OSError: the file cannot be read or truncated.

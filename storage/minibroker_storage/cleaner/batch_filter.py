@@ -228,8 +228,8 @@ def rebuild_batch(
 ) -> RetainedEntry:
     """Build a batch from the `retained` records (Kafka's `buildRetainedRecordsInto`).
 
-    Timestamp deltas are relative to the delete horizon or, if there is none, to the first retained record. A record
-    is copied unchanged unless its timestamp delta changes.
+    Timestamp deltas are relative to the delete horizon or, without a delete horizon, to the first retained record. A
+    record is copied unchanged unless its timestamp delta changes.
 
     Args:
         data: the uncompressed records.

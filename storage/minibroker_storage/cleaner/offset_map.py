@@ -19,7 +19,7 @@ def max_entries(dedupe_buffer_bytes: int, load_factor: float) -> int:
 
 
 def slots_for(limit: int) -> int:
-    """Return the smallest power of two that leaves at least a quarter of the slots free, which keeps searches short."""
+    """Return the smallest power of two that leaves at least a quarter of the slots free, to keep searches short."""
     slots = _MIN_SLOTS
     while slots * 3 < limit * 4:
         slots *= 2

@@ -1,4 +1,4 @@
-"""The lock of a data directory, which gives a broker or another writer exclusive ownership.
+"""Locks a data directory, so that a broker or another writer owns it exclusively.
 
 `.lock` is locked twice: with `flock`, as minibroker has always done, and with a POSIX record lock, as the JVM does.
 This keeps Kafka and minibroker out of each other's directories. The kernel drops a process's POSIX lock as soon as the
@@ -23,7 +23,7 @@ class DirectoryLockedError(OSError):
 
     Attributes:
         path: the path of the lock file.
-        is_locked_by_java: whether only the POSIX lock is held, which means that Apache Kafka holds it.
+        is_locked_by_java: whether the owner is Apache Kafka, which takes only the POSIX lock.
     """
 
     def __init__(self, path: str, *, is_locked_by_java: bool = False) -> None:

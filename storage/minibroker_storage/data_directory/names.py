@@ -31,7 +31,7 @@ CLUSTER_FILE: Final = "minibroker-cluster.json"
 LESSONS_FILE: Final = "minibroker-lessons.json"
 SNAPSHOT_FILE: Final = "minibroker-snapshot.json"
 BACKUP_SUFFIX: Final = ".bak"
-"""Suffix of the previous generation of a metadata file, which is known to be on disk."""
+"""Suffix of a metadata file's previous generation, which is known to be on disk."""
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
@@ -40,7 +40,7 @@ CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS: Final = (LOG_START_OFFSETS, CLEANER_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS)
 
 MAX_TOPIC_NAME: Final = 249
-"""Maximum length of a topic name in characters, which leaves room for `-<partition>.<32 hex digits>-delete`."""
+"""Maximum length of a topic name in characters. It leaves room for `-<partition>.<32 hex digits>-delete`."""
 LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
 PARTITION_DIRECTORY: Final = re.compile(rf"(?P<topic>{LEGAL_TOPIC.pattern})-(?P<partition>[0-9]+)")
 """Matches every partition directory and some other names; `parse_partition_directory` decides."""

@@ -1,10 +1,10 @@
 """Atomic changes to several files in a data directory, made by a broker or, while it is stopped, by another program.
 
-The change is prepared in a staging directory inside the data directory, which contains a list of steps and, under
-`new`, the new files with their final names. Renaming the staging directory to `UNFINISHED` commits the change. After
-the commit, the change must be completed: by the writer or, if the writer was killed, by the next owner of the data
-directory. Steps can be repeated if needed. Kafka refuses to start with such a directory present; this broker finishes
-the change.
+The change is prepared in a staging directory inside the data directory. The staging directory contains a list of steps
+and, under `new`, the new files with their final names. Renaming the staging directory to `UNFINISHED` commits the
+change. After the commit, the change must be completed: by the writer or, if the writer was killed, by the next owner of
+the data directory. Steps can be repeated if needed. Kafka refuses to start with such a directory present; this broker
+finishes the change.
 
 Before the commit, the staging directory is named like a deleted partition, so a broker removes what a killed writer
 has left.

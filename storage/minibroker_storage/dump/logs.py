@@ -58,7 +58,7 @@ class LogFile:
     """A log that is read once from start to end: either a pipe, or a file up to its size when reading begins.
 
     If that end falls inside an entry because a broker is writing the file, the file is read up to its current size.
-    Iteration yields each `Entry`, followed by a `Tail` if there is one.
+    Iteration yields each `Entry`, followed by a `Tail` if the log ends inside an entry or with other bytes.
 
     Args:
         read: a function that reads up to a number of bytes.

@@ -20,7 +20,7 @@ from minibroker_storage.dump import events
 from minibroker_storage.dump.decoders import Decoder
 
 MAX_FINDINGS: Final = 100_000
-"""Maximum number of findings of each kind kept for the end, which bounds memory."""
+"""Maximum number of findings of each kind kept for the end, to bound memory."""
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 _BOOLEAN: Final = ("false", "true")

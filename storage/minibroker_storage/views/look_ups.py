@@ -17,7 +17,7 @@ from minibroker_storage.views.probes import RecordingOffsetIndex, RecordingTimeI
 from minibroker_storage.views.snapshot import file_of
 
 _MAX_SKIPPED_SEGMENTS: Final = 20
-"""Maximum number of skipped segments that get a step of their own in a look-up by time."""
+"""Maximum number of skipped segments that get separate steps in a look-up by time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class RecordView:
         scanned_bytes: the number of bytes in these batches.
         marker: the marker that ended the record's transaction.
         open_transaction: whether the record's transaction is still open.
-        newer: the newest offset with the same key in a compacted log, which can be the record's own, or None if the
+        newer: in a compacted log, the newest offset with the same key (possibly the record's own), or None if the
             record has no key.
         newer_is_certain: whether `newer` is final. It is not if the log is too long to be read to its end.
     """

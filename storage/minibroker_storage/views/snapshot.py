@@ -172,7 +172,7 @@ class SequenceView:
 class ProducerView:
     """A producer that has written to the log. Its last five batches are used to detect duplicates (KIP-98).
 
-    `transaction_begins` is the first offset of the producer's open transaction, or None if there is none.
+    `transaction_begins` is the first offset of the producer's open transaction, or None outside a transaction.
     """
 
     producer_id: int
