@@ -48,8 +48,8 @@ def explain(check: Check, error: Exception, exchanges: list[Exchange]) -> dict[s
     actual = error.actual if isinstance(error, CheckFailedError) else str(error) or type(error).__name__
     wrong_byte = _find_wrong_byte(error, exchange)
     return {
-        "sent": _frame_lines(exchange, of_request=True) if exchange else ["nothing"],
-        "came": [actual, *_actual_lines(error, exchange, wrong_byte)],
+        "sent": _format_frame(exchange, of_request=True) if exchange else ["nothing"],
+        "came": [actual, *_format_actual(error, exchange, wrong_byte)],
         "expected": getattr(error, "expected", "a whole response that can be read"),
         "why": f"{check.teaches} ({check.source})",
         "byte": wrong_byte.words,
@@ -67,24 +67,24 @@ def _find_exchange(error: Exception, exchanges: list[Exchange]) -> Exchange | No
     return last
 
 
-def _actual_lines(error: Exception, exchange: Exchange | None, wrong_byte: _WrongByte) -> list[str]:
+def _format_actual(error: Exception, exchange: Exchange | None, wrong_byte: _WrongByte) -> list[str]:
     """Return the lines that show the wrong file or the response."""
     if isinstance(error, CheckFailedError) and error.file:
         try:
             with open(error.file, "rb") as file:
-                return [os.path.basename(error.file), *_hex_lines(file.read(), wrong_byte.at)]
+                return [os.path.basename(error.file), *_format_hex(file.read(), wrong_byte.at)]
         except OSError:
             return []
-    return _frame_lines(exchange, of_request=False, wrong_byte=wrong_byte) if exchange and exchange.received else []
+    return _format_frame(exchange, of_request=False, wrong_byte=wrong_byte) if exchange and exchange.received else []
 
 
-def _frame_lines(exchange: Exchange, *, of_request: bool, wrong_byte: _WrongByte = _NO_SINGLE_BYTE) -> list[str]:
+def _format_frame(exchange: Exchange, *, of_request: bool, wrong_byte: _WrongByte = _NO_SINGLE_BYTE) -> list[str]:
     """Return the lines that show the fields and the bytes of a frame."""
     frame = exchange.sent if of_request else exchange.received
     if of_request and int.from_bytes(frame[:4], "big") != len(frame) - 4:
-        return ["bytes that are no frame", *_hex_lines(frame)]
+        return ["bytes that are no frame", *_format_hex(frame)]
     try:
-        tree = _field_tree(exchange, of_request=of_request)
+        tree = _parse_fields(exchange, of_request=of_request)
     except (ProtocolError, IndexError, ValueError):
         fields: list[str] = []
     else:
@@ -92,10 +92,10 @@ def _frame_lines(exchange: Exchange, *, of_request: bool, wrong_byte: _WrongByte
         wrong = next((index for index, (path, _) in enumerate(values) if _is_part(wrong_byte.field, path)), None)
         marked = [f"{'>' if index == wrong else ' '} {line}" for index, (_, line) in enumerate(values)]
         fields = [tree.name, *_limit_lines(marked, wrong, _MAX_FIELDS, "fields")]
-    return [*fields, *_hex_lines(frame, None if of_request else wrong_byte.at)]
+    return [*fields, *_format_hex(frame, None if of_request else wrong_byte.at)]
 
 
-def _field_tree(exchange: Exchange, *, of_request: bool) -> Node:
+def _parse_fields(exchange: Exchange, *, of_request: bool) -> Node:
     if of_request:
         return request_fields(exchange.sent)
     return response_fields(exchange.key, exchange.version, exchange.received)
@@ -112,11 +112,11 @@ def _iter_fields(node: Node, path: str) -> Iterator[tuple[str, str]]:
         named_children = [field for field in child.children or () if not field.name.startswith("(")]
         if child.name.startswith("[") and named_children and not any(map(_is_wide, named_children)):
             fields = (field for field in named_children if field.name != "tagged_fields")
-            yield child_path, ", ".join(f"{field.name} {_text(field)}" for field in fields)
+            yield child_path, ", ".join(f"{field.name} {_format_value(field)}" for field in fields)
         elif named_children:
             yield from _iter_fields(child, child_path)
         elif child.name != "tagged_fields" and child_path != "body":
-            yield child_path, _text(child)
+            yield child_path, _format_value(child)
 
 
 def _is_part(first_path: str, second_path: str) -> bool:
@@ -131,7 +131,7 @@ def _is_wide(node: Node) -> bool:
     return node.type in {ERROR, UNKNOWN} or any(not child.name.startswith("(") for child in node.children or ())
 
 
-def _text(node: Node) -> str:
+def _format_value(node: Node) -> str:
     value: Any = node.value
     if node.type.endswith(ARRAY):
         return "null" if value is None else "[]" if value == 0 else f"{value} elements"
@@ -157,7 +157,7 @@ def _limit_lines(lines: list[str], at: int | None, limit: int, kind: str) -> lis
     return [*lines[: limit // 2], f"  ... {kind}: {window_start - limit // 2} more", *lines[window_start:end], *trailer]
 
 
-def _hex_lines(data: bytes, at: int | None = None) -> list[str]:
+def _format_hex(data: bytes, at: int | None = None) -> list[str]:
     """Return a hex dump with 16 bytes per line. The line with the position `at` is marked."""
     marked_line = None if at is None else at // _BYTES_PER_LINE
     lines = [
@@ -183,7 +183,7 @@ def _find_wrong_byte(error: Exception, exchange: Exchange | None) -> _WrongByte:
 
 def _find_wrong_field_byte(error: CheckFailedError, exchange: Exchange) -> _WrongByte:
     node = _find_node(exchange, error.path)
-    expected = _expected_frame(exchange, error) if error.value is not None else None
+    expected = _encode_expected_frame(exchange, error) if error.value is not None else None
     position = first_difference(expected, exchange.received) if expected is not None else None
     if expected is not None and position is not None and position < 4:  # noqa: PLR2004 - the length differs since the field does
         position_after_length = first_difference(expected[4:], exchange.received[4:])
@@ -202,7 +202,7 @@ def _find_broken_byte(error: BrokenAnswerError, exchange: Exchange) -> _WrongByt
     if error.byte is not None:
         return _WrongByte(f"byte {error.byte}{error.where}", error.byte, error.field)
     with contextlib.suppress(ProtocolError, IndexError, ValueError):
-        for leaf in _field_tree(exchange, of_request=False).leaves():
+        for leaf in _parse_fields(exchange, of_request=False).leaves():
             if leaf.type == ERROR:
                 return _WrongByte(
                     f"byte {leaf.start}: what stands there cannot be read, or it stands too early", leaf.start
@@ -212,7 +212,7 @@ def _find_broken_byte(error: BrokenAnswerError, exchange: Exchange) -> _WrongByt
 
 def _find_node(exchange: Exchange, path: str) -> Node | None:
     try:
-        node = _field_tree(exchange, of_request=False).find("body")
+        node = _parse_fields(exchange, of_request=False).find("body")
         for name, index in STEP.findall(path):
             node = node.find(name or f"[{index}]")
     except (KeyError, ProtocolError, IndexError, ValueError):
@@ -220,7 +220,7 @@ def _find_node(exchange: Exchange, path: str) -> Node | None:
     return node
 
 
-def _expected_frame(exchange: Exchange, error: CheckFailedError) -> bytes | None:
+def _encode_expected_frame(exchange: Exchange, error: CheckFailedError) -> bytes | None:
     """Return the response frame with the expected value in the wrong field, or None if the field cannot hold it."""
     *steps, (name, _) = STEP.findall(error.path)
     if not name:
@@ -228,7 +228,7 @@ def _expected_frame(exchange: Exchange, error: CheckFailedError) -> bytes | None
     holder = exchange.response
     for field, index in steps:
         holder = getattr(holder, field) if field else holder[int(index)]
-    out = bytearray(exchange.received[: _field_tree(exchange, of_request=False).find("body").start])
+    out = bytearray(exchange.received[: _parse_fields(exchange, of_request=False).find("body").start])
     actual = getattr(holder, name)
     try:
         setattr(holder, name, error.value)

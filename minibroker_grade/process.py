@@ -105,7 +105,7 @@ class BrokerProcess:
         is_repeated = self._is_leaving or self._end_signal
         self._end_signal = number
         if is_repeated:
-            self._send(signal.SIGKILL)
+            self._send_signal(signal.SIGKILL)
         # While the child is being forked, start() raises SystemExit later, once it has the child's id.
         elif not self._is_forking:
             raise SystemExit(128 + number)
@@ -114,18 +114,18 @@ class BrokerProcess:
         if self._child is None:
             return
         end = time.monotonic() + START_LIMIT_S
-        self._send(number)
+        self._send_signal(number)
         # A start script can exit before the broker that it runs, so wait for the whole process group.
-        while self._child.poll() is None or self._send(0):
+        while self._child.poll() is None or self._send_signal(0):
             if time.monotonic() > end:
-                self._send(signal.SIGKILL)
+                self._send_signal(signal.SIGKILL)
                 self._child.wait()
                 break
             time.sleep(_PAUSE_S)
         # Clear the child only now, because a signal can interrupt the wait, and the handler needs the child.
         self._child = None
 
-    def _send(self, number: int) -> bool:
+    def _send_signal(self, number: int) -> bool:
         """Send a signal to the process group. Return False if the group has no processes left."""
         if self._child is None:
             return False

@@ -33,7 +33,7 @@ class Report:
         self._selected = selected
         self._json_file = json_file
         self._junit_file = junit_file
-        self._write()
+        self._write_files()
 
     def add(self, result: Result) -> None:
         """Add a result and rewrite the files.
@@ -42,7 +42,7 @@ class Report:
             OSError: A file cannot be written.
         """
         self.results.append(result)
-        self._write()
+        self._write_files()
 
     def end(self) -> None:
         """Write the files for the last time, including devices and pipes.
@@ -50,11 +50,11 @@ class Report:
         Raises:
             OSError: A file cannot be written.
         """
-        self._write(is_end=True)
+        self._write_files(is_end=True)
 
     def json(self) -> str:
         """Return all results as one JSON object."""
-        checks = [_result_json(result) for result in self.results]
+        checks = [_encode_result(result) for result in self.results]
         return json.dumps({"broker": self._address, "chosen": self._selected, "checks": checks}, indent=2) + "\n"
 
     def junit(self) -> str:
@@ -79,7 +79,7 @@ class Report:
         xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
         return xml.decode() + "\n"
 
-    def _write(self, *, is_end: bool = False) -> None:
+    def _write_files(self, *, is_end: bool = False) -> None:
         for path, content in ((self._json_file, self.json), (self._junit_file, self.junit)):
             if path is not None and (is_end or not _is_device(path)):
                 _replace_file(path, content())
@@ -103,8 +103,8 @@ def summary(stages: Sequence[Stage], results: Sequence[Result], selected: int) -
     for stage in stages:
         stage_results = [result for result in results if result.check.stage == stage.name]
         if stage_results:
-            lines.append(f"{stage.title:24} {_counts_text(stage_results)}")
-    lines.append(f"{'all':24} {_counts_text(results)}")
+            lines.append(f"{stage.title:24} {_format_counts(stage_results)}")
+    lines.append(f"{'all':24} {_format_counts(results)}")
     reasons: dict[str, list[str]] = {}
     for result in results:
         if result.outcome == "skipped":
@@ -115,7 +115,7 @@ def summary(stages: Sequence[Stage], results: Sequence[Result], selected: int) -
     return "\n".join(lines)
 
 
-def _result_json(result: Result) -> dict[str, Any]:
+def _encode_result(result: Result) -> dict[str, Any]:
     return {
         "name": result.check.name,
         "stage": result.check.stage,
@@ -157,7 +157,7 @@ def _suite_attributes(results: Sequence[Result]) -> dict[str, str]:
     }
 
 
-def _counts_text(results: Sequence[Result]) -> str:
+def _format_counts(results: Sequence[Result]) -> str:
     counted = [result for result in results if result.outcome != "skipped"]
     passed = sum(result.outcome == "passed" for result in counted)
     skipped = len(results) - len(counted)

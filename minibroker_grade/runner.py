@@ -86,14 +86,14 @@ def run_check(target: Target, check: Check) -> Result:
             error = CheckFailedError("all elements that were asked for", "a response that lacks some of them")
         outcome, reason = "failed", str(error)
         failure = explain(check, error, subject.exchanges)
-        if problem := _unavailable_reason(target.address, subject.deadline, min(check.limit, ANSWER_S)):
+        if problem := _find_unavailable_reason(target.address, subject.deadline, min(check.limit, ANSWER_S)):
             outcome, reason = "died", f"the broker at {target.address[0]}:{target.address[1]} {problem}"
     finally:
         subject.close()
     return Result(check, outcome, reason, failure, time.monotonic() - start)
 
 
-def _unavailable_reason(address: Address, deadline: float, patience: float) -> str:
+def _find_unavailable_reason(address: Address, deadline: float, patience: float) -> str:
     """Return the reason why the broker is unavailable, or an empty string.
 
     A request is sent only if the check has reached its time limit. Otherwise every check would wait for a silent

@@ -154,7 +154,7 @@ class Subject:
         """Check a value computed from a response."""
         if value != expected:
             raise CheckFailedError(
-                f"{_brief_text(expected)} as {subject}", f"{_brief_text(value)} as {subject}", response, path
+                f"{_shorten_value(expected)} as {subject}", f"{_shorten_value(value)} as {subject}", response, path
             )
 
     def attempt(self, act: Callable[[], object], expected: str, response: Any = None, path: str = "") -> None:
@@ -259,14 +259,14 @@ def creatable_topic(name: str, partitions: int = 1, factor: int = 1, /, **config
 
 def field_text(path: str, value: Any) -> str:
     """Return a field's path and value as text, with the names of error codes."""
-    text = _brief_text(value)
+    text = _shorten_value(value)
     if path.endswith("error_code") and isinstance(value, int):
         with_name = next((code.name for code in ErrorCode if int(code) == value), "")
         text = f"{value} {with_name}".strip()
     return f"{text} in {path}" if path else text
 
 
-def _brief_text(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     """Return a short text for a value. Lists of structures are replaced by their length."""
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(cast("memoryview", value))

@@ -52,15 +52,15 @@ class LogConfig:
     def __post_init__(self) -> None:
         for name, least in (("segment_bytes", MIN_SEGMENT_BYTES), ("segment_index_bytes", MIN_SEGMENT_INDEX_BYTES)):
             if not least <= getattr(self, name) <= _INT32_MAX:
-                raise ValueError(f"{_key(name)}: {getattr(self, name)} is outside {least}..{_INT32_MAX}")
+                raise ValueError(f"{_format_key(name)}: {getattr(self, name)} is outside {least}..{_INT32_MAX}")
         if not 0 <= self.min_cleanable_dirty_ratio <= 1:
             raise ValueError(f"min.cleanable.dirty.ratio: {self.min_cleanable_dirty_ratio} is outside 0..1")
         for name in _NON_NEGATIVE:
             if getattr(self, name) < 0:
-                raise ValueError(f"{_key(name)}: {getattr(self, name)} is negative")
+                raise ValueError(f"{_format_key(name)}: {getattr(self, name)} is negative")
         for name in _POSITIVE:
             if getattr(self, name) < 1:
-                raise ValueError(f"{_key(name)}: {getattr(self, name)} is less than 1")
+                raise ValueError(f"{_format_key(name)}: {getattr(self, name)} is less than 1")
 
     @property
     def max_segment_ms(self) -> int:
@@ -71,5 +71,5 @@ class LogConfig:
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
 
-def _key(name: str) -> str:
+def _format_key(name: str) -> str:
     return name.replace("_", ".")

@@ -37,13 +37,13 @@ def limit() -> int:
 def max_files_beside_connections() -> int:
     """Return how many log files can be open while connections use all descriptors they may have."""
     count = limit()
-    return _reserved_from_connections(count) - _reserved_for_short_use(count)
+    return _count_reserved_from_connections(count) - _count_reserved_for_short_use(count)
 
 
 def is_reserved(fd: int) -> bool:
     """Return whether a descriptor has one of the numbers reserved for short use."""
     count = limit()
-    return fd >= count - _reserved_for_short_use(count)
+    return fd >= count - _count_reserved_for_short_use(count)
 
 
 def can_accept_connection(open_fd: int) -> bool:
@@ -58,7 +58,7 @@ def can_accept_connection(open_fd: int) -> bool:
         return False
     os.close(fd)
     count = limit()
-    return fd < count - _reserved_from_connections(count)
+    return fd < count - _count_reserved_from_connections(count)
 
 
 def move_to_lowest(fd: int) -> int:
@@ -75,9 +75,9 @@ def move_to_lowest(fd: int) -> int:
     return fd
 
 
-def _reserved_for_short_use(count: int) -> int:
+def _count_reserved_for_short_use(count: int) -> int:
     return min(_RESERVED_FOR_SHORT_USE, count // 8)
 
 
-def _reserved_from_connections(count: int) -> int:
+def _count_reserved_from_connections(count: int) -> int:
     return min(_RESERVED_FOR_FILES, count // 4)

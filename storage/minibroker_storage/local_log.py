@@ -128,7 +128,7 @@ class LocalLog:
         Raises:
             OSError: the index cannot be read.
         """
-        index = self._segment_index_of(data)
+        index = self._find_segment_index(data)
         if index is None:
             return self.log_end_offset
         offset = self.segments[index].offset_index.offset_at_or_above(data.position + data.size)
@@ -136,7 +136,7 @@ class LocalLog:
             return offset
         return self.log_end_offset if index + 1 == len(self.segments) else self._base_offsets[index + 1]
 
-    def _segment_index_of(self, data: LogSlice) -> int | None:
+    def _find_segment_index(self, data: LogSlice) -> int | None:
         """Return the index of the segment that contains a slice, or None if it was removed."""
         return next((index for index, segment in enumerate(self.segments) if segment.log is data.handle), None)
 
@@ -280,7 +280,7 @@ class LocalLog:
             segment.delete()
         self._active.truncate_to(offset, now_ms)
 
-    def _begin_at(self, offset: int, now_ms: int) -> None:
+    def _restart_at(self, offset: int, now_ms: int) -> None:
         """Delete all segments and create an empty one at `offset`.
 
         Raises:

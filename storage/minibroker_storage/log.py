@@ -241,7 +241,7 @@ class Log(LocalLog):
         limit = self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
         segment = self._active
         if data.handle is not segment.log:
-            index = self._segment_index_of(data)
+            index = self._find_segment_index(data)
             if index is None or self._base_offsets[index + 1] <= limit:
                 return None
             segment = self.segments[index]
@@ -588,7 +588,7 @@ class Log(LocalLog):
         # Delete the snapshots before the segments, so that a killed process cannot leave producer state for an empty
         # log.
         self.producers.delete_snapshots()
-        self._begin_at(offset, now_ms)
+        self._restart_at(offset, now_ms)
         self.log_start_offset = offset
         self.producers.truncate_fully_and_start_at(offset)
         self._set_end(offset)

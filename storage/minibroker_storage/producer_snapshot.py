@@ -87,7 +87,7 @@ class SnapshotEncoder:
             slot = self._slots.get(producer_id)
             if entry is None:
                 if slot is not None:
-                    self._remove(producer_id, slot)
+                    self._remove_entry(producer_id, slot)
                 continue
             if slot is None:
                 slot = self._slots[producer_id] = len(self._slots)
@@ -109,7 +109,7 @@ class SnapshotEncoder:
         crc = crc32c(self._entries, crc32c(count))
         return b"".join((_HEAD.pack(_VERSION, crc, 0)[:_CRC_COVERS_FROM], count, self._entries))
 
-    def _remove(self, producer_id: int, slot: int) -> None:
+    def _remove_entry(self, producer_id: int, slot: int) -> None:
         """Remove a producer and move the last entry into its slot."""
         del self._slots[producer_id]
         last = len(self._entries) - _ENTRY.size

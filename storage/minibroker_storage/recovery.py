@@ -145,7 +145,7 @@ class _Loader:
                 continue
             if has_transactions:
                 self._load_transactions(segment, None)
-            cut = self._recover(segment, resume=index >= first_untrusted)
+            cut = self._scan_segment(segment, resume=index >= first_untrusted)
             if next_base is None:
                 break
             segment.become_inactive()
@@ -176,7 +176,7 @@ class _Loader:
             end = last.next_offset()
         except StorageError:  # The log is damaged, although it was marked as cleanly closed.
             self._last_stop, self._trusted_below = LastStop.CRASHED, last.base_offset
-            self._recover(last, resume=False)
+            self._scan_segment(last, resume=False)
             end = last.next_offset()
         last.transaction_index.truncate_to(end)
         return end
@@ -195,7 +195,7 @@ class _Loader:
             segment.transaction_index.truncate_to(offset)
         self.replay_from = min(self.replay_from, offset)
 
-    def _recover(self, segment: LogSegment, *, resume: bool) -> int:
+    def _scan_segment(self, segment: LogSegment, *, resume: bool) -> int:
         """Scan the untrusted part of a segment, or all of it if necessary, and return the number of bytes truncated."""
         index = segment.offset_index
         trusted_end = segment.base_offset

@@ -57,10 +57,10 @@ class TimeIndex(IndexFile[bytes]):
         if self.entries:
             window, count = self._search(timestamp, self.entries // 2, self._count_at_or_below)
             if count:
-                return self._decode(window, (count - 1) * self.ENTRY.size)
+                return self._decode_entry(window, (count - 1) * self.ENTRY.size)
         return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
 
-    def _decode(self, entries: bytes, at: int = 0) -> TimeIndexEntry:
+    def _decode_entry(self, entries: bytes, at: int = 0) -> TimeIndexEntry:
         timestamp, relative = self.ENTRY.unpack_from(entries, at)
         return TimeIndexEntry(timestamp, self.base_offset + relative)
 
@@ -90,7 +90,7 @@ class TimeIndex(IndexFile[bytes]):
 
     def entry(self, slot: int) -> TimeIndexEntry:
         """Return the written entry in `slot`, which must be in 0..`entries` - 1."""
-        return self._decode(self._read(slot, 1))
+        return self._decode_entry(self._read(slot, 1))
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
         """Check that the last timestamp is not below the first one, and that the last offset is in this segment.

@@ -139,7 +139,7 @@ class TransactionIndex:
             return
         self.entries = self._find_first_reaching(offset)
         os.ftruncate(self.file.fd(), self.entries * ENTRY.size)
-        self.last_offset = self._read(self.entries - 1, 1)[0].last_offset if self.entries else -1
+        self.last_offset = self._read_entries(self.entries - 1, 1)[0].last_offset if self.entries else -1
 
     def clear(self) -> None:
         """Remove all entries. A missing file is not created.
@@ -163,16 +163,16 @@ class TransactionIndex:
         transactions: list[AbortedTxn] = []
         while slot + len(transactions) < self.entries:
             next_slot = slot + len(transactions)
-            transactions += self._read(next_slot, min(_WINDOW_ENTRIES, self.entries - next_slot))
+            transactions += self._read_entries(next_slot, min(_WINDOW_ENTRIES, self.entries - next_slot))
         return transactions
 
     def _find_first_reaching(self, offset: int) -> int:
         """Return the first slot whose entry has a last offset at or above `offset`."""
         if offset <= self.base_offset:
             return 0
-        return bisect_left(range(self.entries), offset, key=lambda slot: self._read(slot, 1)[0].last_offset)
+        return bisect_left(range(self.entries), offset, key=lambda slot: self._read_entries(slot, 1)[0].last_offset)
 
-    def _read(self, slot: int, count: int) -> list[AbortedTxn]:
+    def _read_entries(self, slot: int, count: int) -> list[AbortedTxn]:
         transactions = decode_all(os.pread(self.file.fd(), count * ENTRY.size, slot * ENTRY.size))
         if not transactions:
             raise CorruptIndexError(f"{self.file.path}: no entry {slot}")

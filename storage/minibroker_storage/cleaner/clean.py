@@ -77,7 +77,7 @@ class _Cleaner:
         self._build_offset_map()
         next_dirty_offset = self._map.latest_offset + 1
         segments = [segment for segment in plan.segments if segment.base_offset < next_dirty_offset]
-        transactions = CleanedTransactions(self._aborted_transactions(segments[0].base_offset if segments else 0))
+        transactions = CleanedTransactions(self._find_aborted_transactions(segments[0].base_offset if segments else 0))
         batch_filter = BatchFilter(
             self._map, transactions, plan.producers, now_ms=plan.now_ms, delete_retention_ms=plan.delete_retention_ms
         )
@@ -103,7 +103,7 @@ class _Cleaner:
     def _build_offset_map(self) -> None:
         """Add the keys of all dirty segments until the map is full."""
         plan = self._plan
-        transactions = CleanedTransactions(self._aborted_transactions(plan.first_dirty_offset))
+        transactions = CleanedTransactions(self._find_aborted_transactions(plan.first_dirty_offset))
         ends = [segment.base_offset for segment in plan.segments[1:]] + [plan.first_uncleanable_offset]
         for segment, end in zip(plan.segments, ends, strict=True):
             if end <= plan.first_dirty_offset:
@@ -133,7 +133,7 @@ class _Cleaner:
                 offset_map.latest_offset = last_offset
         return True
 
-    def _aborted_transactions(self, first_offset: int) -> list[AbortedTxn]:
+    def _find_aborted_transactions(self, first_offset: int) -> list[AbortedTxn]:
         """Return the aborted transactions needed to clean from the segment that contains `first_offset` on.
 
         These transactions end in that segment or a later one, and begin in a segment that is cleaned. The segment is

@@ -111,9 +111,9 @@ class CleanedSegment(BufferedIndexWriter):
         self.add_batch(len(data), last_offset, max_timestamp, last_offset)
         self._unwritten.append(data)
         if self.end - self._written >= WRITE_BYTES:
-            self._write()
+            self._write_entries()
 
-    def _write(self) -> None:
+    def _write_entries(self) -> None:
         if self._unwritten:
             self._on_progress(self.end - self._written)
             pwritev_all(self._fd, self._unwritten, self._written)
@@ -130,7 +130,7 @@ class CleanedSegment(BufferedIndexWriter):
         Raises:
             OSError: a file cannot be written.
         """
-        self._write()
+        self._write_entries()
         self.close_indexes()
         os.utime(self._fd, ns=(modified_ns, modified_ns))
         os.fsync(self._fd)

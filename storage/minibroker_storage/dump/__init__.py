@@ -86,9 +86,9 @@ def find(paths: Iterable[str], options: DumpOptions) -> Iterator[Event]:
             yield Problem(file, None, str(error).removeprefix(f"{file.path}: "))
         except OSError as error:
             if not file.listed or os.path.exists(file.path):
-                yield Problem(file, None, _reason(file, error))
+                yield Problem(file, None, _explain_error(file, error))
 
 
-def _reason(file: DumpFile, error: OSError) -> str:
+def _explain_error(file: DumpFile, error: OSError) -> str:
     reason = error.strerror or str(error)
     return reason if error.filename in {None, file.path} else f"{error.filename}: {reason}"

@@ -126,7 +126,7 @@ def _decode_as_json(record: Record, kinds: _Kinds) -> Decoded:
     except _UndecodableError as error:
         return _skip_record(record, error)
     return Decoded(
-        _json_text(key_json), _DELETE if value_json is None else _json_text(value_json), key_json, value_json
+        _format_json(key_json), _DELETE if value_json is None else _format_json(value_json), key_json, value_json
     )
 
 
@@ -146,7 +146,7 @@ def decode_transaction_record(record: Record) -> Decoded:
         value: TransactionLogValue = _decode_record(TransactionLogValue, record.value, "value")
         version = _read_version(record.value, "value")
         value_json = {"version": str(version), "data": fields_by_name(value, version)}
-        return Decoded(key_text, _transaction_text(value), key_json, value_json)
+        return Decoded(key_text, _format_transaction(value), key_json, value_json)
     except _UndecodableError as error:
         return _skip_record(record, error)
 
@@ -216,20 +216,20 @@ def plain_json(value: Any) -> Any:
     return value
 
 
-def _json_text(value: Any) -> str:
+def _format_json(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value).items()
-        return "{" + ",".join(f'"{name}":{_json_text(item)}' for name, item in fields) + "}"
+        return "{" + ",".join(f'"{name}":{_format_json(item)}' for name, item in fields) + "}"
     if is_array(value):
-        return "[" + ",".join(map(_json_text, value)) + "]"
+        return "[" + ",".join(map(_format_json, value)) + "]"
     if isinstance(value, bytes):
         return f'"{b64encode(value).decode()}"'
     return f'"{value.translate(_ESCAPES)}"' if isinstance(value, str) else str(value)
 
 
-def _transaction_text(value: TransactionLogValue) -> str:
+def _format_transaction(value: TransactionLogValue) -> str:
     status = value.transaction_status
     if not 0 <= status < len(_TRANSACTION_STATES):
         raise _UndecodableError(f"Unknown transaction state id {status} from the transaction status message.")
@@ -267,11 +267,11 @@ def _sort_like_scala(groups: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[
         for partition in distinct:
             if len(hashes) + 1 >= table * _LOAD_FACTOR:
                 table *= 2
-            hashes.setdefault(partition, _hash(partition))
+            hashes.setdefault(partition, _hash_like_scala(partition))
     return sorted(hashes, key=lambda partition: (hashes[partition] & (table - 1), (hashes[partition] ^ _SIGN)))
 
 
-def _hash(topic_partition: tuple[str, int]) -> int:
+def _hash_like_scala(topic_partition: tuple[str, int]) -> int:
     """Return Java's hash code of a `TopicPartition`, with its bits mixed as in Scala."""
     topic, partition = topic_partition
     hashed = 0

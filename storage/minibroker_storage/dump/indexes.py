@@ -126,11 +126,11 @@ def offset_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]
                 return
             else:
                 for slot, entry in enumerate(chain([first], entries)):
-                    yield from _offset_entry(file, slot, entry, log, options)
+                    yield from _check_offset(file, slot, entry, log, options)
             yield from _check_partial_entry(file, OffsetIndex.ENTRY, size)
 
 
-def _offset_entry(
+def _check_offset(
     file: DumpFile, slot: int, entry: tuple[int, ...], log: IndexedLog, options: DumpOptions
 ) -> list[Event]:
     relative, position = entry
@@ -156,14 +156,14 @@ def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
         previous = NO_TIMESTAMP
         for timestamp, relative in _read_entries(index.read, TimeIndex.ENTRY, size):
             offset = relative + (file.base_offset or 0)
-            yield from _time_entry(file, TimeEntryFound(timestamp, offset), previous, log, lookup(offset))
+            yield from _check_time(file, TimeEntryFound(timestamp, offset), previous, log, lookup(offset))
             if not options.verify_index_only:
                 yield TimeEntryFound(timestamp, offset)
             previous = timestamp
         yield from _check_partial_entry(file, TimeIndex.ENTRY, size)
 
 
-def _time_entry(file: DumpFile, entry: TimeEntryFound, previous: int, log: IndexedLog, position: int) -> list[Event]:
+def _check_time(file: DumpFile, entry: TimeEntryFound, previous: int, log: IndexedLog, position: int) -> list[Event]:
     timestamp, offset = entry
     batch = log.find(position, offset)
     if batch is None:

@@ -209,7 +209,7 @@ def _encode_file(event: events.FileBegins) -> Json:
     return {"type": "file", "path": path, "kind": kind.value, "baseOffset": base_offset}
 
 
-def _line_maker(kind: str, *names: str) -> Callable[[Any], Json]:
+def _make_encoder(kind: str, *names: str) -> Callable[[Any], Json]:
     """Return a function that makes a line of this type from an event's fields, under these names, in order.
 
     A file is represented by its path.
@@ -224,24 +224,24 @@ def _line_maker(kind: str, *names: str) -> Callable[[Any], Json]:
 
 _LINES: Final[dict[type, Callable[[Any], Json]]] = {
     events.FileBegins: _encode_file,
-    events.LogBegins: _line_maker("log-start", "offset"),
+    events.LogBegins: _make_encoder("log-start", "offset"),
     events.BatchFound: _encode_batch,
     events.Message07Found: _encode_message_07,
-    events.TrailingBytes: _line_maker("trailing-bytes", "path", "size"),
-    events.IndexEmpty: _line_maker("index-empty", "path"),
-    events.IndexSane: _line_maker("index-sane", "path"),
-    events.OffsetEntryFound: _line_maker("offset-index-entry", "offset", "position"),
-    events.TimeEntryFound: _line_maker("time-index-entry", "timestamp", "offset"),
+    events.TrailingBytes: _make_encoder("trailing-bytes", "path", "size"),
+    events.IndexEmpty: _make_encoder("index-empty", "path"),
+    events.IndexSane: _make_encoder("index-sane", "path"),
+    events.OffsetEntryFound: _make_encoder("offset-index-entry", "offset", "position"),
+    events.TimeEntryFound: _make_encoder("time-index-entry", "timestamp", "offset"),
     events.AbortedTxnFound: _encode_aborted_txn,
     events.ProducerFound: _encode_producer,
-    events.EpochFound: _line_maker("leader-epoch", "epoch", "startOffset"),
-    events.CheckpointFound: _line_maker("checkpoint", "topic", "partition", "offset"),
-    events.MetadataFound: _line_maker("partition-metadata", "version", "topicId"),
-    events.UnknownFile: _line_maker("unknown-file", "path"),
-    events.OffsetMismatch: _line_maker("offset-mismatch", "path", "indexOffset", "logOffset"),
-    events.TimestampMismatch: _line_maker("timestamp-mismatch", "path", "indexTimestamp", "logTimestamp"),
-    events.TimestampOutOfOrder: _line_maker("timestamp-out-of-order", "path", "indexTimestamp", "previousTimestamp"),
-    events.IndexedOffsetNotFound: _line_maker("indexed-offset-not-found", "path", "indexOffset", "logOffset"),
-    events.OffsetGap: _line_maker("offset-gap", "path", "first", "second"),
-    events.Problem: _line_maker("problem", "path", "position", "message"),
+    events.EpochFound: _make_encoder("leader-epoch", "epoch", "startOffset"),
+    events.CheckpointFound: _make_encoder("checkpoint", "topic", "partition", "offset"),
+    events.MetadataFound: _make_encoder("partition-metadata", "version", "topicId"),
+    events.UnknownFile: _make_encoder("unknown-file", "path"),
+    events.OffsetMismatch: _make_encoder("offset-mismatch", "path", "indexOffset", "logOffset"),
+    events.TimestampMismatch: _make_encoder("timestamp-mismatch", "path", "indexTimestamp", "logTimestamp"),
+    events.TimestampOutOfOrder: _make_encoder("timestamp-out-of-order", "path", "indexTimestamp", "previousTimestamp"),
+    events.IndexedOffsetNotFound: _make_encoder("indexed-offset-not-found", "path", "indexOffset", "logOffset"),
+    events.OffsetGap: _make_encoder("offset-gap", "path", "first", "second"),
+    events.Problem: _make_encoder("problem", "path", "position", "message"),
 }

@@ -84,7 +84,7 @@ class LogFile:
         if options.max_bytes is not None:
             self._left = options.max_bytes if self._left is None else min(options.max_bytes, self._left)
         self._window = b""
-        self._fill(_READ_BYTES)
+        self._refill(_READ_BYTES)
         self.is_07 = is_07 or options.is_07 or looks_like_07(self._window)
 
     def __iter__(self) -> Iterator[Entry | Tail]:
@@ -107,7 +107,7 @@ class LogFile:
                 at += need
                 need = size_end
             remaining = len(window) - at
-            if self._is_known_to_lack(need - remaining) or not self._fill(max(need - remaining, _READ_BYTES), at):
+            if self._is_known_to_lack(need - remaining) or not self._refill(max(need - remaining, _READ_BYTES), at):
                 remaining = self._count_rest(at)
                 if remaining:
                     yield Tail(start + at, remaining, None)
@@ -123,7 +123,7 @@ class LogFile:
             self._size = max(size, self._size)
         return self._left is not None and count > self._left
 
-    def _fill(self, count: int, at: int = 0) -> bool:
+    def _refill(self, count: int, at: int = 0) -> bool:
         """Drop the bytes before `at` from the window, read `count` more bytes, and return whether any were read."""
         chunks = [self._window[at:]]
         missing = count if self._left is None else min(count, self._left)
@@ -144,7 +144,7 @@ class LogFile:
         remaining = len(self._window) - at
         if self._size_now:
             return remaining + (self._left or 0)
-        while self._fill(_READ_BYTES, len(self._window)):
+        while self._refill(_READ_BYTES, len(self._window)):
             remaining += len(self._window)
         return remaining
 

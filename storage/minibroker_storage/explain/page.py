@@ -131,14 +131,15 @@ class Rows:
     def read_number(self, name: str, layout: Struct, meaning: Note = "") -> int:
         """Read an integer of fixed size, and write its row."""
         (value,) = layout.unpack(self._read_field(name, layout.size))
-        self._row(self.at - layout.size, self.at, name, value, meaning if isinstance(meaning, str) else meaning(value))
+        note = meaning if isinstance(meaning, str) else meaning(value)
+        self._write_row(self.at - layout.size, self.at, name, value, note)
         return int(value)
 
     def read_blob(self, name: str, size: int, meaning: str = "") -> None:
         """Read text, or bytes of unknown meaning, and write a row unless the field is empty."""
         raw = self._read_field(name, size)
         if size:
-            self._row(self.at - size, self.at, name, format_preview(raw), meaning)
+            self._write_row(self.at - size, self.at, name, format_preview(raw), meaning)
 
     def _read_field(self, name: str, size: int) -> bytes:
         if size < 0 or size > self.left:
@@ -172,7 +173,7 @@ class Rows:
             zig_zag = f"zig-zag {2 * leaf.value if leaf.value >= 0 else -2 * leaf.value - 1}"
             meaning = f"{zig_zag}; {meaning}" if meaning else zig_zag
         name = (leaf.about.rpartition(".")[2] or leaf.name.strip("()")).replace("_", " ")
-        self._row(leaf.start, leaf.end, name, value, meaning)
+        self._write_row(leaf.start, leaf.end, name, value, meaning)
 
-    def _row(self, start: int, end: int, name: str, value: object, meaning: str) -> None:
+    def _write_row(self, start: int, end: int, name: str, value: object, meaning: str) -> None:
         self.page.write_row(self.position_text(start), bytes(self._data[start:end]), name, str(value), meaning)

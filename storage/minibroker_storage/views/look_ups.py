@@ -87,7 +87,7 @@ def find_offset(log: Log, offset: int) -> LookUp:
     text = f"The log has the offsets {log.log_start_offset} to {log.log_end_offset - 1}, so it has {offset}."
     steps.append(Step("bounds", text, numbers=bounds))
     for index in range(log.segment_index(offset), len(log.segments)):
-        steps.append(_segment_step(log, index, offset))
+        steps.append(_describe_segment(log, index, offset))
         batch = _find_offset_in_segment(log.segments[index], offset, steps)
         if batch is not None:
             return LookUp(tuple(steps), batch)
@@ -95,7 +95,7 @@ def find_offset(log: Log, offset: int) -> LookUp:
     return LookUp(tuple(steps), None)
 
 
-def _segment_step(log: Log, index: int, offset: int) -> Step:
+def _describe_segment(log: Log, index: int, offset: int) -> Step:
     segment = log.segments[index]
     count = len(log.segments)
     text = (
@@ -117,11 +117,12 @@ def _find_offset_in_segment(segment: LogSegment, offset: int, steps: list[Step])
     if position < size:
         for at, header in segment.headers_from(position, end=size):
             if header.last_offset >= offset:
-                steps.append(_scan_step(segment, position, at, skipped, f"ends below {offset}"))
-                steps.append(_batch_step(segment, at, header, f"ends with {header.last_offset}, so {offset} is in it"))
+                steps.append(_describe_scan(segment, position, at, skipped, f"ends below {offset}"))
+                predicate = f"ends with {header.last_offset}, so {offset} is in it"
+                steps.append(_describe_batch(segment, at, header, predicate))
                 return LookUpResult(segment.base_offset, at, header.size_in_bytes, header.base_offset)
             skipped += 1
-    steps.append(_scan_step(segment, position, size, skipped, f"ends below {offset}"))
+    steps.append(_describe_scan(segment, position, size, skipped, f"ends below {offset}"))
     return None
 
 
@@ -157,7 +158,7 @@ def _add_probes(
     return name, size
 
 
-def _scan_step(segment: LogSegment, start: int, end: int, skipped: int, predicate: str) -> Step:
+def _describe_scan(segment: LogSegment, start: int, end: int, skipped: int, predicate: str) -> Step:
     batches = "1 batch" if skipped == 1 else f"{skipped} batches"
     text = f"From byte {start} on, {batches} {'is' if skipped == 1 else 'are'} passed over: each {predicate}."
     if not skipped:
@@ -166,7 +167,7 @@ def _scan_step(segment: LogSegment, start: int, end: int, skipped: int, predicat
     return Step("scan", text, file_of(segment), start, end, numbers)
 
 
-def _batch_step(segment: LogSegment, position: int, header: BatchHeader, predicate: str) -> Step:
+def _describe_batch(segment: LogSegment, position: int, header: BatchHeader, predicate: str) -> Step:
     text = f"The batch at byte {position} begins with offset {header.base_offset} and {predicate}."
     numbers = {
         "position": position,
@@ -234,8 +235,8 @@ def _find_time_in_segment(segment: LogSegment, timestamp: int, start: int, steps
     begin, skipped, size = position, 0, segment.size
     for at, header in segment.headers_from(position, end=size):
         if header.max_timestamp >= timestamp and header.last_offset >= start:
-            steps.append(_scan_step(segment, begin, at, skipped, f"has only times below {timestamp}"))
-            steps.append(_batch_step(segment, at, header, f"has the largest time {header.max_timestamp}"))
+            steps.append(_describe_scan(segment, begin, at, skipped, f"has only times below {timestamp}"))
+            steps.append(_describe_batch(segment, at, header, f"has the largest time {header.max_timestamp}"))
             record = drain(search_batch(segment.batch_at(at), header, timestamp, start))
             if record is not None:
                 text = f"Its first record with a time that late is {record.offset}, of {record.timestamp}."
@@ -245,5 +246,5 @@ def _find_time_in_segment(segment: LogSegment, timestamp: int, start: int, steps
             steps.append(Step("records", "None of its records has a time that late.", file_of(segment), at))
             begin, skipped = at + header.size_in_bytes, -1
         skipped += 1
-    steps.append(_scan_step(segment, begin, size, skipped, f"has only times below {timestamp}"))
+    steps.append(_describe_scan(segment, begin, size, skipped, f"has only times below {timestamp}"))
     return None

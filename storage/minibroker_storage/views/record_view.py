@@ -186,7 +186,7 @@ def _find_marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
     first = -1 if producer is None else producer.current_txn_first_offset
     if 0 <= first <= batch.base_offset:
         return None, True
-    for count, (segment, position, header) in enumerate(_headers(log, batch.last_offset + 1)):
+    for count, (segment, position, header) in enumerate(_iter_headers(log, batch.last_offset + 1)):
         if header.magic == MAGIC_V2 and header.is_control and header.producer_id == batch.producer_id:
             record = next(iter(RecordBatch(segment.batch_at(position))), None)
             kind = control_type(None if record is None else record.key)[0]
@@ -197,7 +197,7 @@ def _find_marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
     return None, False
 
 
-def _headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHeader]]:
+def _iter_headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHeader]]:
     """Yield the batches from `offset` on. Segments removed in the meantime are skipped."""
     for segment in log.segments[log.segment_index(offset) :]:
         try:
@@ -213,7 +213,7 @@ def _headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHead
 
 def batches_from(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, Batch]]:
     """Yield the batches from the one that contains `offset` on, with their segments and positions."""
-    for segment, position, _ in _headers(log, offset):
+    for segment, position, _ in _iter_headers(log, offset):
         yield segment, position, next(iter_batches(segment.batch_at(position)))
 
 
