@@ -9,7 +9,7 @@ import pytest
 
 
 class Reads:
-    """The number of reads and of bytes read, by file name."""
+    """Counts the reads and the bytes read, by file name."""
 
     def __init__(self) -> None:
         self.of = Counter[str]()

@@ -1,4 +1,4 @@
-"""Helpers for the tests of dumps: dumps as text or JSON, and files with recorded dumps of Kafka's tool."""
+"""Helpers for the tests of dumps: dumps as text or JSON, and the recorded output of Kafka's tool."""
 
 import io
 import json

@@ -33,7 +33,7 @@ TIME_INDEX = "00000000000000000000.timeindex"
 
 
 class Batch(NamedTuple):
-    """A batch as in a connection's buffer, and its header as it arrived."""
+    """A batch in a connection's buffer, and its header as received."""
 
     view: memoryview
     header: BatchHeader
@@ -99,7 +99,7 @@ class Home:
             self.crash()
 
     def reopen(self, last_stop: LastStop, *, recovery_point: int = 0, log_start_offset: int = 0) -> Log:
-        """Stop like `last_stop` and start again."""
+        """Stop the log in the way given by `last_stop`, and open it again."""
         self.stop(last_stop)
         return self.open(last_stop=last_stop, recovery_point=recovery_point, log_start_offset=log_start_offset)
 
@@ -208,7 +208,7 @@ class Disk:
 
 @contextmanager
 def refusing(name: str, error: int = errno.ENOSPC, when: Callable[..., bool] = lambda *_: True) -> Iterator[None]:
-    """Let the calls of the function `name` of `os` fail whose arguments meet a condition."""
+    """Let calls to the function `name` of `os` fail if their arguments meet a condition."""
     real = getattr(os, name)
 
     def call(*arguments: Any, **options: Any) -> Any:

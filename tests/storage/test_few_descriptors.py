@@ -47,7 +47,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 def at_every_open(kernel: Kernel, act: Callable[[], object], after: Callable[[], object]) -> int:
-    """Let `act` fail at its first call of `os.open`, then at its second and so on, and return the number of calls."""
+    """Let `act` fail at its first call to `os.open`, then at its second and so on, and return the number of calls."""
     for count in range(_MOST_OPENS):
         kernel.left = count
         failed = True

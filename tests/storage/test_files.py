@@ -224,7 +224,7 @@ def keep_none_of_the_last(directory: Path, limit: int) -> None:
 
 
 def make_way_and_come_back(directory: Path, limit: int) -> None:
-    """Files make way for connections and can be reopened."""
+    """Files are closed to make room for connections, and can be reopened."""
     pool = FilePool(1000)
     files(directory, pool, 60)
     before = len(pool)
@@ -240,7 +240,7 @@ def make_way_and_come_back(directory: Path, limit: int) -> None:
 
 
 def make_no_way(directory: Path, limit: int) -> None:
-    """Pinned files make no way."""
+    """Pinned files are not closed to make room for connections."""
     pool = FilePool(1000)
     handles = files(directory, pool, 30)
     open_handles = [handle for handle in handles if handle._fd >= 0]
