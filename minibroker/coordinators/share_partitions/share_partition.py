@@ -199,13 +199,13 @@ class SharePartition:
         return acquired
 
     def _acquire_known(
-        self, request: AcquisitionRequest, held: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
+        self, request: AcquisitionRequest, in_flight: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
     ) -> list[Acquired]:
         """Acquire the available records of the batches in flight, then new records after these batches."""
         acquired: list[Acquired] = []
         count, room = 0, request.max_records
         throttled = throttling_threshold(self._limits().deliveries)
-        for batch in held:
+        for batch in in_flight:
             if count >= room:
                 break
             is_throttled = batch.is_throttled(span.first, span.last, throttled)
@@ -230,9 +230,9 @@ class SharePartition:
                 self._acquire_range(records, request.member)
                 acquired.append(Acquired(records.first, records.last, records.deliveries))
                 count += batch.size
-        if count < room and held[-1].last < span.last:
+        if count < room and in_flight[-1].last < span.last:
             acquired += self._acquire_new(
-                request._replace(max_records=room - count), held[-1].last + 1, span.last, spans
+                request._replace(max_records=room - count), in_flight[-1].last + 1, span.last, spans
             )
         return acquired
 

@@ -179,8 +179,8 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         """Write tombstones for the share-partitions of deleted topics, one batch per step."""
         return steps_of(ForEach(tuple(self._states.items()), self._remove_topics))
 
-    def _remove_topics(self, part: tuple[int, dict[SharePartitionKey, StoredState]]) -> ForEach[None]:
-        partition, states = part
+    def _remove_topics(self, entry: tuple[int, dict[SharePartitionKey, StoredState]]) -> ForEach[None]:
+        partition, states = entry
         by_key = {snapshot_key(key): key for key in states if self._core.topics.with_id(key.topic_id) is None}
         errors: list[CoordinatorLogError] = []
 
@@ -212,8 +212,8 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         )
         failed_partitions: set[int] = set()
 
-        def write(part: tuple[int, SharePartitionKey, StoredState]) -> None:
-            partition, key, stored = part
+        def write(entry: tuple[int, SharePartitionKey, StoredState]) -> None:
+            partition, key, stored = entry
             state, now_ms = stored.state, self.now_ms()
             is_known = self._states.get(partition, {}).get(key) is stored
             if is_known and partition not in failed_partitions and now_ms - state.write_timestamp >= least_age_ms:
@@ -227,16 +227,16 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         """In each partition of the log, delete the records below the oldest snapshot still in use."""
         return steps_of(ForEach(tuple(self._states.items()), self._prune))
 
-    def _prune(self, part: tuple[int, dict[SharePartitionKey, StoredState]]) -> Any:
-        index, states = part
-        least = min((stored.offset for stored in states.values()), default=self._ends.get(index, 0))
+    def _prune(self, entry: tuple[int, dict[SharePartitionKey, StoredState]]) -> Any:
+        index, states = entry
+        oldest_snapshot = min((stored.offset for stored in states.values()), default=self._ends.get(index, 0))
         partition = self.log.partition(index)
         if partition is None or partition.leader is None:
             return None
         try:
-            if least <= partition.log.log_start_offset:
+            if oldest_snapshot <= partition.log.log_start_offset:
                 return None
-            partition.log.advance_log_start_offset(least)
+            partition.log.advance_log_start_offset(oldest_snapshot)
         except MAPPED as error:
             _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - a disk error needs no traceback
             return None

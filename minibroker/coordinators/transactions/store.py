@@ -102,8 +102,8 @@ class TransactionStore(PartitionLoader["_Replay"]):
         )
         errors: list[CoordinatorLogError] = []
 
-        def remove(part: tuple[int, dict[bytes, Transaction], list[bytes]]) -> None:
-            partition, by_key, batch = part
+        def remove(entry: tuple[int, dict[bytes, Transaction], list[bytes]]) -> None:
+            partition, by_key, batch = entry
             self.update_topic()
             # A producer may have returned between two batches, so its transactional id must be kept.
             keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]

@@ -46,7 +46,8 @@ class MixedAssignment:
         self._assigned: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in self._members}
         self._sizes = dict.fromkeys(self._members, 0)
         self._open = {member_id for member_id in self._members if self._has_room(member_id)}
-        self._least: dict[bytes, int] = {}  # The size of each topic's smallest subscriber. Each move clears this cache.
+        # The size of each topic's smallest subscriber. Each move clears this cache.
+        self._smallest_sizes: dict[bytes, int] = {}
         self._unbalanced: bytes | None = None
 
     def build(self) -> dict[str, Partitions]:
@@ -157,11 +158,11 @@ class MixedAssignment:
                 if was_moved and self._is_balanced():
                     return
                 owner = self._owners[partition]
-                if (least := self._least.get(partition[0])) is None:
-                    least = self._least[partition[0]] = min(
+                if (smallest_size := self._smallest_sizes.get(partition[0])) is None:
+                    smallest_size = self._smallest_sizes[partition[0]] = min(
                         map(self._sizes.__getitem__, self._subscribers[partition[0]])
                     )
-                was_moved = self._sizes[owner] > least + 1
+                was_moved = self._sizes[owner] > smallest_size + 1
                 if was_moved:
                     self._move(partition, owner)
                 else:
@@ -198,4 +199,4 @@ class MixedAssignment:
         new_owner = min(candidates, key=self._member_sort_key)
         self._take(partition, owner)
         self._assign(partition, new_owner)
-        self._least.clear()
+        self._smallest_sizes.clear()

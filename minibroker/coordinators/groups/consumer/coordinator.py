@@ -252,7 +252,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         return code
 
     def replace_last(
-        self, group: ConsumerGroup, update: GroupUpdate, known: ConsumerMember, member: ConsumerMember
+        self, group: ConsumerGroup, update: GroupUpdate, replaced: ConsumerMember, member: ConsumerMember
     ) -> bool:
         """Replace a static member by a classic member, and return whether the group was converted to a classic group.
 
@@ -263,9 +263,9 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         Raises:
             GroupRefusedError: The change could not be written.
         """
-        if not self.migration.may_downgrade(group, [known.member_id], replaced=True):
+        if not self.migration.may_downgrade(group, [replaced.member_id], replaced=True):
             return False
-        if code := self.migration.downgrade_and_replace(group, update, known.member_id, member):
+        if code := self.migration.downgrade_and_replace(group, update, replaced.member_id, member):
             raise GroupRefusedError(code)
         if code is not None:
             self.forget(group, is_gone=False)

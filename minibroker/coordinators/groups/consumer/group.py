@@ -147,12 +147,12 @@ class ConsumerMember(ModernMember):
         )
 
     def _list_partitions(self, partitions: Partitions) -> list[TopicPartitions]:
-        listed: list[TopicPartitions] = []
+        records: list[TopicPartitions] = []
         for topic, unsorted_indexes in partitions.items():
             known_epochs, indexes = self.epochs.get(topic), sorted(unsorted_indexes)
             epochs = None if known_epochs is None else [known_epochs[index] for index in indexes]
-            listed.append(TopicPartitions(topic_id=topic, partitions=indexes, assignment_epochs=epochs))
-        return listed
+            records.append(TopicPartitions(topic_id=topic, partitions=indexes, assignment_epochs=epochs))
+        return records
 
 
 def _epochs_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Epochs:

@@ -233,11 +233,11 @@ def encode_assignment(partitions: Partitions, topics: Topics, *, like: bytes) ->
     Raises:
         DecodeError: The subscription has no version.
     """
-    named = [
+    topic_partitions = [
         TopicPartition(topic=topic.name, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()
         if (topic := topics.with_id(topic_id)) is not None
     ]
     versions = schema_of(ConsumerProtocolAssignment).versions
     version = max(versions.first, min(versions.last, version_of(like, "a subscription")))
-    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=named), version)
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=topic_partitions), version)

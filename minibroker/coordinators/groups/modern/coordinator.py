@@ -145,17 +145,17 @@ class ModernGroups(Generic[G]):
         return member
 
     @staticmethod
-    def check_released(known: ModernMember, member_id: str) -> None:
+    def check_released(owner: ModernMember, member_id: str) -> None:
         """Check that a static member has left before another member joins with its instance id.
 
         Raises:
             GroupRefusedError: UNRELEASED_INSTANCE_ID.
         """
-        if known.epoch != AWAY:
+        if owner.epoch != AWAY:
             raise GroupRefusedError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {known.instance_id} cannot join the group because the "
-                f"instance id is owned by {known.member_id} member.",
+                f"Static member {member_id} with instance id {owner.instance_id} cannot join the group because the "
+                f"instance id is owned by {owner.member_id} member.",
             )
 
     def check_epoch(self, member: ModernMember, epoch: int, *, may_be_previous: bool = True, clause: str = "") -> None:

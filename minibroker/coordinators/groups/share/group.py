@@ -85,10 +85,10 @@ class StatePartitions(NamedTuple):
         ago. `counts` has the name and partition count of each topic by topic id.
         """
         recent = {topic: state for topic, state in self.initializing.items() if now_ms - state.timestamp_ms < retry_ms}
-        known = _merge_topics(self.initialized, recent) if recent else self.initialized
+        known_states = _merge_topics(self.initialized, recent) if recent else self.initialized
         missing_topics: dict[bytes, TopicState] = {}
         for topic, (name, count) in counts.items():
-            known_indexes = known[topic].partitions if topic in known else frozenset[int]()
+            known_indexes = known_states[topic].partitions if topic in known_states else frozenset[int]()
             if len(known_indexes) < count:
                 missing_topics[topic] = TopicState(name, frozenset(range(count)) - known_indexes, now_ms)
         return missing_topics
@@ -132,12 +132,12 @@ class StatePartitions(NamedTuple):
         )
 
 
-def _merge_topics(some: Topics, more: Topics) -> dict[bytes, TopicState]:
-    joined = dict(some)
-    for topic, state in more.items():
-        old = joined.get(topic)
-        joined[topic] = state if old is None else state._replace(partitions=old.partitions | state.partitions)
-    return joined
+def _merge_topics(topics: Topics, added: Topics) -> dict[bytes, TopicState]:
+    merged = dict(topics)
+    for topic, state in added.items():
+        old = merged.get(topic)
+        merged[topic] = state if old is None else state._replace(partitions=old.partitions | state.partitions)
+    return merged
 
 
 def _topics_of(listed: Iterable[TopicPartitionsInfo], now_ms: int) -> dict[bytes, TopicState]:

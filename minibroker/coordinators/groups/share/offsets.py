@@ -93,13 +93,13 @@ class ShareOffsets:
         now_ms = self._store.now_ms()
         for name, by_index in offsets.items():
             topic = self._topics.get(name)
-            known = frozenset[int]()
+            existing_indexes = frozenset[int]()
             if topic is not None:
-                known = frozenset(index for index in by_index if topic.partition(index) is not None)
-                if known:
-                    topics[topic.id] = TopicState(name, known, now_ms)
+                existing_indexes = frozenset(index for index in by_index if topic.partition(index) is not None)
+                if existing_indexes:
+                    topics[topic.id] = TopicState(name, existing_indexes, now_ms)
             unknown = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
-            outcomes[name] = {index: Outcome() if index in known else unknown for index in by_index}
+            outcomes[name] = {index: Outcome() if index in existing_indexes else unknown for index in by_index}
         if topics:
             change = state_partitions(group_id, group.partitions.begin_initialization(topics))
             self._groups.save(group, [*self._first_epochs(group), change])

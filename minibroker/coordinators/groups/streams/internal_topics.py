@@ -419,5 +419,5 @@ def _find_common_count(count_by_topic: Mapping[str, int], counts: Iterable[int])
 
 def _summarize_names(names: Iterable[str]) -> str:
     listed = list(names)
-    more = len(listed) - _MAX_LISTED_NAMES
-    return ", ".join(listed[:_MAX_LISTED_NAMES]) + (f" and {more} additional topics" if more > 0 else "")
+    unlisted = len(listed) - _MAX_LISTED_NAMES
+    return ", ".join(listed[:_MAX_LISTED_NAMES]) + (f" and {unlisted} additional topics" if unlisted > 0 else "")

@@ -308,13 +308,13 @@ class _Assignment:
 
 def _find_least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
     """Return the least loaded member whose process does not have the task (`findPrevMemberWithLeastLoad`)."""
-    least = None
+    lightest = None
     for member in members or ():
         if task is not None and member.process.has(task):
             continue
-        if least is None or (member.process.load < least.process.load and member.tasks < least.tasks):
-            least = member
-    return least
+        if lightest is None or (member.process.load < lightest.process.load and member.tasks < lightest.tasks):
+            lightest = member
+    return lightest
 
 
 def _partition_sort_key(task: Task) -> tuple[int, bytes]:

@@ -50,11 +50,11 @@ class GroupUpdate:
         self._metadata_hash = group.metadata_hash
         self._validated_epoch = group.validated_epoch
 
-    def take_over(self, known: StreamsMember, member: StreamsMember) -> None:
+    def take_over(self, replaced: StreamsMember, member: StreamsMember) -> None:
         """Record that a static member has returned, possibly under another member id (`replaceStreamsMember`)."""
-        target = self.group.target_of(known.member_id)
-        self.changes += RECORDS.replaced_member(self.group.group_id, known.member_id, member, target)
-        self._taken_over = known.member_id, member.member_id
+        target = self.group.target_of(replaced.member_id)
+        self.changes += RECORDS.replaced_member(self.group.group_id, replaced.member_id, member, target)
+        self._taken_over = replaced.member_id, member.member_id
 
     def target_of(self, member_id: str) -> Tasks:
         """Return the tasks of a member in the target before the update.
@@ -87,17 +87,17 @@ class GroupUpdate:
         Raises:
             GroupRefusedError: The topology is invalid, missing, or different from the group's.
         """
-        known = self.group.topology
-        sent = known if value is None else Topology.of(value)
+        current = self.group.topology
+        sent = current if value is None else Topology.of(value)
         if sent is None:
             raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has no topology.")
         if sent.epoch < 0:
             raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
-        if known is None:
+        if current is None:
             self.changes.append(Change(StreamsGroupTopologyKey(group_id=self.group.group_id), value))
-        elif known.epoch <= sent.epoch and known != sent:
+        elif current.epoch <= sent.epoch and current != sent:
             raise GroupRefusedError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
-        self.topology = known or sent
+        self.topology = current or sent
 
     def set_topics(self, topics: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
         """Use the topics of the topology (`InternalTopicManager.configureTopics`).
