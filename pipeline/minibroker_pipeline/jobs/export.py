@@ -11,7 +11,7 @@ from minibroker_pipeline.payloads import Payload, parse
 from minibroker_protocol.records.header import NO_TIMESTAMP
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _FORMAT: Final = "minibroker"
 _FOLDERS: Final = ("topic", "day")
@@ -51,14 +51,10 @@ def export(spark: "SparkSession", paths: Sequence[str], target: str, settings: E
         ValueError: an option is invalid.
     """
     settings = settings or ExportSettings()
-    frame = parse(read(spark, paths, settings), settings.payload)
-    frame = frame.withColumn("day", f.when(f.col("timestampType") != NO_TIMESTAMP, f.to_date("timestamp")))
-    frame.write.mode(settings.save).partitionBy(*_FOLDERS).parquet(target)
-
-
-def read(spark: "SparkSession", paths: Sequence[str], settings: ExportSettings) -> "DataFrame":
-    """Return the rows of the data source."""
     options = {"isolation": settings.isolation, "mode": settings.mode, "includeHeaders": str(settings.headers).lower()}
     if settings.topics:
         options["topics"] = ",".join(settings.topics)
-    return spark.read.format(_FORMAT).options(**options, **settings.options).load(",".join(paths))
+    rows = spark.read.format(_FORMAT).options(**options, **settings.options).load(",".join(paths))
+    day = f.when(f.col("timestampType") != NO_TIMESTAMP, f.to_date("timestamp"))
+    frame = parse(rows, settings.payload).withColumn("day", day)
+    frame.write.mode(settings.save).partitionBy(*_FOLDERS).parquet(target)

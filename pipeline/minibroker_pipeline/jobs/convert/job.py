@@ -379,11 +379,9 @@ def _assemble_partition(
 def _epochs(directory: str, log: _SourceLog, converted: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
     """Return the leader epochs of a log: those in its checkpoint, and the later ones in its batches."""
     checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-    if _copy(log, directory, LEADER_EPOCH_CHECKPOINT):
-        try:
-            checkpoint.load()
-        except CorruptCheckpointError:
-            checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    _copy(log, directory, LEADER_EPOCH_CHECKPOINT)
+    with contextlib.suppress(CorruptCheckpointError):
+        checkpoint.load()
     for entry in sorted(entry for part in converted for entry in part.epochs):
         if entry.epoch > checkpoint.latest_epoch:
             checkpoint.assign(*entry)
@@ -391,19 +389,18 @@ def _epochs(directory: str, log: _SourceLog, converted: list[ConvertedSegment]) 
 
 
 def _topic_id(directory: str, log: _SourceLog) -> bytes | None:
+    _copy(log, directory, PARTITION_METADATA)
     try:
-        is_there = _copy(log, directory, PARTITION_METADATA)
-        return read_partition_metadata(f"{directory}/{PARTITION_METADATA}") if is_there else None
+        return read_partition_metadata(f"{directory}/{PARTITION_METADATA}")
+    except FileNotFoundError:
+        return None
     except CorruptCheckpointError:
         os.unlink(f"{directory}/{PARTITION_METADATA}")
         return None
 
 
-def _copy(log: _SourceLog, directory: str, name: str) -> bool:
-    """Copy a small file of a partition. Return whether the file exists."""
+def _copy(log: _SourceLog, directory: str, name: str) -> None:
+    """Copy a small file of a partition if it exists."""
     source = log.followed.log
-    data = read_if_there(source.filesystem, f"{source.directory}/{name}")
-    if data is None:
-        return False
-    write_atomically(f"{directory}/{name}", data)
-    return True
+    if (data := read_if_there(source.filesystem, f"{source.directory}/{name}")) is not None:
+        write_atomically(f"{directory}/{name}", data)

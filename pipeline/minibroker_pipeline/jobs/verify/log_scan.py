@@ -108,7 +108,6 @@ class LogScan:
         """Complete the scan at the end of the file."""
         if self._parts:
             self.entries = np.concatenate(self._parts)
-            self._parts = []
         self._check_offsets()
 
     @property
