@@ -151,10 +151,9 @@ class PartitionWriter:
         ends = np.cumsum(headers["size"], dtype=np.int64)
         first = 0
         while first < len(headers):
-            count = self._count_fitting_entries(headers, ends, first)
+            segment, count = self._find_room(headers, ends, first)
             segment_headers = headers[first : first + count]
             last_offset = int(segment_headers["last_offset"][-1])
-            segment = self._segment_for(segment_headers[0])
             segment.append(view, segment_headers)
             segment.aborted += [line for line in aborted if line.last_offset <= last_offset]
             aborted = [line for line in aborted if line.last_offset > last_offset]
@@ -172,41 +171,31 @@ class PartitionWriter:
         if first < self.log_end_offset:
             raise LogOrderError(f"offset {first} in a log that ends before offset {self.log_end_offset}")
 
-    def _count_fitting_entries(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
-        """Return the number of entries from `first` on that go into the current segment, at least one.
+    def _find_room(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> tuple["_OpenSegment", int]:
+        """Return the segment for the entries from `first` on, and the number of entries that fit, at least one.
 
-        Roll the segment first if it is full.
+        If the current segment is full, a new one begins.
         """
-        bytes_before = int(ends[first - 1]) if first else 0
-        segment = self._open
-        if segment is not None:
-            count = self._count_fitting(segment.base_offset, segment.end, headers, ends, first, bytes_before)
-            if count > 0 and not segment.is_full:
-                return count
+        if self._open is not None:
+            count = self._count_fitting(self._open.base_offset, self._open.end, headers, ends, first)
+            if count > 0 and not self._open.is_full:
+                return self._open, count
             self.roll()
         base = self._next_base
         if base is None or int(headers["last_offset"][first]) - base > INT32_MAX:
             is_v2 = headers["magic"][first] == MAGIC_V2
-            base = self._next_base = int(headers["base_offset"][first]) if is_v2 else self.log_end_offset
+            base = int(headers["base_offset"][first]) if is_v2 else self.log_end_offset
+        self._open = _OpenSegment(self._directory, base, self._settings)
         # An entry larger than a segment gets a segment of its own, because existing data is never refused for its
         # size.
-        return max(self._count_fitting(base, 0, headers, ends, first, bytes_before), 1)
+        return self._open, max(self._count_fitting(base, 0, headers, ends, first), 1)
 
-    def _count_fitting(
-        self, base: int, size: int, headers: NDArray[Any], ends: NDArray[np.int64], first: int, bytes_before: int
-    ) -> int:
+    def _count_fitting(self, base: int, size: int, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
         """Return the number of entries from `first` on that fit into a segment of this base offset and size."""
+        bytes_before = int(ends[first - 1]) if first else 0
         by_size = int(np.searchsorted(ends, bytes_before + self._settings.segment_bytes - size, "right"))
         by_offset = int(np.searchsorted(headers["last_offset"], base + INT32_MAX, "right"))
         return min(by_size, by_offset, len(headers)) - first
-
-    def _segment_for(self, header: Any) -> "_OpenSegment":
-        if self._open is None:
-            base = self._next_base
-            self._open = _OpenSegment(
-                self._directory, int(header["base_offset"]) if base is None else base, self._settings
-            )
-        return self._open
 
     def _track_epochs(self, headers: NDArray[Any]) -> None:
         epochs = headers["leader_epoch"]
