@@ -72,7 +72,7 @@ class _Level(NamedTuple):
     inner: tuple[str, str, _Level] | None
 
     def build(self, element: Any, code: ErrorCode, message: str | None) -> Any:
-        values = {**self.values, **{name: [] for name in self.lists}}
+        values: dict[str, Any] = {**self.values, **{name: [] for name in self.lists}}
         values |= {name: getattr(element, source) for name, source in self.copied}
         if self.code:
             values[self.code] = code
