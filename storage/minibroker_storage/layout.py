@@ -113,14 +113,9 @@ def _make_directory(directory: str) -> None:
     try:
         os.mkdir(directory, 0o755)
     except FileExistsError:
-        try:
+        with contextlib.suppress(OSError):
             os.rmdir(directory)
-        except OSError:
-            pass
-        else:
-            os.mkdir(directory, 0o755)
-            return
-        raise
+        os.mkdir(directory, 0o755)
 
 
 def _create_file(path: str, *, data: bytes = b"") -> None:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -142,16 +143,12 @@ class _Cleaner:
         """
         plan = self._plan
         bases = [*(segment.base_offset for segment in plan.segments), *plan.later_segments]
-        transactions: list[AbortedTxn] = []
-        for base_offset, next_base_offset in zip(bases, [*bases[1:], None], strict=True):
-            if next_base_offset is not None and next_base_offset <= first_offset:
-                continue
-            transactions += (
-                transaction
-                for transaction in read_transaction_index(self._directory_fd, base_offset)
-                if transaction.first_offset < plan.first_uncleanable_offset
-            )
-        return transactions
+        return [
+            transaction
+            for base_offset in bases[max(bisect_right(bases, first_offset) - 1, 0) :]
+            for transaction in read_transaction_index(self._directory_fd, base_offset)
+            if transaction.first_offset < plan.first_uncleanable_offset
+        ]
 
     def _clean_group(
         self, sources: Sequence[SegmentToClean], batch_filter: BatchFilter, transactions: CleanedTransactions

@@ -66,8 +66,6 @@ class OffsetCheckpoint:
         #: The current offsets, which may not be written yet. The dict is replaced as a whole, and never changed in
         #: place.
         self.offsets: Offsets = {}
-        self._written: Offsets = {}
-        self._synced = True
         self.load()
 
     def load(self) -> None:
@@ -77,7 +75,7 @@ class OffsetCheckpoint:
             self.offsets = read_offset_checkpoint(self._path)
         except (CorruptCheckpointError, OSError) as error:
             _logger.warning("%s; going on without it", error)
-        self._written = self.offsets
+        self._written: Offsets = self.offsets
         self._synced = True
 
     @property

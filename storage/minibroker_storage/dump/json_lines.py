@@ -182,26 +182,14 @@ def _encode_producer(event: events.ProducerFound) -> Json:
         "lastTimestamp": entry.last_timestamp,
     }
     for batch in entry.batches[:1]:
-        line |= {
-            "firstSequence": batch.first_sequence,
-            "lastSequence": batch.last_sequence,
-            "lastOffset": batch.last_offset,
-            "offsetDelta": batch.offset_delta,
-            "timestamp": batch.timestamp,
-        }
+        names = ("firstSequence", "lastSequence", "lastOffset", "offsetDelta", "timestamp")
+        line |= zip(names, batch, strict=True)
     return line
 
 
 def _encode_aborted_txn(event: events.AbortedTxnFound) -> Json:
-    producer_id, first_offset, last_offset, last_stable_offset = event.transaction
-    return {
-        "type": "aborted-transaction",
-        "version": 0,
-        "producerId": producer_id,
-        "firstOffset": first_offset,
-        "lastOffset": last_offset,
-        "lastStableOffset": last_stable_offset,
-    }
+    names = ("producerId", "firstOffset", "lastOffset", "lastStableOffset")
+    return {"type": "aborted-transaction", "version": 0, **dict(zip(names, event.transaction, strict=True))}
 
 
 def _encode_file(event: events.FileBegins) -> Json:

@@ -8,14 +8,14 @@ from typing import Final
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.record_places import RecordPlace, find_record_in_batch
-from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
-from minibroker_protocol.records.header import MAGIC_V2, MARKER_TYPES, BatchHeader, control_type
+from minibroker_protocol.records.batch import Batch, iter_batches
+from minibroker_protocol.records.header import MAGIC_V2, MARKER_TYPES, BatchHeader
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.log import Log
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.time_index import TimeIndex
-from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, find_segment
+from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, find_segment, read_control_type
 
 _MAX_HEADERS: Final = 50_000
 """Maximum number of batches skipped while searching for a transaction marker."""
@@ -188,8 +188,7 @@ def _find_marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
         return None, True
     for count, (segment, position, header) in enumerate(_iter_headers(log, batch.last_offset + 1)):
         if header.magic == MAGIC_V2 and header.is_control and header.producer_id == batch.producer_id:
-            record = next(iter(RecordBatch(segment.batch_at(position))), None)
-            kind = control_type(None if record is None else record.key)[0]
+            kind = read_control_type(segment, position)
             if kind in MARKER_TYPES:
                 return MarkerView(header.base_offset, segment.base_offset, position, kind), False
         if count == _MAX_HEADERS:

@@ -300,13 +300,19 @@ def batch_view(segment: LogSegment, position: int, header: BatchHeader) -> Batch
         last_sequence=header.last_sequence,
         is_transactional=header.magic == MAGIC_V2 and header.is_transactional,
         is_control=is_control,
-        control_type=_control_type(segment, position) if is_control else None,
+        control_type=read_control_type(segment, position) if is_control else None,
         records=header.record_count if header.record_count >= 0 else None,
         is_indexed=segment.offset_index.entry_at_or_below(position).position == position > 0,
     )
 
 
-def _control_type(segment: LogSegment, position: int) -> str:
+def read_control_type(segment: LogSegment, position: int) -> str:
+    """Return the type of the control batch at `position`, such as "COMMIT".
+
+    Raises:
+        OSError: the file cannot be read.
+        DecodeError: the batch cannot be decoded.
+    """
     record = next(iter(RecordBatch(segment.batch_at(position))), None)
     return control_type(None if record is None else record.key)[0]
 
