@@ -220,8 +220,8 @@ def _select_sink_columns(frame: "DataFrame", topic: str | None) -> "DataFrame":
 
 
 def _sink_options(bootstrap: str, topic: str | None, options: Mapping[str, str] | None) -> dict[str, str]:
-    named = {} if topic is None else {"topic": topic}
-    return {"kafka.bootstrap.servers": bootstrap, **named, **(options or {})}
+    topic_option = {} if topic is None else {"topic": topic}
+    return {"kafka.bootstrap.servers": bootstrap, **topic_option, **(options or {})}
 
 
 def _prepare_query(

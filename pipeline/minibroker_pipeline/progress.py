@@ -87,8 +87,8 @@ def _unread_records(progress: StreamingQueryProgress) -> int | None:
     """Return the number of unread records, or None if no source reports it. Kafka's source and ours do."""
     unread: list[int] = []
     for source in progress.sources:
-        read = _parse_offsets(source.endOffset)
-        unread += (max(0, end - read.get(key, 0)) for key, end in _parse_offsets(source.latestOffset).items())
+        read_offsets = _parse_offsets(source.endOffset)
+        unread += (max(0, end - read_offsets.get(key, 0)) for key, end in _parse_offsets(source.latestOffset).items())
     return sum(unread) if unread else None
 
 

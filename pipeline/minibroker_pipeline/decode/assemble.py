@@ -194,12 +194,12 @@ def _plan_batches(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
         while first < end_of_group:
             bytes_before = sums[first] - sizes[first]
             end = min(end_of_group, int(np.searchsorted(sums, bytes_before + limit, side="right")) + 1)
-            chosen = slice(first, end)
-            deltas = rows.offsets[chosen] - rows.offsets[first]
+            span = slice(first, end)
+            deltas = rows.offsets[span] - rows.offsets[first]
             if magic == MAGIC_V2:
-                bodies[chosen] += varint_sizes(deltas) + varint_sizes(rows.timestamps[chosen] - rows.timestamps[first])
-                totals[chosen] = bodies[chosen] + varint_sizes(bodies[chosen])
-            ends = np.cumsum(totals[chosen])
+                bodies[span] += varint_sizes(deltas) + varint_sizes(rows.timestamps[span] - rows.timestamps[first])
+                totals[span] = bodies[span] + varint_sizes(bodies[span])
+            ends = np.cumsum(totals[span])
             fits = (ends <= limit) & (deltas <= INT32_MAX)
             count = len(fits) if fits.all() else max(int(np.argmin(fits)), 1)
             bodies[first + count : end] = sizes[first + count : end]

@@ -72,9 +72,9 @@ def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int
 
 def max_rows(table: NDArray[np.int64]) -> int:
     """Return the maximum number of records in the blocks, regardless of the counts in their headers."""
-    fitting = (table[:, END] - table[:, START]) // np.array(_MIN_RECORD_BYTES_BY_KIND)[table[:, KIND]]
-    claimed = np.where(table[:, COUNT] < 0, fitting, table[:, COUNT])
-    return int(np.minimum(fitting, claimed).sum())
+    max_counts = (table[:, END] - table[:, START]) // np.array(_MIN_RECORD_BYTES_BY_KIND)[table[:, KIND]]
+    counts = np.where(table[:, COUNT] < 0, max_counts, table[:, COUNT])
+    return int(np.minimum(max_counts, counts).sum())
 
 
 class RecordTable(NamedTuple):

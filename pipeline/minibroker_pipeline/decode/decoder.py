@@ -83,16 +83,16 @@ def coalesce(batches: Iterable[pa.RecordBatch], *, target_bytes: int = CHUNK_BYT
 
     Small batches are joined until they have `target_bytes`. All batches must have the same schema.
     """
-    waiting: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        waiting.append(batch)
+        pending.append(batch)
         size += batch.nbytes
         if size >= target_bytes:
-            yield from _join_batches(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield from _join_batches(waiting)
+            yield from _join_batches(pending)
+            pending, size = [], 0
+    if pending:
+        yield from _join_batches(pending)
 
 
 def _join_batches(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

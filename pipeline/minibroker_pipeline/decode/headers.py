@@ -326,5 +326,5 @@ def _find_candidates(data: NDArray[np.uint8], position: int, until: int) -> list
     for index in range(LENGTH_AT, LOG_OVERHEAD):
         lengths = lengths << 8 | data[candidates + index]
     fits = (lengths >= MIN_MESSAGE_LENGTH) & (lengths <= len(data) - LOG_OVERHEAD - candidates)
-    fitting: list[int] = candidates[fits].tolist()
-    return fitting
+    fitting_positions: list[int] = candidates[fits].tolist()
+    return fitting_positions

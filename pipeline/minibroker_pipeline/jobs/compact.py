@@ -341,8 +341,8 @@ def _copy_segment(task: CompactTask, segment: SegmentFiles, engine: RecordEngine
     with file, open(copy, "xb") as target:
         if file.identity != segment.identity:
             raise _changed_error(path)
-        checked = _checked_entries(file, path, segment.size, engine, is_last=is_last)
-        target.writelines(entries.data for entries in checked)
+        checked_entries = _checked_entries(file, path, segment.size, engine, is_last=is_last)
+        target.writelines(entries.data for entries in checked_entries)
     is_local = isinstance(source.filesystem, LocalFileSystem)
     modified_ns = os.stat(path).st_mtime_ns if is_local else task.now_ms * _NS_PER_MS
     os.utime(copy, ns=(modified_ns, modified_ns))

@@ -125,34 +125,34 @@ class _Measures:
         counts.plain_bytes = int((blocks[:, END] - blocks[:, START]).sum())
         counts.plain_bytes += RECORD_BATCH_OVERHEAD * len(lines) if kind == V2 else 0
         data = lines[~self._is_control[lines]]
-        chosen: Any = slice(None) if len(data) == len(self._blocks) else np.isin(self._block_of, data)
-        keys, values = self._keys[chosen], self._values[chosen]
+        selection: Any = slice(None) if len(data) == len(self._blocks) else np.isin(self._block_of, data)
+        keys, values = self._keys[selection], self._values[selection]
         counts.records = len(keys)
         counts.key_bytes, counts.value_bytes = int(keys.sum()), int(values.sum())
         if self._extras is not None:
-            counts.header_bytes = int(self._extras[chosen].sum())
+            counts.header_bytes = int(self._extras[selection].sum())
         contents = counts.key_bytes + counts.value_bytes
         counts.plain_v0, counts.plain_v1 = (contents + overhead * counts.records for overhead in ENTRY_OVERHEADS)
         if kind == V2:
             counts.plain_v2 = counts.plain_bytes
         else:
-            counts.plain_v2 = self._estimate_v2_size(chosen, keys, values, is_single=kind in {PLAIN_V0, PLAIN_V1})
+            counts.plain_v2 = self._estimate_v2_size(selection, keys, values, is_single=kind in {PLAIN_V0, PLAIN_V1})
         return counts
 
-    def _estimate_v2_size(self, chosen: Any, keys: _Ints, values: _Ints, *, is_single: bool) -> int:
+    def _estimate_v2_size(self, selection: Any, keys: _Ints, values: _Ints, *, is_single: bool) -> int:
         """Return the size of v0 and v1 messages as v2 batches.
 
         Each wrapper becomes a batch, and single messages are joined into batches of `BATCH_BYTES`.
         """
         table, rows = self._table, self._table.rows
-        offsets, timestamps = table.offsets[:rows][chosen], table.timestamps[:rows][chosen]
+        offsets, timestamps = table.offsets[:rows][selection], table.timestamps[:rows][selection]
         contents = keys + values
         bytes_before = np.cumsum(contents + _MIN_RECORD_BYTES) - contents
-        batch = bytes_before // BATCH_BYTES if is_single else self._block_of[chosen]
+        batch = bytes_before // BATCH_BYTES if is_single else self._block_of[selection]
         is_first = np.diff(batch, prepend=-1) != 0
         first = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
         body = 1 + varint_sizes(timestamps - timestamps[first]) + varint_sizes(offsets - offsets[first])
-        body += varint_sizes(table.key_size[:rows][chosen]) + varint_sizes(table.value_size[:rows][chosen])
+        body += varint_sizes(table.key_size[:rows][selection]) + varint_sizes(table.value_size[:rows][selection])
         body += 1 + contents  # The header count takes one byte, because v0 and v1 messages have no headers.
         return int((body + varint_sizes(body)).sum()) + RECORD_BATCH_OVERHEAD * int(np.count_nonzero(is_first))
 

@@ -274,6 +274,6 @@ def _combine(
 
 
 def _sum(sizes: Sequence[Size | None]) -> Size | None:
-    known = [size for size in sizes if size is not None]
-    total = Size(sum(size.bytes for size in known), all(size.is_exact for size in known))
-    return total if len(known) == len(sizes) else None
+    known_sizes = [size for size in sizes if size is not None]
+    total = Size(sum(size.bytes for size in known_sizes), all(size.is_exact for size in known_sizes))
+    return total if len(known_sizes) == len(sizes) else None

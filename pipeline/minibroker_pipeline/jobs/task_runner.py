@@ -63,8 +63,8 @@ def run_tasks(
         return
     # Start new interpreters, because the threads of Arrow and numba do not survive a fork.
     with ProcessPoolExecutor(min(count, len(tasks)), mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(_run_all, function, task) for task in tasks]
-        for future in as_completed(running):
+        futures = [pool.submit(_run_all, function, task) for task in tasks]
+        for future in as_completed(futures):
             results = future.result()
             yield from results
             progress.add(len(results))

@@ -182,13 +182,13 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
         return [FoundPartition(*own_name, directory, _data_directory(filesystem, parent))]
     names = {entry.name for entry in entries}
     data = _data_directory(filesystem, directory, entries)
-    made = [
-        FoundPartition(*named, f"{directory}/{entry.name}", data)
+    existing = [
+        FoundPartition(*key, f"{directory}/{entry.name}", data)
         for entry in entries
-        if entry.is_directory and (named := parse_partition_directory(entry.name))
+        if entry.is_directory and (key := parse_partition_directory(entry.name))
     ]
-    not_made = partitions_without_directories(filesystem, directory, names)
-    return [*made, *(FoundPartition(*key, f"{directory}/{key[0]}-{key[1]}", data, is_made=False) for key in not_made)]
+    absent = partitions_without_directories(filesystem, directory, names)
+    return [*existing, *(FoundPartition(*key, f"{directory}/{key[0]}-{key[1]}", data, is_made=False) for key in absent)]
 
 
 def partitions_without_directories(filesystem: FileSystem, data_dir: str, names: set[str]) -> list[TopicPartition]:
@@ -328,8 +328,8 @@ def select(
     existing_topics = {topic for topic, _ in partitions_by_key}
     missing = [topic for topic in (*topics, *(assignment or {})) if topic not in existing_topics]
     if missing and must_exist:
-        listed = ", ".join(sorted(existing_topics)[:10]) or "none"
-        raise LogNameError(f"there is no topic {missing[0]!r} in the directory; topics: {listed}")
+        topic_list = ", ".join(sorted(existing_topics)[:10]) or "none"
+        raise LogNameError(f"there is no topic {missing[0]!r} in the directory; topics: {topic_list}")
     if assignment is not None:
         keys = [(topic, number) for topic, numbers in assignment.items() for number in numbers]
         for topic, number in keys if must_exist else ():

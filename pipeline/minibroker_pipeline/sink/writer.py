@@ -248,8 +248,8 @@ def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
 
 def _topics(plan: Plan, staged_logs: Iterable[StagedLog]) -> list[str]:
     """Return all topics of the query, including a topic that the options name but that has no rows."""
-    named = {plan.options.topic} if plan.options.topic else set[str]()
-    return sorted(named | {staged.topic for staged in staged_logs})
+    topics = {plan.options.topic} if plan.options.topic else set[str]()
+    return sorted(topics | {staged.topic for staged in staged_logs})
 
 
 def _assemble(plan: Plan, staged_logs: Sequence[StagedLog]) -> dict[TopicPartition, PublishedLog]:
@@ -294,9 +294,9 @@ def _assemble_log(
                 _append_segment(writer, segment, shift, epoch, moves_file=is_alone or segment.size > MAX_COPIED_BYTES)
             except LogOrderError as error:
                 raise LogOrderError(f"{key[0]}-{key[1]}: {error}") from None
-    written = writer.close()
+    segments = writer.close()
     if staged_logs:
-        epochs.assign(epoch, written[0].base_offset)
+        epochs.assign(epoch, segments[0].base_offset)
     summary = PartitionSummary(log_end_offset=writer.log_end_offset, producers=base.producers, epochs=epochs.entries)
     write_partition_files(directory, summary, topic_id=topic_id if log is None else None)
     return PublishedLog(writer.log_end_offset)

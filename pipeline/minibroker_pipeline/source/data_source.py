@@ -397,8 +397,8 @@ class PushedFilters:
     def admits(self, key: TopicPartition) -> bool:
         """Return whether any row of this log can match the filters."""
         low, high = self._bounds["partition"]
-        named = zip(("topic", "partition"), key, strict=True)
-        return low <= key[1] < high and all(value in self._values.get(column, {value}) for column, value in named)
+        key_columns = zip(("topic", "partition"), key, strict=True)
+        return low <= key[1] < high and all(value in self._values.get(column, {value}) for column, value in key_columns)
 
     def narrow(self, first: int, end: int) -> OffsetInterval:
         """Return the part of [first, end) within the bounds."""

@@ -46,8 +46,8 @@ def ends_before(options: SourceOptions, key: TopicPartition, log: QueryLog) -> b
 
     If so, damage after that entry does not matter.
     """
-    named = options.ending.offsets if options.ending is not None else None
-    return named is not None and 0 <= named[key[0]][key[1]] <= log.tail.log_end_offset
+    end_offsets = options.ending.offsets if options.ending is not None else None
+    return end_offsets is not None and 0 <= end_offsets[key[0]][key[1]] <= log.tail.log_end_offset
 
 
 def _resolve(which: str, position: Position, logs: Logs, no_offset: NoOffset) -> Offsets:
@@ -99,16 +99,16 @@ def check_bounds(logs: Logs, starts: Offsets, ends: Offsets, *, fail_on_data_los
     Raises:
         DataLossError: a start or an end is outside its log, and `fail_on_data_loss` is true.
     """
-    checked: Offsets = {}
+    checked_starts: Offsets = {}
     for key, log in logs.items():
         start, end = starts[key], ends[key]
         if start < min(log.start_offset, end) and fail_on_data_loss:
             raise DataLossError(f"{log.name} begins at offset {log.start_offset}: {start} and those behind it are gone")
         if max(start, end) > log.tail.log_end_offset and fail_on_data_loss:
             raise DataLossError(f"{log.name} ends at offset {log.tail.log_end_offset}, before {max(start, end)}")
-        checked[key] = max(start, log.start_offset)
+        checked_starts[key] = max(start, log.start_offset)
         ends[key] = min(end, log.end_offset)
-    return checked
+    return checked_starts
 
 
 def offset_at_time(log: QueryLog, timestamp: int) -> int | None:

@@ -148,10 +148,10 @@ def _segment_parts(
     position = int(index.positions[start]) if start >= 0 else 0
     end_position = min(int(index.positions[stop]), size) if stop < len(index.positions) else size
     slots = _find_cuts(index, start, position, end_position, split_bytes)
-    checked = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
+    used_slots = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
     # Compare the entries with the log, because an index has no checksum, and a process may have been killed while
     # writing it.
-    if not _are_valid_entries(log, segment, index, checked):
+    if not _are_valid_entries(log, segment, index, used_slots):
         _logger.warning("%s: the offset index does not fit the log; the segment is read as a whole", log.path(segment))
         return whole
     positions = [position, *(int(index.positions[slot]) for slot in slots), end_position]
@@ -215,8 +215,8 @@ class _Aborted:
         """Return the aborted transactions that can have records in [low, high)."""
         if not self._found:
             return ()
-        chosen = np.flatnonzero((self._firsts < high) & (self._lasts >= low))
-        return tuple(self._found[slot] for slot in chosen.tolist())
+        slots = np.flatnonzero((self._firsts < high) & (self._lasts >= low))
+        return tuple(self._found[slot] for slot in slots.tolist())
 
 
 def read_aborted_from_log(log_range: LogRange) -> tuple[int, list[AbortedRange]]:
@@ -354,10 +354,10 @@ class QueryLogs:
         )
         logs: dict[TopicPartition, QueryLog] = {}
         for partition in partitions:
-            followed = self._update(partition)
-            if followed is not None:
-                logs[partition.topic, partition.partition] = followed
-        self._tails = {key: followed.tail for key, followed in logs.items()}
+            log = self._update(partition)
+            if log is not None:
+                logs[partition.topic, partition.partition] = log
+        self._tails = {key: log.tail for key, log in logs.items()}
         return logs
 
     def _update(self, partition: FoundPartition) -> QueryLog | None:

@@ -160,12 +160,12 @@ class _RangeReading:
         Otherwise readers would skip the file's first records.
         """
         log_range = self._log_range
-        named = offset_of(log_range.path.rpartition("/")[2])
-        if log_range.position or named is None:
+        base = offset_of(log_range.path.rpartition("/")[2])
+        if log_range.position or base is None:
             return
         headers = scan_headers(self._file.read_at(0, min(log_range.end_position, _FIRST_ENTRY_BYTES)))
-        if len(headers) and int(headers["last_offset"][0]) < named:
-            self._refuse(0, 0, f"the file is named by offset {named}, but begins at {int(headers['base_offset'][0])}")
+        if len(headers) and int(headers["last_offset"][0]) < base:
+            self._refuse(0, 0, f"the file is named by offset {base}, but begins at {int(headers['base_offset'][0])}")
 
     def _check_order(self, headers: NDArray[Any], position: int) -> None:
         """Check that offsets ascend from entry to entry. Checksums do not cover offsets."""

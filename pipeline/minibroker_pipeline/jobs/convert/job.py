@@ -355,10 +355,10 @@ def _assemble_partition(
     source = log.followed.log
     directory = commit.partition_directory(source.topic, source.partition)
     line = ConvertLine(source.topic, source.partition, log_end_offset=log.end_offset)
-    written = sorted(segment for part in converted for segment in part.segments)
+    segments = sorted(segment for part in converted for segment in part.segments)
     first = source.segments[0].base_offset if source.segments else log.end_offset
     writer = PartitionWriter(directory, settings.files(), base_offset=first)
-    for segment in written:
+    for segment in segments:
         writer.adopt(segment)
     if writer.log_end_offset < log.end_offset:
         # Entries at the end of the log were omitted, but their offsets must not be assigned again.

@@ -1,7 +1,7 @@
 """Verifies all directories and segments, and checks that they are consistent with each other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker_pipeline.jobs.reports import bytes_text, text_table
@@ -159,8 +159,8 @@ class _PartitionCheck:
 
     def tasks(self, settings: VerifySettings) -> list[SegmentTask]:
         partition = self.partition
-        below = find_compacted_end(partition, settings.compacted)
-        nexts = [*(segment.base_offset for segment in partition.segments[1:]), None][: len(partition.segments)]
+        compacted_end = find_compacted_end(partition, settings.compacted)
+        next_bases = [*(segment.base_offset for segment in partition.segments[1:]), None][: len(partition.segments)]
         return [
             SegmentTask(
                 partition.data.filesystem,
@@ -171,10 +171,10 @@ class _PartitionCheck:
                 next_base,
                 segment.indexes,
                 next_base is None and not partition.data.is_clean,
-                segment.base_offset >= below,
+                segment.base_offset >= compacted_end,
                 settings.index_interval_bytes,
             )
-            for segment, next_base in zip(partition.segments, nexts, strict=True)
+            for segment, next_base in zip(partition.segments, next_bases, strict=True)
         ]
 
     def needs_recheck(self, *, is_first: bool) -> bool:
@@ -191,12 +191,12 @@ class _PartitionCheck:
 
         A deleted directory counts as changed, too.
         """
-        twin = Partition(self.partition.topic, self.partition.partition, self.partition.directory, self.partition.data)
+        current = replace(self.partition)
         try:
-            list_partition(twin)
+            list_partition(current)
         except FileNotFoundError:
             return True
-        return twin.state() != self._state
+        return current.state() != self._state
 
     def add_to(self, report: VerifyReport) -> None:
         report.findings += self.findings

@@ -131,18 +131,18 @@ class LogScan:
             for first, last, position in good[good["missing"] > 0][["first", "last", "position"]].tolist()
         ]
         previous_lasts = np.concatenate(([self.base_offset - 1], good["last"][:-1]))
-        explained = self._find_explained(good)
+        is_explained = self._find_explained(good)
         gaps += [
             OffsetGap(int(previous_lasts[line]) + 1, int(good["first"][line]), int(good["position"][line]))
-            for line in np.flatnonzero((good["first"] > previous_lasts + 1) & ~explained).tolist()
+            for line in np.flatnonzero((good["first"] > previous_lasts + 1) & ~is_explained).tolist()
         ]
         return sorted(gaps)
 
     def _find_explained(self, good: NDArray[Any]) -> NDArray[np.bool_]:
         """Return a mask of the good entries that follow damage. Gaps before them are explained by the damage."""
         after_bad = np.append(False, self.entries["is_bad"][:-1])
-        explained: NDArray[np.bool_] = good["is_behind_damage"] | after_bad[~self.entries["is_bad"]]
-        return explained
+        is_explained: NDArray[np.bool_] = good["is_behind_damage"] | after_bad[~self.entries["is_bad"]]
+        return is_explained
 
     def _add_bad_bytes(self, invalid: BadBytes) -> None:
         self._is_behind_damage = True
@@ -224,13 +224,13 @@ class LogScan:
         is_v2: NDArray[np.bool_],
     ) -> None:
         largest = np.maximum.reduceat(table.timestamps[: table.rows], starts)
-        says = headers["max_timestamp"][lines]
+        stated = headers["max_timestamp"][lines]
         is_created = headers["attributes"][lines] & TIMESTAMP_TYPE_FLAG == 0
-        for index in np.flatnonzero(is_v2 & is_created & (largest != says)).tolist():
+        for index in np.flatnonzero(is_v2 & is_created & (largest != stated)).tolist():
             line = int(lines[index])
             message = (
                 f"offset {int(part['first'][line])}: the largest timestamp is {largest[index]}, the batch says"
-                f" {says[index]}"
+                f" {stated[index]}"
             )
             self.findings.add(Kind.TIMESTAMP, int(part["position"][line]), message, RESTORE)
         part["max_timestamp"][lines] = largest

@@ -22,13 +22,13 @@ _GAP_REMEDY: Final = (
 
 def check_partition(partition: Partition, segments: Sequence[SegmentFacts], compacted: Sequence[str]) -> list[Finding]:
     """Check the ascending segments of a partition. `compacted` has patterns for topics that may have gaps."""
-    below = find_compacted_end(partition, compacted)
+    compacted_end = find_compacted_end(partition, compacted)
     log_start = partition.data.offset_in(LOG_START_OFFSETS, partition.topic, partition.partition) or 0
     all_findings = (
-        *_check_continuity(segments, below),
+        *_check_continuity(segments, compacted_end),
         _check_end(partition, segments),
         _check_epochs(partition, segments),
-        *check_transactions(segments, log_start, is_compacted=below > 0),
+        *check_transactions(segments, log_start, is_compacted=compacted_end > 0),
     )
     return [finding for findings in all_findings for finding in findings]
 
@@ -42,7 +42,7 @@ def find_compacted_end(partition: Partition, patterns: Sequence[str]) -> int:
 
 
 def _check_continuity(segments: Sequence[SegmentFacts], compacted_to: int) -> list[Findings]:
-    between: list[Findings] = []
+    all_findings: list[Findings] = []
     end, is_known = segments[0].task.base_offset if segments else 0, True
     for facts in segments:
         findings = Findings(facts.task.address + LOG_SUFFIX)
@@ -57,9 +57,9 @@ def _check_continuity(segments: Sequence[SegmentFacts], compacted_to: int) -> li
             if gap.first >= compacted_to:
                 message = f"offsets {gap.first} to {gap.end - 1} are missing"
                 findings.add(Kind.GAP, gap.position, message, _GAP_REMEDY)
-        between.append(findings)
+        all_findings.append(findings)
         end, is_known = facts.end_offset, not facts.ends_in_damage
-    return between
+    return all_findings
 
 
 def _check_end(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:

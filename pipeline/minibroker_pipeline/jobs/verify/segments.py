@@ -164,12 +164,12 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, finding
         message = f"offset {offsets[slot]} points to byte {positions[slot]}, where no entry of the log begins"
         findings.add(Kind.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
     later = 0
-    nexts = np.append(positions[1:], np.iinfo(np.int64).max)
+    next_positions = np.append(positions[1:], np.iinfo(np.int64).max)
     for slot in np.flatnonzero(is_entry).tolist():
         line = int(lines[slot])
         if log["is_bad"][line] or log["last"][line] == offsets[slot]:
             continue
-        next_line = int(np.searchsorted(log["position"], nexts[slot]))
+        next_line = int(np.searchsorted(log["position"], next_positions[slot]))
         if offsets[slot] in log["last"][line:next_line]:
             later += 1
             continue
