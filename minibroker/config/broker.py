@@ -384,7 +384,7 @@ def _topic_default(key: ConfigKey, values: Mapping[str, ConfigValue]) -> ConfigV
 
 
 def _check_time(topic_name: str, name: str, given: int, value: int) -> int:
-    """Check a time by the rules that Kafka has for milliseconds only. `name` is the key to report in an error."""
+    """Check a topic's time by Kafka's rules for milliseconds, and return it. `name` is the key to report."""
     if topic_name == "retention.ms":
         if value == 0:
             raise refused(name, given, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1")

@@ -29,12 +29,17 @@ MATCHED: Final = (
 class ClientMetricsConfig(ConfigValues):
     """One client metrics subscription.
 
+    Attributes:
+        patterns: The patterns that select clients, by the property that they match.
+        metrics: The prefixes of the names of the subscribed metrics.
+        interval_ms: The interval between a client's pushes, in milliseconds.
+
     Raises:
         SubscriptionError: A key is unknown, or the interval is not allowed.
         ConfigError: Another value is not allowed.
     """
 
-    __slots__ = ("overrides", "patterns")
+    __slots__ = ("interval_ms", "metrics", "overrides", "patterns")
 
     def __init__(self, overrides: Mapping[str, str]) -> None:
         values = {name: key.default for name, key in CLIENT_METRICS_KEYS.items()}
@@ -44,17 +49,9 @@ class ClientMetricsConfig(ConfigValues):
             values[name] = _parse(name, text)
         super().__init__(CLIENT_METRICS_KEYS, values)
         self.overrides = overrides
-        self.patterns = dict(map(_pattern, self.items(_MATCH)))
-
-    @property
-    def metrics(self) -> list[str]:
-        """The prefixes of the names of the subscribed metrics."""
-        return self.items(_METRICS)
-
-    @property
-    def interval_ms(self) -> int:
-        """The interval between a client's pushes, in milliseconds."""
-        return self.integer(_INTERVAL)
+        self.patterns = dict(map(_parse_pattern, self.items(_MATCH)))
+        self.metrics = self.items(_METRICS)
+        self.interval_ms = self.integer(_INTERVAL)
 
     def matches(self, client: Mapping[str, str]) -> bool:
         """Return whether the subscription selects a client with these properties. Patterns match whole values."""
@@ -64,7 +61,7 @@ class ClientMetricsConfig(ConfigValues):
             return False
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """Return the value that was set for a key, as a list, or an empty list if the key is not set."""
+        """Return a list with the setting of a key, or an empty list if the key is not set."""
         if name not in self.overrides:
             return []
         return [ConfigEntry(name, self.value_text(name), ConfigSource.CLIENT_METRICS_CONFIG)]
@@ -84,7 +81,7 @@ def _parse(name: str, text: str) -> ConfigValue:
         raise
 
 
-def _pattern(text: str) -> tuple[str, RegularExpression]:
+def _parse_pattern(text: str) -> tuple[str, RegularExpression]:
     name, _, pattern = text.partition("=")
     name, pattern = name.strip(), pattern.strip()
     pattern_error = ConfigError(f"Illegal client matching pattern: {text}")

@@ -34,7 +34,7 @@ def read_document(path: str) -> object:
         OSError: The file cannot be read.
     """
     text = read_text(path)
-    return _yaml(text, path) if path.endswith(_YAML) else parse_json(text, path)
+    return _parse_yaml(text, path) if path.endswith(_YAML) else parse_json(text, path)
 
 
 def parse_json(text: str | bytes, source: str) -> object:
@@ -66,7 +66,7 @@ def _is_deeper(data: object, depth: int) -> bool:
     return bool(level)
 
 
-def _yaml(text: str, path: str) -> object:
+def _parse_yaml(text: str, path: str) -> object:
     try:
         yaml: Any = import_module("yaml")
     except ImportError:

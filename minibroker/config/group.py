@@ -145,7 +145,7 @@ class GroupConfig(ConfigValues):
         raise ConfigError(f"{name} must be {'greater' if is_too_small else 'less'} than or equal to {limit}")
 
     def _limits(self, name: str) -> tuple[int, int]:
-        """Return the broker's minimum and maximum for a key. Every value meets a missing limit."""
+        """Return the broker's minimum and maximum for a key. All values are within a missing limit."""
         minimum_key, maximum_key = _limit_keys(name)
         minimum = -LONG_MAX if name in _WITHOUT_MINIMUM else self.broker.integer(minimum_key)
         return minimum, LONG_MAX if name in _WITHOUT_MAXIMUM else self.broker.integer(maximum_key)
@@ -187,6 +187,6 @@ class GroupConfig(ConfigValues):
 
 
 def _limit_keys(name: str) -> tuple[str, str]:
-    """Return the broker's keys for the minimum and the maximum of a key. One of them may not exist."""
+    """Return the broker's keys for the minimum and the maximum of a key. The broker may lack one of them."""
     kind, _, setting = name.partition(".")
     return f"group.{kind}.min.{setting}", _WITHOUT_MINIMUM.get(name, f"group.{kind}.max.{setting}")

@@ -83,19 +83,19 @@ def _parse(name: str, facts: str) -> ConfigKey:
         Importance[importance],
         "h" in flags,
         documentation,
-        tuple(map(_synonym, synonyms.split())),
+        tuple(map(_parse_synonym, synonyms.split())),
         is_internal="i" in flags,
         is_dynamic="d" in flags,
         is_per_broker="b" in flags,
     )
 
 
-def _synonym(text: str) -> tuple[str, int]:
+def _parse_synonym(text: str) -> tuple[str, int]:
     name, _, factor = text.partition("*")
     return name, int(factor or 1)
 
 
-def _tables() -> dict[str, ConfigKeys]:
+def _load_tables() -> dict[str, ConfigKeys]:
     tables: dict[str, dict[str, str]] = {}
     for line in lines_of("keys.tsv"):
         kind, name, facts = line.split("\t", 2)
@@ -103,7 +103,7 @@ def _tables() -> dict[str, ConfigKeys]:
     return {kind: ConfigKeys(lines) for kind, lines in tables.items()}
 
 
-TABLES = _tables()
+TABLES = _load_tables()
 """The tables by type of resource."""
 BROKER_KEYS = TABLES["broker"]
 TOPIC_KEYS = TABLES["topic"]

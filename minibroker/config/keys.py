@@ -54,7 +54,7 @@ class ConfigType(IntEnum):
 
 
 class Importance(Enum):
-    """Kafka's rank of a key: how likely users are to set it."""
+    """Kafka's estimate of the likelihood that users set a key."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -74,7 +74,7 @@ class ConfigResourceType(IntEnum):
 class ConfigError(ValueError):
     """An unknown key, or a value that is not allowed.
 
-    The message names the key and the value, and says what would be allowed. Clients get INVALID_CONFIG with this
+    The message names the key and the value, and lists the allowed values. Clients get INVALID_CONFIG with this
     message.
     """
 
@@ -396,7 +396,7 @@ class OffsetReset(NamedTuple):
 
     Attributes:
         kind: EARLIEST, LATEST or BY_DURATION.
-        before_ms: With BY_DURATION, how long before the current time, in milliseconds.
+        before_ms: With BY_DURATION, the time before the current time, in milliseconds.
     """
 
     kind: str

@@ -89,10 +89,10 @@ _COLUMNS = ("Key", "Type", "Default", "Allowed", "Importance", "Meaning")
 def render() -> str:
     """Return the whole page as Markdown."""
     broker = _tables("Broker", BROKER_KEYS.values(), "At run time", lambda key: "yes" if _is_altered_live(key) else "")
-    topic = _tables("Topic", TOPIC_KEYS.values(), "Broker keys", _synonyms)
-    group = _tables("Group", GROUP_KEYS.values(), "Broker keys", _synonyms)
-    client_metrics = _table(_COLUMNS, map(_row, CLIENT_METRICS_KEYS.values()))
-    others = _table(("Key", "Here", "Kafka 4.4"), map(_format_both_defaults, KAFKA_4_DEFAULTS.items()))
+    topic = _tables("Topic", TOPIC_KEYS.values(), "Broker keys", _format_synonyms)
+    group = _tables("Group", GROUP_KEYS.values(), "Broker keys", _format_synonyms)
+    client_metrics = _format_table(_COLUMNS, map(_format_row, CLIENT_METRICS_KEYS.values()))
+    others = _format_table(("Key", "Here", "Kafka 4.4"), map(_format_both_defaults, KAFKA_4_DEFAULTS.items()))
     return _HEAD + others + _BROKER + broker + _TOPIC + topic + _GROUP + group + _CLIENT_METRICS + client_metrics
 
 
@@ -108,7 +108,7 @@ def _is_altered_live(key: ConfigKey) -> bool:
     return key.honored and key.is_dynamic and not key.is_per_broker
 
 
-def _synonyms(key: ConfigKey) -> str:
+def _format_synonyms(key: ConfigKey) -> str:
     return ", ".join(f"`{name}`" for name, _ in key.synonyms)
 
 
@@ -116,19 +116,19 @@ def _tables(kind: str, keys: Collection[ConfigKey], last_column: str, last_cell:
     """Return a table of the keys that have an effect, and one of the others. Both have the extra `last_column`."""
     head = (*_COLUMNS, last_column)
     with_effect, without = (
-        _table(head, [(*_row(key), last_cell(key)) for key in keys if key.honored is honored])
+        _format_table(head, [(*_format_row(key), last_cell(key)) for key in keys if key.honored is honored])
         for honored in (True, False)
     )
     has_others = any(not key.honored for key in keys)
     return f"{with_effect}\n### {kind} keys without an effect\n{without}" if has_others else with_effect
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def _format_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = (head, ("---",) * len(head), *rows)
     return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def _row(key: ConfigKey) -> tuple[str, ...]:
+def _format_row(key: ConfigKey) -> tuple[str, ...]:
     default = key.text(key.default)
     allowed = "" if key.allowed is None else str(key.allowed)
     shown = "null" if default is None else f"`{default}`" if default else "empty"

@@ -53,7 +53,7 @@ def release_name(text: str) -> str | None:
 
 
 def is_before(name: str | None, release: str) -> bool:
-    """Return whether a broker that emulates `name` behaves as before `release`. False if it emulates no release."""
+    """Return whether the emulated release `name` is earlier than `release`. False if no release is emulated."""
     return name is not None and RELEASES.index(name) < RELEASES.index(release)
 
 
@@ -61,14 +61,14 @@ def is_before(name: str | None, release: str) -> bool:
 def keys_of_release(release: str | None, kind: str) -> Mapping[str, ConfigKey]:
     """Return the keys of a type of resource, with the types, defaults and limits of a release.
 
-    Keys that the release does not have stay in the table with `is_known` off, because code reads their values.
+    Keys that the release does not have stay in the table with `is_known` False, because code reads their values.
     Without a release, or before 0.11, the keys are those of `keys.tsv`.
     """
     base = TABLES[kind]
     if release is None or is_before(release, _FIRST_WITH_FACTS):
         return base
     at = RELEASES.index(release)
-    rows = [row for row in _rows() if row[0] == kind]
+    rows = [row for row in _read_rows() if row[0] == kind]
     of_kafka = {row[1] for row in rows}
     table = {
         name: key._replace(is_known=name not in of_kafka, is_internal=True, is_dynamic=False)
@@ -76,7 +76,7 @@ def keys_of_release(release: str | None, kind: str) -> Mapping[str, ConfigKey]:
     }
     for _, name, first, last, type_, default, allowed, flags, *_ in rows:
         if RELEASES.index(first) <= at <= RELEASES.index(last):
-            table[name] = _key(base.get(name), name, at, (type_, default, allowed, flags))
+            table[name] = _create_key(base.get(name), name, at, (type_, default, allowed, flags))
     return dict(sorted(table.items()))
 
 
@@ -86,11 +86,11 @@ def emulated(properties: Mapping[str, str]) -> str | None:
 
 
 @cache
-def _rows() -> list[list[str]]:
+def _read_rows() -> list[list[str]]:
     return [(line + "\t\t").split("\t") for line in lines_of("release_keys.tsv")]
 
 
-def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str, str]) -> ConfigKey:
+def _create_key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str, str]) -> ConfigKey:
     """Return a key's row. If the key has an effect, it is parsed by its type in `keys.tsv`, not the reported one."""
     type_, default, allowed, flags = facts
     reported = ConfigType[type_]

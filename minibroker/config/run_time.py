@@ -97,7 +97,7 @@ def check(
         )
     for name, text in texts.items():
         if name in _THREADS:
-            _check_threads(name, _integer(name, text), before.integer(name))
+            _check_threads(name, _parse_integer(name, text), before.integer(name))
         if name in _CONNECTION_LIMITS:
             _check_connection_limit(name, text)
         if name in _NOT_ALTERABLE and BROKER_KEYS[name].parse(text) != before.optional_text(name):
@@ -117,12 +117,12 @@ def _is_of_one_listener(name: str) -> bool:
 
 def _check_connection_limit(name: str, text: str) -> None:
     """Refuse to set a limit to 0, which is allowed only at the start (`ListenerConnectionQuota`)."""
-    number = _integer(name, text)
+    number = _parse_integer(name, text)
     if number <= 0:
         raise _component_error(f"Invalid {name} {number}")
 
 
-def _integer(name: str, text: str) -> int:
+def _parse_integer(name: str, text: str) -> int:
     value = BROKER_KEYS[name].parse(text)
     assert isinstance(value, int)
     return value

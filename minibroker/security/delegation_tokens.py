@@ -25,7 +25,7 @@ class DelegationToken(NamedTuple):
     """A delegation token. Times are in milliseconds since the epoch.
 
     Attributes:
-        owner: The user that clients with the token are logged in as.
+        owner: The user that clients log in as with the token.
         requester: The user that requested the token, possibly for another owner.
         renewers: Other users that are allowed to renew and expire the token.
         expires_ms: The expiry time, which renewals can extend up to `max_ms`.

@@ -87,7 +87,7 @@ class ListenerSecurity:
                 raise missing_extra("The name in a client's certificate", "cryptography")
         self._exchanges: dict[str, StartExchange] = {}
         if protocol in SASL_PROTOCOLS:
-            self._exchanges = {mechanism: self._exchange(mechanism) for mechanism in self._enabled_mechanisms()}
+            self._exchanges = {mechanism: self._prepare_exchange(mechanism) for mechanism in self._enabled_mechanisms()}
         self.mechanisms = list(self._exchanges)
         self.failure_delay_ms = self._settings.integer("connection.failed.authentication.delay.ms")
         self.max_receive_size = self._settings.integer("sasl.server.max.receive.size")
@@ -149,20 +149,20 @@ class ListenerSecurity:
             )
         return served
 
-    def _exchange(self, mechanism: str) -> StartExchange:
+    def _prepare_exchange(self, mechanism: str) -> StartExchange:
         handler = self._settings.text("sasl.server.callback.handler.class", mechanism)
         if handler is not None and handler not in _HANDLERS:
             raise SecurityConfigError(
                 f"sasl.server.callback.handler.class: {handler} is a class of Java's, and there is no Java here"
             )
         if mechanism == PLAIN:
-            passwords = plain_passwords(self._login(mechanism, needed=True).options)
+            passwords = plain_passwords(self._parse_login(mechanism, needed=True).options)
             return lambda: PlainServer(passwords)
         if mechanism == OAUTHBEARER:
-            return self._oauthbearer()
-        return self._scram(mechanism)
+            return self._prepare_oauthbearer()
+        return self._prepare_scram(mechanism)
 
-    def _login(self, mechanism: str, *, needed: bool) -> JaasLogin:
+    def _parse_login(self, mechanism: str, *, needed: bool) -> JaasLogin:
         key = f"{self._settings.prefix}{mechanism.lower()}.{_JAAS}"
         text = self._settings.own(_JAAS, mechanism) or self._core.config.unknown.get(f"{mechanism.lower()}.{_JAAS}")
         if text is None:
@@ -177,13 +177,13 @@ class ListenerSecurity:
         except JaasError as error:
             raise SecurityConfigError(f"{key}: {error}") from None
 
-    def _scram(self, mechanism: str) -> StartExchange:
+    def _prepare_scram(self, mechanism: str) -> StartExchange:
         """Return a function that starts a SCRAM exchange.
 
         Users are searched in the stored credentials, then in the login module (our own addition). Delegation tokens
         are looked up separately.
         """
-        passwords = plain_passwords(self._login(mechanism, needed=False).options)
+        passwords = plain_passwords(self._parse_login(mechanism, needed=False).options)
         configured = {user: derive_credential(mechanism, password) for user, password in passwords.items()}
         stored, tokens = self._store().scram, self._store().tokens
 
@@ -195,7 +195,7 @@ class ListenerSecurity:
 
         return lambda: ScramServer(mechanism, find)
 
-    def _oauthbearer(self) -> StartExchange:
+    def _prepare_oauthbearer(self) -> StartExchange:
         try:
             validate = self._token_validator()
         except MissingExtraError:  # It is a ValueError, too, but the configuration is valid.
@@ -208,7 +208,7 @@ class ListenerSecurity:
         settings, now_ms = self._settings, self._core.clock.now_ms
         url = settings.text("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if url is None:
-            return oauthbearer.unsecured_validator(self._login(OAUTHBEARER, needed=False).options, now_ms)
+            return oauthbearer.unsecured_validator(self._parse_login(OAUTHBEARER, needed=False).options, now_ms)
         rules = oauthbearer.TokenRules(
             url,
             settings.items("sasl.oauthbearer.expected.audience", OAUTHBEARER),

@@ -119,12 +119,12 @@ class Security:
                 settings["ssl.key.location"] = files.client_key
         if user is not None and self.has_sasl:
             settings |= {"sasl.mechanism": self.mechanisms[0], "sasl.username": user}
-            settings["sasl.password"] = self._password(user)
+            settings["sasl.password"] = self._find_password(user)
         return settings
 
     def kafka_python(self, user: str | None = None) -> dict[str, Any]:
         """Return the configuration of kafka-python as keyword arguments."""
-        settings: dict[str, Any] = self._python(user)
+        settings: dict[str, Any] = self._make_python_settings(user)
         files = self.certificates
         if files is not None:
             settings["ssl_cafile"] = files.ca
@@ -134,7 +134,7 @@ class Security:
 
     def aiokafka(self, user: str | None = None) -> dict[str, Any]:
         """Return the configuration of aiokafka as keyword arguments."""
-        settings = self._python(user)
+        settings = self._make_python_settings(user)
         if self.certificates is not None:
             settings["ssl_context"] = self.context()
         return settings
@@ -149,7 +149,7 @@ class Security:
                 settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": files.client_keystore}
         if user is not None and self.has_sasl:
             mechanism = settings["sasl.mechanism"] = self.mechanisms[0]
-            login = f"username={quote(user)} password={quote(self._password(user))}"
+            login = f"username={quote(user)} password={quote(self._find_password(user))}"
             settings["sasl.jaas.config"] = f"{_MODULES[mechanism]} required {login};"
         return settings
 
@@ -167,16 +167,16 @@ class Security:
             context.load_cert_chain(files.client_certificate, files.client_key)
         return context
 
-    def _password(self, user: str) -> str:
+    def _find_password(self, user: str) -> str:
         if user not in self.users:
             raise ValueError(f"there is no user {user!r}; there are {', '.join(self.users) or 'none'}")
         return self.users[user]
 
-    def _python(self, user: str | None) -> dict[str, Any]:
+    def _make_python_settings(self, user: str | None) -> dict[str, Any]:
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if user is not None and self.has_sasl:
             settings |= {"sasl_mechanism": self.mechanisms[0], "sasl_plain_username": user}
-            settings["sasl_plain_password"] = self._password(user)
+            settings["sasl_plain_password"] = self._find_password(user)
         return settings
 
 

@@ -27,16 +27,16 @@ class ScramCredentials:
 
     def find(self, mechanism: str, user: str) -> ScramCredential | None:
         """Return a user's credential for a mechanism, or None."""
-        credential = self._stored().get(mechanism, {}).get(user)
+        credential = self._read_section().get(mechanism, {}).get(user)
         return None if credential is None else _from_entry(credential)
 
     def of_user(self, user: str) -> dict[str, ScramCredential]:
         """Return all credentials of a user by mechanism."""
-        return {name: _from_entry(users[user]) for name, users in self._stored().items() if user in users}
+        return {name: _from_entry(users[user]) for name, users in self._read_section().items() if user in users}
 
     def users(self) -> list[str]:
         """Return the sorted names of all users with a credential."""
-        return sorted({user for users in self._stored().values() for user in users})
+        return sorted({user for users in self._read_section().values() for user in users})
 
     def alter(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
         """Store or remove credentials by (mechanism, user), all in one atomic change. None removes a credential.
@@ -44,7 +44,7 @@ class ScramCredentials:
         Raises:
             OSError: The metadata cannot be written.
         """
-        stored = {mechanism: dict(users) for mechanism, users in self._stored().items()}
+        stored = {mechanism: dict(users) for mechanism, users in self._read_section().items()}
         for (mechanism, user), credential in changes.items():
             users = stored.setdefault(mechanism, {})
             if credential is None:
@@ -53,7 +53,7 @@ class ScramCredentials:
                 users[user] = _to_entry(credential)
         self._metadata.write(_SECTION, {mechanism: users for mechanism, users in stored.items() if users} or None)
 
-    def _stored(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def _read_section(self) -> dict[str, dict[str, dict[str, Any]]]:
         stored: dict[str, dict[str, dict[str, Any]]] = self._metadata.read(_SECTION) or {}
         return stored
 

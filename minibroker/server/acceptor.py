@@ -143,7 +143,7 @@ class Acceptor:
             self._quotas.wait(self._retry_held)
 
     def _retry_held(self) -> None:
-        """Let the waiting connection in, if its delay has passed and there is room."""
+        """Admit the waiting connection if its delay has passed and there is room."""
         waiting = self._held
         if waiting is None:
             return

@@ -73,8 +73,8 @@ class State(Enum):
     | MUTED   | wait until the quota has room   | READY after the delay                                        |
     | CLOSING | are dropped                     | none: the connection closes after sending all responses      |
 
-    In every state, responses may wait for the client to read them (`Outbox.is_blocked`). Nothing is served or read
-    then.
+    In every state, responses may wait for the client to read them (`Outbox.is_blocked`). In the meantime nothing is
+    served or read.
     """
 
     READY = "ready"
@@ -110,8 +110,8 @@ class Connection(asyncio.BufferedProtocol):
         services: The services of the broker.
         pool: Buffers, shared by all connections of the event loop.
         connections: The set of open connections, to which this one adds itself while it is open.
-        node: The node whose listener has accepted the connection. Without an advertised address, the client gets
-            the address that it has connected to.
+        node: The node whose listener accepted the connection. If the node has no advertised address, the client
+            gets the address that it connected to.
         listener: The name of that listener.
         permit: The connection's permit under the quotas of that node.
         security: The TLS and SASL of the listener, or None for plaintext.
@@ -188,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         return f"{self._session.client_host.removeprefix('/')}:{self._session.client_port}"
 
     def fileno(self) -> int:
-        """Return the socket's descriptor, or -1 after it was closed."""
+        """Return the descriptor of the socket, or -1 after the socket was closed."""
         descriptor: int = self._transport.get_extra_info("socket").fileno()
         return descriptor
 
@@ -341,7 +341,7 @@ class Connection(asyncio.BufferedProtocol):
         self._services.core.call_soon(self._resume_turn)
 
     def _resume_turn(self) -> None:
-        """Serve the requests that have arrived, after other connections had their turn."""
+        """Serve the waiting requests after other connections have had their turn."""
         if self._state is State.YIELDED:
             self.release()
 
@@ -382,7 +382,7 @@ class Connection(asyncio.BufferedProtocol):
     def _advise(self, error: Exception) -> bool:
         """Log advice about bytes that are not a request, or about a request before the login.
 
-        Return False if there is no advice about them.
+        Return False if there is no advice.
         """
         session = self._session
         advice = explain_first_bytes(self._reader.peek(4), session.listener)
@@ -466,7 +466,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._pause_or_resume_reading()
 
     def _on_drained(self) -> None:
-        """Continue after all responses were sent."""
+        """Continue after all responses have been sent."""
         if self._state is State.CLOSING:
             self.close()
         elif self._state is _READY and self._reader.pending:
@@ -477,7 +477,7 @@ class Connection(asyncio.BufferedProtocol):
     def _pause_or_resume_reading(self) -> None:
         """Pause or resume reading.
 
-        Reading is paused while requests wait for a delayed one, or responses wait for the client to read them.
+        Reading is paused while requests wait for a delayed request, or responses wait for the client to read them.
         """
         # Keep reading while no other request has arrived after a delayed one, because a closed connection is noticed
         # only by reading. An incomplete request is read to its end, because it may end the delay.

@@ -57,7 +57,7 @@ class ConnectionLimits:
         most_of: The maximum number of open connections of each listener, by name.
         rate: The maximum number of new connections per second of all listeners.
         rate_of: The maximum number of new connections per second of each listener, by name.
-        protected: The inter-broker listener, which is exempt from `most` and `rate`, or None if it is the only
+        protected: The inter-broker listener, which is exempt from `most` and `rate`. None if there is only one
             listener.
 
     Raises:
@@ -80,7 +80,7 @@ class ConnectionLimits:
                 host_names().look_up(host, partial(self._add_override, limit))
 
     def _add_override(self, limit: int, addresses: Iterable[str]) -> None:
-        """Add the override of a host that was resolved. Unknown hosts have no override."""
+        """Add the override of a resolved host. Unknown hosts have no override."""
         self._overrides.update(dict.fromkeys(addresses, limit))
 
     def max_connections_of(self, address: str) -> int:
@@ -175,14 +175,14 @@ class ConnectionPermit:
         self.address = address
         self.active_ms = now_ms
         self.abort: Callable[[], object] = _do_nothing
-        self.unsent: Callable[[], int] = _return_zero
+        self.unsent: Callable[[], int] = int  # A connection that is not open has 0 unsent bytes.
         self.seen_unsent = 0
 
     def release(self) -> None:
         """Release the permit of a closed connection. Repeated calls have no effect."""
         quotas, self._quotas = self._quotas, None
         if quotas is not None:
-            self.abort, self.unsent = _do_nothing, _return_zero  # This breaks the reference cycle with the connection.
+            self.abort, self.unsent = _do_nothing, int  # This breaks the reference cycle with the connection.
             quotas.leave(self)
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class ConnectionQuotas:
         self._node_id = node_id
         self._names = listeners
         config = services.core.config
-        self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
+        self._limits = ConnectionLimits(self._get_config(), self._names, lambda: self._services.host_names)
         self._permits: dict[ConnectionPermit, None] = {}
         self._of_listener = dict.fromkeys(self._names, 0)
         self._of_address: dict[str, int] = {}
@@ -237,13 +237,13 @@ class ConnectionQuotas:
     def reconfigure(self) -> None:
         """Apply a changed configuration."""
         try:
-            self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
+            self._limits = ConnectionLimits(self._get_config(), self._names, lambda: self._services.host_names)
         except ConfigError as error:  # The stored limits may be invalid if a file was edited by hand.
             _logger.error("Limits of connections stay as they were: %s", error)  # noqa: TRY400 - it says it all
         self._close_excess()
         self._wake()
 
-    def _config(self) -> BrokerConfig:
+    def _get_config(self) -> BrokerConfig:
         """Return the configuration of this broker, including its own dynamic keys."""
         configs = self._services.core.configs
         is_altered = bool(configs.all_of(ConfigResourceType.BROKER))
@@ -252,9 +252,9 @@ class ConnectionQuotas:
     # The following methods are the checks of an acceptor, in the order of their calls.
 
     def pace_ms(self, listener: str) -> int:
-        """Count a new connection, and return how many milliseconds it must wait because of the connection rate.
+        """Count a new connection, and return its delay because of the connection rate, in milliseconds.
 
-        0 means that it need not wait.
+        Without a delay, return 0.
         """
         now_ms = self._clock.monotonic_ms()
         limits, waits = self._limits, [0]
@@ -278,7 +278,7 @@ class ConnectionQuotas:
         return self._services.core.files.make_room_for_connection(descriptor)
 
     def has_room(self, listener: str) -> bool:
-        """Return whether there is room for another connection. If not, it must wait until others close."""
+        """Return whether there is room for another connection. Without room, it must wait until others close."""
         limits = self._limits
         if self._of_listener[listener] >= limits.most_of[listener]:
             full, limit = f"The listener {listener}", limits.most_of[listener]
@@ -294,7 +294,7 @@ class ConnectionQuotas:
     def enter(self, listener: str, address: str) -> ConnectionPermit | int:
         """Return the permit for a connection.
 
-        If its IP address has too many connections, return after how many milliseconds the connection must be closed.
+        If its IP address has too many connections, return the delay before it is closed, in milliseconds.
         """
         wait_ms = self._address_delay_ms(listener, address)
         if wait_ms:
@@ -344,7 +344,7 @@ class ConnectionQuotas:
         return [of_listener] if listener == limits.protected else [(self._rate, limits.rate), of_listener]
 
     def _address_delay_ms(self, listener: str, address: str) -> int:
-        """Return the delay before a connection is closed because its address opens too many, in milliseconds."""
+        """Return the delay in ms before a connection is closed because its address opens connections too fast."""
         quotas = self._services.quotas
         wait_ms = 0 if quotas is None else quotas.record_connection(address, self._node_id)
         if wait_ms:
@@ -371,7 +371,3 @@ class ConnectionQuotas:
 
 def _do_nothing() -> None:
     """Do nothing, for a connection that is not open yet."""
-
-
-def _return_zero() -> int:
-    return 0

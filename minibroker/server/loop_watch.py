@@ -88,14 +88,14 @@ def _warn(line: tuple[str, int]) -> None:
 
 
 def _is_in_broker(frame: FrameType) -> bool:
-    """Return whether the broker's own code is running, which can take long and is not the caller's mistake."""
+    """Return whether the broker's own code is running. If it takes long, this is not the caller's mistake."""
     return any(is_ours(caller.f_globals.get("__name__", "")) for caller, _ in walk_stack(frame))
 
 
 def _blocking_line(frame: FrameType) -> tuple[str, int]:
-    """Return file and line of the blocking call, in the innermost coroutine that the loop itself runs.
+    """Return the file and line of the blocking call, in the innermost coroutine that the loop itself runs.
 
-    A client can run coroutines and loops of its own further inside, so the search starts with the outermost frame.
+    A client can run its own coroutines and loops further inside, so the search starts with the outermost frame.
     """
     blocking: FrameType | None = None
     for candidate, _ in reversed([*walk_stack(frame)]):

@@ -123,14 +123,14 @@ class NodeListener:
             OSError: The address cannot be bound.
         """
         try:
-            acceptor = await self._serve(kind, host, port)
+            acceptor = await self._create_acceptor(kind, host, port)
         except OSError as error:
             raise cannot_listen(host, port, error) from None
         self._acceptors.append((kind, acceptor))
         bound_port: int = acceptor.sockets[0].getsockname()[1]
         return bound_port
 
-    async def _serve(
+    async def _create_acceptor(
         self, kind: Kind, host: str = "", port: int = 0, bound_before: socket.socket | None = None
     ) -> Acceptor:
         bound = [bound_before] if bound_before is not None else await self._bind(host, port)
@@ -221,7 +221,7 @@ class NodeListener:
     async def _open(self) -> None:
         bound_sockets, self._held = self._held, []
         for kind, bound in bound_sockets:
-            self._acceptors.append((kind, await self._serve(kind, bound_before=bound)))
+            self._acceptors.append((kind, await self._create_acceptor(kind, bound_before=bound)))
 
     async def _accept_no_more(self) -> None:
         """Close the listening sockets, and wait until the connections accepted so far are set up."""

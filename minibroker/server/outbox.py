@@ -173,7 +173,7 @@ class Outbox:
         self.is_blocked = self._paused or bool(queue)
 
     def _send_ahead(self, item: memoryview) -> memoryview:
-        """Send bytes that precede a file range, if possible in one packet with it.
+        """Send bytes that precede a file range, in one packet with the range if possible.
 
         Returns:
             The bytes that the socket did not accept.

@@ -52,8 +52,8 @@ class Server:
         racks: The rack of each broker, see `Core`.
 
     Raises:
-        OSError: A port is in use, which is checked before anything is written, or a file of a listener cannot be
-            read.
+        OSError: A port is in use, or a file of a listener cannot be read. Ports are checked before anything is
+            written.
         ValueError: A listener's TLS, SASL or limits are invalid.
     """
 
@@ -90,7 +90,7 @@ class Server:
             aside=self._run_detached,
         )
         try:
-            self._security = {listener.name: self._secure(listener) for listener in given}
+            self._security = {listener.name: self._create_security(listener) for listener in given}
             names = tuple(listener.name for listener in given)
             self._quotas = {
                 node_id: ConnectionQuotas(self.services, node_id, names) for node_id in self.services.core.cluster.nodes
@@ -125,7 +125,7 @@ class Server:
         """
         for index, node in enumerate(self.services.core.cluster.nodes.values()):
             offset = index * self._step
-            make, quotas = partial(self._connection, node), self._quotas[node.id]
+            make, quotas = partial(self._create_connection, node), self._quotas[node.id]
             listener = node.listener = NodeListener(make, quotas, self.services.core.clock, self.services.core.advice)
             self._listeners.append(listener)
             for given in self._given:
@@ -148,14 +148,14 @@ class Server:
                 poll.register(descriptor, select.POLLIN)
         return any(events & select.POLLIN for _, events in poll.poll(0))
 
-    def _secure(self, listener: ServedListener) -> "listener_security.ListenerSecurity | None":
+    def _create_security(self, listener: ServedListener) -> "listener_security.ListenerSecurity | None":
         if listener.protocol == PLAINTEXT:
             return None
         return listener_security.ListenerSecurity(
             self.services.core, lambda: self.services.security, listener.name, listener.protocol
         )
 
-    def _connection(
+    def _create_connection(
         self, node: Node, connections: ConnectionSet, listener: str, permit: ConnectionPermit
     ) -> Connection:
         return Connection(self.services, self._pool, connections, node, listener, permit, self._security[listener])
@@ -178,7 +178,7 @@ class Server:
 
     def _run_in_thread(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         """Run `work` on a thread, then call `then`."""
-        future = self._on_a_thread(work)
+        future = self._start_on_thread(work)
         self._work.add(future)
 
         def end(_: asyncio.Future[None]) -> None:
@@ -205,7 +205,7 @@ class Server:
 
         threading.Thread(target=run, name="minibroker-aside", daemon=True).start()
 
-    def _on_a_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
+    def _start_on_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
         try:
             return self._loop.run_in_executor(None, work)
         except OSError:  # Without a free descriptor, the executor cannot be loaded, so run the work here.

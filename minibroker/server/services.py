@@ -46,7 +46,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Services:
-    """The services of one broker, most of which are created by the first request for them.
+    """The services of one broker. Most of them are created on first use.
 
     Args:
         core: The core of the broker. It stays open if ConfigError is raised.
@@ -65,7 +65,7 @@ class Services:
             interceptors again after a change.
         misspelt_topics: For each topic created by a client's request with a likely misspelling, the topic that was
             probably meant.
-        copying: A lock held while a snapshot is created or restored, which takes a while.
+        copying: A lock that is held while a snapshot is created or restored.
         started_ms: The monotonic time of the start, in milliseconds.
         validated_records, prefers_racks, works_around_clients, fetch_max_bytes, max_elements: Settings used in hot
             paths, looked up once.
@@ -287,7 +287,7 @@ class Services:
             self.groups.store.complete_transaction(index, producer_id, commit=commit)
 
     def _on_topics_deleted(self, names: Collection[str]) -> None:
-        """Forget the committed offsets of topics. As in Kafka, this can take long and nothing waits for it."""
+        """Forget the committed offsets of deleted topics. As in Kafka, nothing waits for this, and it can take long."""
         if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
             self.core.slices.run(self.groups.store.forget_deleted_topics(names), lambda _: None, _log_failure)
         if self.made_share_partitions is not None:

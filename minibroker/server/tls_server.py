@@ -88,10 +88,10 @@ class TlsAcceptor(Acceptor):
     async def _peek(self, accepted: socket.socket, size: int) -> bytes:
         """Return the first bytes that the client sent, once there are `size` of them or the stream has ended."""
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
-        readable = self.loop.create_future()
-        self.loop.add_reader(accepted, _complete, readable)
+        readable = asyncio.Event()
+        self.loop.add_reader(accepted, readable.set)
         try:
-            await readable
+            await readable.wait()
         finally:
             self.loop.remove_reader(accepted)
         start = accepted.recv(_RECORD_HEADER_BYTES, socket.MSG_PEEK)
@@ -116,11 +116,6 @@ class TlsAcceptor(Acceptor):
             )
         finally:
             handshake.close()
-
-
-def _complete(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 class _WatchedObject(ssl.SSLObject):

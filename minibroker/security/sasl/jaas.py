@@ -114,13 +114,13 @@ def user_options(passwords: Mapping[str, str]) -> str:
 
 
 def quote(text: str) -> str:
-    """Return a text in quotation marks, escaped for the syntax."""
+    """Return a text in quotation marks, escaped for a login configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _tokenize(text: str) -> list[tuple[str, bool]]:
-    """Return the words and signs of a text. The flag of each tells whether it is a sign (= or ;)."""
+    """Return the words and signs of a text. Each has a flag that is true for a sign (= or ;)."""
     tokens: list[tuple[str, bool]] = []
     position = 0
     while True:

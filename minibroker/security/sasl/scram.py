@@ -106,11 +106,11 @@ class ScramServer(SaslServer):
             text = token.decode("ascii")
         except UnicodeDecodeError:
             raise SaslError("Invalid SCRAM message: it is not ASCII") from None
-        message = self._first(text) if self._account is None else self._final(text, self._account)
+        message = self._answer_first(text) if self._account is None else self._answer_final(text, self._account)
         self._failed = False
         return message.encode()
 
-    def _first(self, text: str) -> str:
+    def _answer_first(self, text: str) -> str:
         match = _CLIENT_FIRST.fullmatch(text)
         if match is None:
             raise SaslError("Invalid SCRAM client first message format")
@@ -131,7 +131,7 @@ class ScramServer(SaslServer):
         self._auth_message = f"{match['bare']},{server_first}"
         return server_first
 
-    def _final(self, text: str, account: ScramAccount) -> str:
+    def _answer_final(self, text: str, account: ScramAccount) -> str:
         match = _CLIENT_FINAL.fullmatch(text)
         if match is None:
             raise SaslError("Invalid SCRAM client final message format")

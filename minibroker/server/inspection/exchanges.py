@@ -52,15 +52,15 @@ class Exchange:
         began: The time at which the request was complete, in ms since the epoch and on the monotonic clock.
         ended_ms: The time at which the response was complete, on the monotonic clock.
         header: The API key, version and correlation id.
-        request_frame: The frame as the client sent it, with its length field. It is truncated if it exceeds the
-            size that is kept, and empty if there is none or none is kept.
+        request_frame: The frame as the client sent it, with its length field. It is truncated to the size that is
+            kept, and empty if there is no frame or frames are not kept.
         response_frame: The frame as the broker sent it, in the same form.
         bytes_in: The size of the request frame, with its length field.
         bytes_out: The size of the response frame, with its length field.
         expects_response: False for Produce with acks=0.
         failure: The reason why the request closed the connection, or None.
-        replaced: Addresses in the broker's response that the client does not see, with the addresses it sees
-            instead.
+        replaced: Addresses in the broker's response that were replaced for the client, with the addresses that it
+            gets instead.
         memory: The memory that the ring counts for the exchange, in bytes.
     """
 
@@ -188,7 +188,7 @@ class Ring(Generic[E]):
                 self._drop_frames(self._exchanges[self.first_shown])
 
     def _drop_frames(self, exchange: E) -> None:
-        """Drop the frames of the oldest exchange that has some."""
+        """Drop the frames of an exchange, the oldest one that still has frames."""
         size = EXCHANGE_SIZE + len(exchange.request_frame) + len(exchange.response_frame)
         self.first_shown += 1
         # Drop the frames explicitly, because the hits of a fault may still contain the exchange.

@@ -49,7 +49,7 @@ class Entry(Exchange):
 
     Attributes:
         number: The number of the request since the start of the journal. On a broker with a page all requests are
-            counted, and the page shows the same numbers. It is 0 if the entry is a fault's hit and there is no
+            counted, and the page shows the same numbers. It is 0 for a fault's hit without a
             journal.
         client_id: The client id that the client sent.
         bytes_in: The size of the request, with the length field.
@@ -265,8 +265,7 @@ class Journal:
             ValueError: Kafka has no such error.
             OperationError: Kafka has no such API.
         """
-        steps = self.find(api=api, client_id=client_id, topic=topic, group=group, error=error, after=after)
-        return drain(steps)
+        return drain(self.find(api=api, client_id=client_id, topic=topic, group=group, error=error, after=after))
 
     def find(
         self,

@@ -108,7 +108,7 @@ def response_form(call: Call, response: Any, frame: bytearray, splices: Splices)
         return detach(response), size * MEMORY_PER_BYTE
     if isinstance(response, tuple) or size <= MAX_FRAME_BYTES:
         return _Spliced(frame, [(position, summarize_or_keep(part)) for position, part in splices]), size
-    holders, name = _holders(response)
+    holders, name = _find_holders(response)
     for holder in holders:
         if records := getattr(holder, name):
             # These records are part of the frame, so their size is subtracted.
@@ -162,7 +162,7 @@ def _uses_topic_ids(names: Names, request: Any) -> bool:
 
 
 def resolve_targets(call: Call, request: Any) -> tuple[Target, ...] | None:
-    """Return targets that could later be different: targets by topic id, targets of a session, or all topics.
+    """Return targets that could be different later: targets by topic id, targets of a session, or all topics.
 
     Return None for a request that names all its targets itself.
     """
@@ -195,7 +195,7 @@ def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
     """Return a response from any of the forms in which responses are kept. Replace file ranges by summaries."""
     # Replace file ranges by their summaries, because the file may be deleted before the next access.
     if isinstance(form, _Undetached):
-        holders, name = _holders(form.message)
+        holders, name = _find_holders(form.message)
         for holder in holders:
             setattr(holder, name, summary(getattr(holder, name)))
         return detach(form.message)
@@ -229,13 +229,13 @@ def _insert_marks(splice_frame: _Spliced, *, is_compact: bool) -> bytes:
 
 
 def _replace_marks(response: Any, records: Iterator[Any]) -> None:
-    holders, name = _holders(response)
+    holders, name = _find_holders(response)
     for holder in holders:
         if bytes((getattr(holder, name) or b"")[:1]) == _MARK:
             setattr(holder, name, next(records))
 
 
-def _holders(message: Any) -> tuple[list[Any], str]:
+def _find_holders(message: Any) -> tuple[list[Any], str]:
     """Return the structures with a records field, in the order of the message."""
     *lists, name = cast("tuple[str, ...]", _path_to_records(message.__class__))
     holders = [message]

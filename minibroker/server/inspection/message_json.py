@@ -158,13 +158,13 @@ def _count_entries(view: memoryview, *, is_last: bool) -> tuple[int, int, int | 
             return len(view) - len(entry), batches, count
         batches += 1
         if count is not None:
-            entry_count = _records_in(entry)
+            entry_count = _count_records_in(entry)
             count = None if entry_count is None else count + entry_count
         end = len(view) - len(entry) + size
     return end, batches, count
 
 
-def _records_in(entry: memoryview) -> int | None:
+def _count_records_in(entry: memoryview) -> int | None:
     if entry[MAGIC_AT] >= MAGIC_V2:
         count: int = _INT32.unpack_from(entry, _COUNT_AT)[0] if len(entry) >= RECORD_BATCH_OVERHEAD else 0
         return count
@@ -237,10 +237,10 @@ def to_json(message: Any, version: int) -> Any:
     """Return a message as a JSON value for `json.dumps`, with the fields of `version` only."""
     if message is None:
         return None
-    return _structure(message, version, flexible=version in schema_of(message.__class__).flexible)
+    return _convert_structure(message, version, flexible=version in schema_of(message.__class__).flexible)
 
 
-def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
+def _convert_structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for name, json_name, is_array, convert in _json_fields(value.__class__, version, flexible=flexible):
         content = getattr(value, name)
@@ -265,11 +265,11 @@ def _json_fields(
 
 def _json_converter(field: Field, version: int, *, flexible: bool) -> Callable[[Any], Any]:
     if not isinstance(field.kind, p.WireType):
-        return partial(_structure, version=version, flexible=flexible)
+        return partial(_convert_structure, version=version, flexible=flexible)
     return _SHOWN_AS.get(field.kind, _convert_scalar)
 
 
-def _records(value: Any) -> dict[str, Any] | None:
+def _convert_records(value: Any) -> dict[str, Any] | None:
     records = summary(value)
     return None if records is None else records._asdict()
 
@@ -279,7 +279,7 @@ def _convert_scalar(value: Any) -> Any:
 
 
 _SHOWN_AS: Final[dict[p.WireType, Callable[[Any], Any]]] = {
-    p.RECORDS: _records,
+    p.RECORDS: _convert_records,
     p.UUID: uuid_text,
     p.BYTES: lambda value: bytes_json(bytes(value)),
 }

@@ -70,12 +70,11 @@ class BrokerConnection(Origin):
         client_host: The client's address in Kafka's format, "/127.0.0.1".
         opened_after: The number of the last request before the connection's first one.
         request: The last request, until it has ended, or None.
-        may_send_tokens: Whether the client has sent SaslHandshake, after which bytes without a header may be
-            tokens.
+        may_send_tokens: Whether the client has sent SaslHandshake. Bytes without a header may be tokens then.
     """
 
     def __init__(self, ends: tuple[Any, Any], node: int, client_host: str, core: Core, opened_after: int = 0) -> None:
-        broker_address, client_address = map(_address, ends)
+        broker_address, client_address = map(_format_end, ends)
         super().__init__(client_address, f"{node} at {broker_address}")
         self.address = broker_address
         self.node = node
@@ -175,7 +174,7 @@ class RecordedRequest(Entry):
         return len(self.response_frame)
 
     def fail(self, error: Exception, frame: memoryview | None = None) -> None:
-        """Record why the connection is closed because of the request, unless the request has already ended.
+        """Record the reason why the request closes the connection, unless the request has already ended.
 
         Args:
             error: The reason.
@@ -203,7 +202,7 @@ class RecordedRequest(Entry):
                     watcher(self)
 
     def answer(self, response: Any) -> None:
-        """Keep the handler's response, which a fault will change, and record how long the request has waited."""
+        """Keep the handler's response before a fault changes it, and record the time that the request has waited."""
         copy = self._response_form = detach(response)
         self._recording.grow(self, memory_of(copy))
         self.waited_ms = 0.0
@@ -384,7 +383,7 @@ class Recording:
         return origin
 
     def room(self, size: int) -> int:
-        """Return the number of bytes to keep of a part of a frame. The part has `size` bytes."""
+        """Return the number of bytes to keep of `size` bytes of a frame."""
         if size <= SHORT:
             return size
         now = perf_counter()
@@ -424,7 +423,7 @@ def _drop_token(refused: RecordedRequest, frame: memoryview) -> memoryview:
 
 
 def _safe_header(refused: RecordedRequest, frame: memoryview) -> memoryview:
-    """Return those bytes of an unhandled frame that are certainly not secret. The frame may be a token."""
+    """Return the bytes of a frame that cannot be secret, although the frame may be a token."""
     key, version, _ = refused.header
     is_known = any(route.key == key and route.first <= version <= route.last for route in ROUTES)
     return frame[: _HEADER_SIZE if is_known else 0]
@@ -432,15 +431,13 @@ def _safe_header(refused: RecordedRequest, frame: memoryview) -> memoryview:
 
 def _read_beginning(part: LogSlice, room: int) -> bytes:
     """Return the first bytes of a file range, or b"" if its file was deleted."""
-    if room <= 0:
-        return b""
     try:
         return bytes(part._replace(size=min(part.size, room)).read())
     except (OSError, StorageError):
         return b""
 
 
-def _address(end: Any) -> str:
+def _format_end(end: Any) -> str:
     """Return the name of a socket as "HOST:PORT", or "?" if it is unknown."""
     return format_address(end[:2]) if end else "?"
 

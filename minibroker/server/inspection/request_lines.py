@@ -25,10 +25,10 @@ def line_of(entry: Entry) -> str:
         words.append(f"({records})")
     client = entry.connection.rpartition("-")[2]
     words.append(f"from {entry.client_id} {client}" if entry.client_id else f"from {client}")
-    return f"{' '.join(words)}: {_outcome(entry)}"
+    return f"{' '.join(words)}: {_format_outcome(entry)}"
 
 
-def _outcome(entry: Entry) -> str:
+def _format_outcome(entry: Entry) -> str:
     parts: list[str] = []
     if entry.fault is not None:
         parts.append(f"fault {entry.fault.to_json()}")
@@ -109,7 +109,7 @@ def _summaries(message: Any) -> Iterator[RecordsSummary]:
 
 @cache
 def _record_fields(cls: type[Any]) -> tuple[tuple[str, bool, bool], ...]:
-    """Return (name, whether it is an array, whether it is a structure) for fields that are or contain records."""
+    """Return the fields that are or contain records, each with its name, an is-array and an is-structure flag."""
     return tuple(
         (field.name, field.is_array, field.kind is not RECORDS) for field in fields_of(cls) if _has_records(field.kind)
     )

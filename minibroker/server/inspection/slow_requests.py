@@ -19,13 +19,12 @@ _LIMITS_OF_WAITS: Final = {
 
 
 def log_slow_requests(services: Services, slow_ms: int) -> None:
-    """Log each request that takes longer than `slow_ms`, not counting time that it waited as its client intended."""
+    """Log each request that takes longer than `slow_ms`, not counting waits that its client intended."""
     recording_of(services).watch(partial(_log_if_slow, slow_ms))
 
 
 def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
     took_ms = request.duration_ms
-    is_answered = took_ms is not None
     if took_ms is None:
         took_ms = request.origin.core.clock.monotonic_ms() - request.began_ms
     if took_ms <= slow_ms:
@@ -41,7 +40,7 @@ def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
         request.connection,
         took_ms,
         f", {waited_ms:.1f} ms of them waiting for other clients" if waited_ms else "",
-        "" if is_answered else ", and was not answered",
+        ", and was not answered" if request.duration_ms is None else "",
     )
 
 

@@ -129,9 +129,9 @@ class Authentication:
                 self._check_session(key, self._expires_ms)
         elif self._state is _State.TOKENS:
             if key != ApiKey.SASL_AUTHENTICATE:
-                raise IllegalSaslStateError(f"{_name(key)} came during SASL authentication")
+                raise IllegalSaslStateError(f"{_format_api(key)} came during SASL authentication")
         elif not self._may_begin(key):
-            raise IllegalSaslStateError(f"{_name(key)} came before SASL authentication")
+            raise IllegalSaslStateError(f"{_format_api(key)} came before SASL authentication")
         outcome = take(frame, session)
         if key == ApiKey.API_VERSIONS and self._state is _State.START:
             # A client whose version is unknown did not get the table of API versions, so it may send another request.
@@ -322,7 +322,7 @@ def _evaluate(exchange: SaslServer, token: bytes) -> bytes:
     return exchange.evaluate(token)
 
 
-def _name(key: int) -> str:
+def _format_api(key: int) -> str:
     try:
         return ApiKey(key).name
     except ValueError:

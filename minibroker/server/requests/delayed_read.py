@@ -34,7 +34,7 @@ class DelayedRead(DelayedResponse):
         self._read()
 
     def listen(self, logs: Iterable[Log]) -> None:
-        """Wait for appends to these logs, too."""
+        """Wait also for appends to these logs."""
         for log in logs:
             self._logs[log] = None
             log.add_append_listener(self._on_append)
@@ -72,7 +72,7 @@ class DelayedRead(DelayedResponse):
         self._on_end()
 
     def _on_end(self) -> None:
-        """Remove any listeners of the wait other than those on logs."""
+        """Remove the listeners that this wait has added to anything but logs."""
 
     def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
         self.read_soon()

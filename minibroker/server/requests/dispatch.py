@@ -74,7 +74,7 @@ class SlicedRequest(DelayedResponse):
         work.then(self._done, self._failed)
 
     def cancel(self) -> None:
-        """Drop the response but let the work run to its end, since a half-finished change would be worse."""
+        """Drop the response, but let the work finish, because a half-finished change would be worse."""
         self._is_gone = True
 
     def waits_for(self) -> str:
@@ -328,7 +328,7 @@ def convert_to_outcome(response: Any, call: Call, correlation_id: int, entry: An
 def serve(request: Any, call: Call) -> Any:
     """Commit, authorize and handle a request. Return the handler's result, or an error response if it raised an error.
 
-    Unfinished work is returned as `Steps`. All requests except Produce see the records appended before them.
+    Unfinished work is returned as `Steps`. All requests except Produce read the records appended before them.
     """
     endpoint = call.endpoint
     # Produce does not read the log, so all its appends of a wake-up can be written together.
@@ -389,14 +389,14 @@ def must_send_earlier_first(frame: memoryview) -> bool:
 
 
 def hasten(waiting: Waiting, reader: FrameReader, session: Session) -> None:
-    """Answer a delayed request early if possible, if a complete request that should not wait is queued after it."""
+    """Answer a delayed request early, if it permits this and a request that should not wait follows it."""
     frame = reader.peek_frame() if session.services.works_around_clients else None
     if frame is not None and _should_hasten(frame, session):
         waiting.delayed.hasten()
 
 
 def _should_hasten(frame: memoryview, session: Session) -> bool:
-    """Return whether the request in `frame` should not have to wait for a fetch before it.
+    """Return whether a fetch should be answered early because of the request in `frame`, which follows it.
 
     If every request counted, fetches of a client that always sends its next fetch in advance would never wait. A
     fetch therefore counts only if it closes its session.

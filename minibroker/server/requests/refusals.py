@@ -144,10 +144,10 @@ class _Planner(NamedTuple):
     def level(self, response: type[Any], request: type[Any] | WireType, *, is_top: bool = False) -> _Level:
         fields = [field for field in fields_of(response) if self.version in field.present]
         code = next((field.name for field in fields if field.name in _CODES), "")
-        inner = None if code and not (self.parts or self.refusal.everywhere) else self._inner(fields, request)
+        inner = None if code and not (self.parts or self.refusal.everywhere) else self._find_inner(fields, request)
         if inner is not None and self.parts:
             code = ""
-        copied, plain = ((), "") if is_top else self._matched(fields, request)
+        copied, plain = ((), "") if is_top else self._match(fields, request)
         handled = {code, plain, *dict(copied), inner and inner[0]}
         values: dict[str, Any] = {}
         lists: list[str] = []
@@ -163,8 +163,8 @@ class _Planner(NamedTuple):
         message = next((field.name for field in fields if field.name == "error_message"), "")
         return _Level(response, values, code, message, tuple(lists), copied, plain, inner)
 
-    def _inner(self, fields: list[Field], request: type[Any] | WireType) -> tuple[str, str, _Level] | None:
-        """Return the first response list with error codes, and the first request list, which it is built from."""
+    def _find_inner(self, fields: list[Field], request: type[Any] | WireType) -> tuple[str, str, _Level] | None:
+        """Return the first response list with error codes, and the first request list, from which it is built."""
         if isinstance(request, WireType):
             return None
         source = next(
@@ -184,7 +184,7 @@ class _Planner(NamedTuple):
             if self.version in field.present
         )
 
-    def _matched(self, fields: list[Field], request: type[Any] | WireType) -> tuple[tuple[tuple[str, str], ...], str]:
+    def _match(self, fields: list[Field], request: type[Any] | WireType) -> tuple[tuple[tuple[str, str], ...], str]:
         """Return the fields copied from a request element, and the field for a plain name or number."""
         identities = [field for field in fields if field.name in _MEANINGS]
         if isinstance(request, WireType):

@@ -70,8 +70,8 @@ class Requirement(NamedTuple):
 
     Attributes:
         whole: The rules about the whole request, in the order of their checks.
-        each: The right needed on each object that a request names. For FindCoordinator it depends on the kind of
-            keys.
+        each: The right needed on each object that a request names. For FindCoordinator this right depends on the
+            kind of keys.
         handler: A description of the rights that the handler checks, or empty.
     """
 
@@ -156,7 +156,7 @@ def missing(call: Call, operation: Operation, resource_type: ResourceType, name:
 
 
 def check_can_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> ErrorCode:
-    """Return NONE if the client may read in a group and describe the topics it subscribes to there, else the error."""
+    """Return the error for a client that may not read in a group or describe its subscribed topics, or NONE."""
     code = missing(call, Operation.READ, ResourceType.GROUP, group_id)
     if code or all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
         return code

@@ -37,8 +37,8 @@ class Session(Client):
             recorded request.
         software: The client's name and version, as sent with ApiVersions (v3).
         early_joiner: The state of a client that joins groups early, or None.
-        waited_fetches: The number of fetches that waited since the last records. None until the connection sends
-            ApiVersions or gets records; until then fetches wait for their full time.
+        waited_fetches: The number of fetches that have waited since the last records. It is None, and fetches wait
+            for their full time, until the connection sends ApiVersions or gets records.
         keep: Returns a view of a frame's bytes that stays valid after the wake-up in which the frame arrived.
         ends: The callbacks to call when the connection is closed.
     """

@@ -54,7 +54,7 @@ def _fields_of_targets(names: Names, request: type[Any]) -> frozenset[str]:
 
 
 def has_list(endpoint: Endpoint, version: int) -> bool:
-    """Return whether a request names objects in a list, from which some can be removed."""
+    """Return whether a request names its objects in a list, so that some can be removed."""
     keys = endpoint.names.keys
     return keys is None or not keys.single or version >= first_version(endpoint.request, keys.field)
 
@@ -71,7 +71,7 @@ def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...
     implied = () if names.implied is None else names.implied(request, call)
     if not implied:
         return ()
-    named_targets = tuple(_walk(names, request, call.core))
+    named_targets = tuple(_walk_targets(names, request, call.core))
     return tuple(dict.fromkeys((*named_targets, *implied))) if named_targets else implied
 
 
@@ -79,53 +79,53 @@ def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...
     """Return the targets of a request whose API has no implied targets."""
     if request is None:
         return (Target(),)
-    targets = tuple(_walk(names, request, core))
+    targets = tuple(_walk_targets(names, request, core))
     return targets or (_target_of_holder(request, request),)
 
 
 def names_of(names: Names, request: Any, core: Core, version: int) -> list[str | None]:
-    """Return the topics that a request names, else its groups or transactional ids. Unknown topic ids give None."""
+    """Return the topics, groups or transactional ids that a request names, with None for an unknown topic id."""
     topic_names: list[str | None] = []
     for shape in names.topics:
         for holder in getattr(request, shape.within) if shape.within else (request,):
             for topic in getattr(holder, shape.topics) or ():
-                name = _name(shape, topic, core)
+                name = _find_name(shape, topic, core)
                 topic_names.append(name if name or _has_name(shape, topic, version) else None)
     if names.keys is not None:
-        topic_names += _keys(names.keys, request)
+        topic_names += _list_keys(names.keys, request)
     return topic_names
 
 
 def groups_of(names: Names, request: Any) -> list[str]:
     """Return the ids of the groups that a request names. The endpoint of the request must be `is_about_groups`."""
     if names.keys is not None:
-        return _keys(names.keys, request)
+        return _list_keys(names.keys, request)
     holders = [request]
     for shape in names.topics:
         if shape.within:
             holders += getattr(request, shape.within)
-    return [group for holder in holders if (group := _field(holder, "group_id"))]
+    return [group for holder in holders if (group := _get_text(holder, "group_id"))]
 
 
-def _keys(keys: KeyList, request: Any) -> list[str]:
+def _list_keys(keys: KeyList, request: Any) -> list[str]:
     listed_keys: list[str] = getattr(request, keys.field)
     return listed_keys or ([getattr(request, keys.single)] if keys.single else [])
 
 
-def _key(keys: KeyList, request: Any, key: str) -> Target:
+def _key_to_target(keys: KeyList, request: Any, key: str) -> Target:
     is_group = keys.kind == "group" if keys.kind else request.key_type == 0
     return Target(group=key) if is_group else Target(transactional_id=key)
 
 
-def _walk(names: Names, request: Any, core: Core) -> Iterator[Target]:
+def _walk_targets(names: Names, request: Any, core: Core) -> Iterator[Target]:
     for shape in names.topics:
         for holder in getattr(request, shape.within) if shape.within else (request,):
             yield from _walk_topics(shape, holder, request, core)
     if names.resources:
-        yield from map(_resource, getattr(request, names.resources))
+        yield from map(_to_target, getattr(request, names.resources))
     if names.keys is not None:
-        for key in _keys(names.keys, request):
-            yield _key(names.keys, request, key)
+        for key in _list_keys(names.keys, request):
+            yield _key_to_target(names.keys, request, key)
 
 
 def _walk_topics(shape: TopicList, holder: Any, request: Any, core: Core) -> Iterator[Target]:
@@ -140,19 +140,19 @@ def _walk_topics(shape: TopicList, holder: Any, request: Any, core: Core) -> Ite
 
 
 def _target_of_holder(holder: Any, request: Any) -> Target:
-    group = _field(holder, "group_id") or _field(request, "group_id")
+    group = _get_text(holder, "group_id") or _get_text(request, "group_id")
     return Target(group=group, transactional_id=_transactional_id(holder) or _transactional_id(request))
 
 
 def _targets_of_topic(shape: TopicList, topic: Any, holder: Target, core: Core) -> Iterator[Target]:
     """Yield the target of each partition of a topic, or of the topic itself if the request names no partitions."""
-    name = _name(shape, topic, core)
+    name = _find_name(shape, topic, core)
     for partition in getattr(topic, shape.partitions) if shape.partitions else (None,):
         index = getattr(partition, shape.number) if shape.number else partition
         yield Target(name, index, holder.group, holder.transactional_id)
 
 
-def _name(shape: TopicList, topic: Any, core: Core) -> str | None:
+def _find_name(shape: TopicList, topic: Any, core: Core) -> str | None:
     if not shape.name:
         name: str = topic
         return name
@@ -170,19 +170,19 @@ def _has_name(shape: TopicList, topic: Any, version: int) -> bool:
     return not shape.name or any(field.name == shape.name and version in field.present for field in fields_of(cls))
 
 
-def _resource(resource: Any) -> Target:
+def _to_target(resource: Any) -> Target:
     if resource.resource_type == ConfigResourceType.TOPIC:
         return Target(topic=resource.resource_name)
     return Target(group=resource.resource_name if resource.resource_type == ConfigResourceType.GROUP else None)
 
 
-def _field(message: Any, name: str) -> str | None:
+def _get_text(message: Any, name: str) -> str | None:
     value: str | None = getattr(message, name, None)
     return value
 
 
 def _transactional_id(message: Any) -> str | None:
-    return next((value for name in _FIELDS_OF_TRANSACTION if (value := _field(message, name))), None)
+    return next((value for name in _FIELDS_OF_TRANSACTION if (value := _get_text(message, name))), None)
 
 
 def select_targets(names: Names, request: Any, keep: Keep, core: Core) -> Any:
@@ -202,10 +202,10 @@ def select_targets(names: Names, request: Any, keep: Keep, core: Core) -> Any:
                 holders.append(dataclasses.replace(holder, **{shape.topics: topics}))
         changes[shape.within] = holders
     if names.resources:
-        changes[names.resources] = [item for item in getattr(request, names.resources) if keep(_resource(item))]
+        changes[names.resources] = [item for item in getattr(request, names.resources) if keep(_to_target(item))]
     keys = names.keys
     if keys is not None:
-        changes[keys.field] = [key for key in getattr(request, keys.field) if keep(_key(keys, request, key))]
+        changes[keys.field] = [key for key in getattr(request, keys.field) if keep(_key_to_target(keys, request, key))]
     return dataclasses.replace(request, **changes) if changes else request
 
 

@@ -131,7 +131,7 @@ class Telemetry:
         if instance is None or now_ms - instance.seen_ms > max(
             _MIN_LIFETIME_MS, _LIFETIME_INTERVALS * instance.interval_ms
         ):
-            instance = self._subscribed(instance_id, identity)
+            instance = self._subscribe(instance_id, identity)
         instance.seen_ms = now_ms
         self._clients[instance_id] = instance
         if len(self._clients) > _MAX_CLIENTS:
@@ -142,21 +142,21 @@ class Telemetry:
         """Keep a client's push, and drop the oldest pushes beyond the limits."""
         pushes = self._pushes.pop(instance_id, None) or deque()
         pushes.append(push)
-        self._kept_bytes += _size(push)
+        self._kept_bytes += _count_bytes(push)
         if len(pushes) > PUSHES_PER_CLIENT:
-            self._kept_bytes -= _size(pushes.popleft())
+            self._kept_bytes -= _count_bytes(pushes.popleft())
         self._pushes[instance_id] = pushes
         while len(self._pushes) > 1 and (len(self._pushes) > _MAX_CLIENTS or self._kept_bytes > _MAX_KEPT_BYTES):
             dropped = self._pushes.pop(next(iter(self._pushes)))
-            self._kept_bytes -= sum(map(_size, dropped))
+            self._kept_bytes -= sum(map(_count_bytes, dropped))
         while len(pushes) > 1 and self._kept_bytes > _MAX_KEPT_BYTES:
-            self._kept_bytes -= _size(pushes.popleft())
+            self._kept_bytes -= _count_bytes(pushes.popleft())
 
     def pushes(self) -> list[TelemetryPush]:
         """Return all kept pushes in the order of their timestamps."""
         return sorted((push for pushes in self._pushes.values() for push in pushes), key=lambda push: push.timestamp)
 
-    def _subscribed(self, instance_id: bytes, identity: Mapping[str, str]) -> ClientInstance:
+    def _subscribe(self, instance_id: bytes, identity: Mapping[str, str]) -> ClientInstance:
         matching = [subscription for subscription in self._subscriptions if subscription.matches(identity)]
         subscribed = {metric for subscription in matching for metric in subscription.metrics}
         metrics = [ALL_METRICS] if ALL_METRICS in subscribed else sorted(subscribed)
@@ -165,7 +165,7 @@ class Telemetry:
         return ClientInstance(metrics, interval_ms, _subscription_id(metrics, interval_ms, instance_id))
 
 
-def _size(push: TelemetryPush) -> int:
+def _count_bytes(push: TelemetryPush) -> int:
     return len(push.data) + len(push.client_id)
 
 

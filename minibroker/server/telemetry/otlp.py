@@ -28,7 +28,7 @@ Value = int | bytes
 
 @dataclass(frozen=True, slots=True)
 class ClientMetric:
-    """One number of a metric. For a counter it is the increase since the last push."""
+    """One number of a metric. The number of a counter is its increase since the last push."""
 
     name: str
     value: float
@@ -47,18 +47,18 @@ def read_metrics(data: bytes) -> list[ClientMetric]:
             for resource in _iterate_values(data, _RESOURCE_METRICS)
             for scope in _iterate_values(resource, _SCOPE_METRICS)
             for metric in _iterate_values(scope, _METRICS)
-            for name in [_text(metric, _NAME)]
+            for name in [_decode_text(metric, _NAME)]
             for kind in (_GAUGE, _SUM)
             for points in _iterate_values(metric, kind)
             for point in _iterate_values(points, _DATA_POINTS)
-            for number, labels in [(_number(point), _decode_labels(point))]
+            for number, labels in [(_decode_number(point), _decode_labels(point))]
         ]
     except (IndexError, struct.error) as error:
         raise ValueError(f"no OTLP metrics: {error}") from None
 
 
-def _number(point: bytes) -> float:
-    for number, value in _fields(point):
+def _decode_number(point: bytes) -> float:
+    for number, value in _iterate_fields(point):
         if number in _NUMBER_FORMATS and isinstance(value, bytes):
             content: float = struct.unpack(_NUMBER_FORMATS[number], value)[0]
             return content
@@ -67,21 +67,21 @@ def _number(point: bytes) -> float:
 
 def _decode_labels(point: bytes) -> dict[str, str]:
     return {
-        _text(label, _KEY): _text(value, _STRING)
+        _decode_text(label, _KEY): _decode_text(value, _STRING)
         for label in _iterate_values(point, _ATTRIBUTES)
         for value in _iterate_values(label, _VALUE)
     }
 
 
-def _text(message: bytes, field: int) -> str:
+def _decode_text(message: bytes, field: int) -> str:
     return next((value.decode(errors="replace") for value in _iterate_values(message, field)), "")
 
 
 def _iterate_values(message: bytes, field: int) -> Iterator[bytes]:
-    return (value for number, value in _fields(message) if number == field and isinstance(value, bytes))
+    return (value for number, value in _iterate_fields(message) if number == field and isinstance(value, bytes))
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
+def _iterate_fields(message: bytes) -> Iterator[tuple[int, Value]]:
     """Yield the number and value of each field. A varint is an integer, and any other value is bytes."""
     position = 0
     while position < len(message):

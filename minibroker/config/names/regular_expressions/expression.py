@@ -72,11 +72,11 @@ class Program:
         self.has_places = False
         self._indexes: dict[Accepts, int] = {}
         self._copies = 0
-        self.end = self._add([])
-        self.start = self._node(tree, self.end)
+        self.end = self._add_state([])
+        self.start = self._add_node(tree, self.end)
         self.accepts = tuple(self._indexes)
 
-    def _add(self, following: list[int], characters: int = -1, holds: Condition | None = None) -> int:
+    def _add_state(self, following: list[int], characters: int = -1, holds: Condition | None = None) -> int:
         if len(self.sets) >= MOST_STATES:
             raise RegularExpressionError(f"the expression needs more than {MOST_STATES} states")
         self.sets.append(characters)
@@ -84,41 +84,41 @@ class Program:
         self.following.append(following)
         return len(self.sets) - 1
 
-    def _sequence(self, nodes: list[Node], then: int) -> int:
+    def _add_sequence(self, nodes: list[Node], then: int) -> int:
         for node in reversed(nodes):
-            then = self._node(node, then)
+            then = self._add_node(node, then)
         return then
 
-    def _node(self, node: Node, then: int) -> int:
+    def _add_node(self, node: Node, then: int) -> int:
         """Add the states of a node that is followed by the state `then`, and return the first of them."""
         if isinstance(node, Character):
-            return self._add([then], self._indexes.setdefault(node.accepts, len(self._indexes)))
+            return self._add_state([then], self._indexes.setdefault(node.accepts, len(self._indexes)))
         if isinstance(node, Anchor):
             self.has_places = True
-            return self._add([then], holds=_CONDITIONS[node.place])
+            return self._add_state([then], holds=_CONDITIONS[node.place])
         if isinstance(node, Branches):
             if len(node.sequences) == 1:
-                return self._sequence(node.sequences[0], then)
-            return self._add([self._sequence(sequence, then) for sequence in node.sequences])
+                return self._add_sequence(node.sequences[0], then)
+            return self._add_state([self._add_sequence(sequence, then) for sequence in node.sequences])
         if node.most is None:
             following: list[int] = [then]
-            loop = self._add(following)
-            following.append(self._copy(node.node, loop))
+            loop = self._add_state(following)
+            following.append(self._add_copy(node.node, loop))
             then = loop
         else:
             end = then
             for _ in range(node.most - node.least):
-                then = self._add([end, self._copy(node.node, then)])
+                then = self._add_state([end, self._add_copy(node.node, then)])
         for _ in range(node.least):
-            then = self._copy(node.node, then)
+            then = self._add_copy(node.node, then)
         return then
 
-    def _copy(self, node: Node, then: int) -> int:
-        """Like _node(), for a repeated node. Its copies are limited, because an empty node adds no state."""
+    def _add_copy(self, node: Node, then: int) -> int:
+        """Like _add_node(), for a repeated node. Its copies are limited, because an empty node adds no state."""
         self._copies += 1
         if self._copies > MOST_STATES:
             raise RegularExpressionError(f"the expression repeats something more than {MOST_STATES} times")
-        return self._node(node, then)
+        return self._add_node(node, then)
 
 
 __all__ = ["CostError", "RegularExpression", "RegularExpressionError"]
@@ -167,8 +167,8 @@ class RegularExpression:
 
     def __init__(self, pattern: str) -> None:
         self._program = Program(parse(pattern))
-        self._first = _StateSet((self._program.start,), self._kind(EDGE))
-        self._nothing = _StateSet((), self._kind(OTHER))
+        self._first = _StateSet((self._program.start,), self._reduce_kind(EDGE))
+        self._nothing = _StateSet((), self._reduce_kind(OTHER))
         self._nothing.accepts = False
         self._sets: dict[tuple[tuple[int, ...], int], _StateSet] = {}
         self._cached_states = 0
@@ -227,7 +227,7 @@ class RegularExpression:
                 matching_texts.append(text)
         return matching_texts
 
-    def _kind(self, kind: int) -> int:
+    def _reduce_kind(self, kind: int) -> int:
         """Return the type of a character, or OTHER if no anchor of the expression depends on the type."""
         return kind if self._program.has_places else OTHER
 
@@ -235,21 +235,21 @@ class RegularExpression:
         """Return the set of states after a character that is not in the cache, and add it to the cache."""
         symbol = self._class_of.get(character)
         if symbol is None:
-            symbol = self._class(character)
+            symbol = self._classify(character)
         after = current.following.get(symbol)
         if after is None:
-            after = self._after(current, symbol)
+            after = self._follow(current, symbol)
             current.following[symbol] = after
         current.following[character] = after
         self._cache(1)
         return after
 
-    def _class(self, character: str) -> int:
+    def _classify(self, character: str) -> int:
         """Return the class of a character that is not in the cache, and add it to the cache."""
         if len(self._class_of) >= _MAX_CACHED_STATES:
             self._class_of.clear()
         flags = bytes(accepts(character) for accepts in self._program.accepts)
-        kind = self._kind(kind_of(character))
+        kind = self._reduce_kind(kind_of(character))
         symbol = self._classes.setdefault((flags, kind), len(self._flags))
         if symbol == len(self._flags):
             self._flags.append(flags)
@@ -258,7 +258,7 @@ class RegularExpression:
         self._visits += len(flags)
         return symbol
 
-    def _after(self, current: _StateSet, symbol: int) -> _StateSet:
+    def _follow(self, current: _StateSet, symbol: int) -> _StateSet:
         """Return the set of states after a character of a class."""
         flags, kind = self._flags[symbol], self._kinds[symbol]
         program = self._program

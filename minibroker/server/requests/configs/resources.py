@@ -109,7 +109,7 @@ class ConfigResource:
         raise NotImplementedError
 
     def default(self, name: str) -> str:  # noqa: ARG002 - for subclasses
-        """Return the default of a list key, the basis of APPEND and SUBTRACT. Other keys have no default here."""
+        """Return the default of a list key, which APPEND and SUBTRACT change. Other keys have no default here."""
         return ""
 
     def check(self, texts: Texts) -> None:

@@ -84,7 +84,7 @@ class Reader:
 
     def open_log(self, key: FetchKey) -> None:
         """Open the log of a partition, which may take a millisecond."""
-        partition = self._partition(key)
+        partition = self._find_partition(key)
         if partition is not None and partition.opened_log is None:
             with suppress(*MAPPED):  # The error is ignored here, because the read will raise it again and report it.
                 _ = partition.log
@@ -130,15 +130,15 @@ class Reader:
                     self.logs.append(log)
                     continue
             data = results[key] = self._read(key, requested)
-            entry.partition = None if data.error_code else self._partition(key)
+            entry.partition = None if data.error_code else self._find_partition(key)
         return results
 
     def _read(self, key: FetchKey, requested: FetchPartition) -> PartitionData:
         """Read one partition within the remaining limits of the request."""
-        topic = self._topic(key[0])
+        topic = self._find_topic(key[0])
         if self._call.services.authorizer is not None and not self._may_read(key[0] if topic is None else topic.name):
             return build_failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        data = self._unknown_topic(key) if topic is None else self._read_partition(topic, requested)
+        data = self._unknown_topic(key) if topic is None else self._read_existing(topic, requested)
         records = data.records
         size = records.size if isinstance(records, LogSlice) else 0
         self._size += size
@@ -148,11 +148,11 @@ class Reader:
         return data
 
     def remember_names(self) -> None:
-        """Remember the names of topics that are requested by id, since they may be deleted while the request waits."""
+        """Remember the names of topics requested by id, because the topics may be deleted while the request waits."""
         if self._call.api_version < FIRST_WITH_IDS or self._context.session is not None:
             return
         for topic_key, _ in self._context.keys:
-            topic = self._topic(topic_key)
+            topic = self._find_topic(topic_key)
             if isinstance(topic_key, bytes) and topic is not None:
                 self._names[topic_key] = topic.name
 
@@ -182,12 +182,12 @@ class Reader:
             return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
         return isinstance(topic_key, bytes) or call.allows(Operation.READ, ResourceType.TOPIC, topic_key)
 
-    def _topic(self, topic_key: str | bytes) -> Topic | None:
+    def _find_topic(self, topic_key: str | bytes) -> Topic | None:
         topics = self._call.core.topics
         return topics.get(topic_key) if isinstance(topic_key, str) else topics.with_id(topic_key)
 
-    def _partition(self, key: FetchKey) -> Partition | None:
-        topic = self._topic(key[0])
+    def _find_partition(self, key: FetchKey) -> Partition | None:
+        topic = self._find_topic(key[0])
         return None if topic is None else topic.partition(key[1])
 
     def _unknown_topic(self, key: FetchKey) -> PartitionData:
@@ -228,7 +228,7 @@ class Reader:
         for key, data in self._context.select(_in_order(results)).items():
             topic = key[0]
             if data.error_code and data.error_code in _HINTED_ERRORS and self._call.api_version >= _FIRST_WITH_LEADERS:
-                partition = self._partition(key)
+                partition = self._find_partition(key)
                 if partition is not None:
                     data.current_leader = hint_of(partition, self._call, leaders)
             last_topic = topics[-1] if topics else None
@@ -237,7 +237,7 @@ class Reader:
             elif isinstance(topic, str):
                 topics.append(FetchableTopicResponse(topic=topic, partitions=[data]))
             else:
-                name = existing.name if (existing := self._topic(topic)) is not None else ""
+                name = existing.name if (existing := self._find_topic(topic)) is not None else ""
                 topics.append(FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data]))
         response = FetchResponse(session_id=self._context.session_id, responses=topics)
         if leaders:
@@ -253,7 +253,7 @@ class Reader:
     def _convert(self, key: FetchKey, data: PartitionData, log_slice: LogSlice) -> Any:
         """Return the result for a client that cannot read v2, or work that produces it."""
         requested = self._context.partitions[key]
-        partition = self._partition(key)
+        partition = self._find_partition(key)
         if partition is None:
             return build_failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -279,7 +279,7 @@ class Reader:
         )
 
     def _find_redirect(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
-        """Return the result for a reader with a nearer replica, or whose last epoch has ended (KIP-595), or None."""
+        """Return the result for a reader that has a nearer replica or a last epoch that ended (KIP-595), or None."""
         end, preferred = EpochEndOffset(), None
         if self._rack and partition.leader is self._call.node:
             preferred = self._preferred_replica(partition, log, requested.fetch_offset)
@@ -305,7 +305,7 @@ class Reader:
             records=_NOTHING,
         )
 
-    def _refusal(self, requested: FetchPartition, partition: Partition | None) -> ErrorCode:
+    def _find_error(self, requested: FetchPartition, partition: Partition | None) -> ErrorCode:
         """Return the error if this node cannot serve the client of the fetch, or NONE."""
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -318,9 +318,9 @@ class Reader:
         is_foreign_replica = self._replica >= 0 and self._replica not in partition.replicas
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_foreign_replica else ErrorCode.NONE
 
-    def _read_partition(self, topic: Topic, requested: FetchPartition) -> PartitionData:
+    def _read_existing(self, topic: Topic, requested: FetchPartition) -> PartitionData:
         partition = topic.partition(requested.partition)
-        refusal = self._refusal(requested, partition)
+        refusal = self._find_error(requested, partition)
         if partition is None or refusal:
             return build_failed_partition(requested.partition, refusal)
         try:
@@ -379,7 +379,7 @@ class Reader:
 
 
 def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
-    """Return the results in Kafka's order: partitions that do not exist or may not be read come last."""
+    """Return the results in Kafka's order, with missing and forbidden partitions last."""
     last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NOT_FAILURES}
     return {key: data for key, data in results.items() if key not in last} | last if last else results
 

@@ -38,7 +38,7 @@ class DelayedProduce(DelayedResponse):
     def on_flushed(
         self, partition: Partition, node: Node, outcomes: list[PartitionProduceResponse], error: OSError | None
     ) -> None:
-        """Handle a completed or failed flush of the log of `partition`, which `node` led at the append."""
+        """Handle a completed or failed flush of a partition's log. `node` was the leader at the append."""
         self._missing.discard(partition.log)
         for outcome in outcomes:
             if error is not None:

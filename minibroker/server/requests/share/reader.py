@@ -81,12 +81,12 @@ class ShareReader:
         return ForEach(unloaded, self._load, lambda _: self._read_all(is_last=is_last))
 
     def _load(self, key: TopicIdPartition) -> Any:
-        partition = self._partition(key)
+        partition = self._find_partition(key)
         if isinstance(partition, ErrorCode):
             self._results[key] = failed(key[1], partition)
             return None
         loading = self._manager.load(SharePartitionKey(self._group_id, *key), partition)
-        return then(loading, lambda loaded: self._use(key, partition, loaded))
+        return then(loading, lambda loaded: self._add_loaded(key, partition, loaded))
 
     def _read_all(self, *, is_last: bool) -> ForEach[dict[TopicIdPartition, PartitionData] | None]:
         acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
@@ -101,7 +101,7 @@ class ShareReader:
             ranges = [log_range for log_range in read if log_range is not None]
             is_complete = is_over or len(ranges) < len(read) or self._has_enough(ranges)
             if self._usable:
-                self._measure(len(ranges), is_complete=is_complete)
+                self._record_metrics(len(ranges), is_complete=is_complete)
             return self._acquire_all(ranges) if is_complete else None
 
         return ForEach(acquirable, read, conclude)
@@ -117,8 +117,8 @@ class ShareReader:
 
         return ForEach(ranges, acquire, lambda _: results)
 
-    def _partition(self, key: TopicIdPartition) -> Partition | ErrorCode:
-        """Return the partition, or an error if the client may not read it or the client's broker does not lead it."""
+    def _find_partition(self, key: TopicIdPartition) -> Partition | ErrorCode:
+        """Return the partition, or an error if the client may not read it or if its broker is not the leader."""
         call = self._call
         topic = call.core.topics.with_id(key[0])
         if topic is None:
@@ -130,7 +130,7 @@ class ShareReader:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return partition if partition.leader is call.node else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _use(self, key: TopicIdPartition, partition: Partition, loaded: SharePartition | ErrorCode) -> None:
+    def _add_loaded(self, key: TopicIdPartition, partition: Partition, loaded: SharePartition | ErrorCode) -> None:
         """Add a loaded share-partition, or add the error of a failed load to the response."""
         code = loaded if isinstance(loaded, ErrorCode) else ErrorCode.NONE
         if not isinstance(loaded, ErrorCode):
@@ -143,7 +143,7 @@ class ShareReader:
         if code:
             self._results[key] = failed(key[1], code)
 
-    def _measure(self, partitions: int, *, is_complete: bool) -> None:
+    def _record_metrics(self, partitions: int, *, is_complete: bool) -> None:
         """Record the time until the acquisition (`DelayedShareFetch`), and the ratio of partitions with records."""
         measured = self._manager.metrics.fetches[self._group_id]
         if partitions or is_complete:
