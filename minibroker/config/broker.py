@@ -236,7 +236,7 @@ class BrokerConfig(ConfigValues):
         unknown: dict[str, str] = {}
         keys = keys_of_release(emulated(properties), "broker")
         for name, text in properties.items():
-            is_of_listener = name.startswith(LISTENER)  # They are not in the table of keys.
+            is_of_listener = name.startswith(LISTENER)  # The table has no keys with a listener prefix.
             (unknown if is_of_listener or not _has_effect(keys, name) else given)[name] = text
         for name, other in (_BROKER_ID_KEYS, _BROKER_ID_KEYS[::-1]):
             if other in given:

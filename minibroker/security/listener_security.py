@@ -111,7 +111,7 @@ class ListenerSecurity:
             try:
                 self._context, self._stores = self._context_of(settings), settings.stores()
             except (ValueError, OSError) as error:  # A restored snapshot can contain the paths of missing files.
-                _logger.error("The listener %s keeps its key store: %s", self.name, error)  # noqa: TRY400 - all is said
+                _logger.error("The listener %s keeps its key store: %s", self.name, error)  # noqa: TRY400 - no traceback
 
     def start(self, mechanism: str) -> SaslServer:
         """Start an exchange with a SASL mechanism.

@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._session.origin is not None:
             self._session.origin.close()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature; frames know better
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Return the buffer for the next bytes."""
         return self._reader.buffer()
 
@@ -317,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
                     # first.
                     elif perf_counter() > until:
                         self._yield_turn()
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
+        except Exception as error:  # noqa: BLE001 - our own error must close only this connection
             fault = error
         self._end_turn(answers, fault)
 
@@ -371,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
                 level = logging.DEBUG
         elif isinstance(error, EncodeError | UnencodableAnswerError):
             _logger.error("An answer cannot be encoded, so its connection closes: %s", error)
-        # The first request of an API loads modules, which fails if file descriptors are short.
+        # The first request of an API loads modules. Loading fails if file descriptors are short.
         elif is_shortage(error):
             _logger.error("A request could not be served, so its connection closes: %s", error)
         else:

@@ -239,7 +239,7 @@ class ConnectionQuotas:
         try:
             self._limits = ConnectionLimits(self._get_config(), self._names, lambda: self._services.host_names)
         except ConfigError as error:  # The stored limits may be invalid if a file was edited by hand.
-            _logger.error("Limits of connections stay as they were: %s", error)  # noqa: TRY400 - it says it all
+            _logger.error("Limits of connections stay as they were: %s", error)  # noqa: TRY400 - no traceback
         self._close_excess()
         self._wake()
 

@@ -214,7 +214,7 @@ class NodeListener:
             try:
                 bound = _bound_socket(family, socket.SOCK_STREAM, 0, address)
             except OSError as error:
-                _logger.error("%s:%d cannot be kept: %s", *address[:2], error)  # noqa: TRY400 - it says all
+                _logger.error("%s:%d cannot be kept: %s", *address[:2], error)  # noqa: TRY400 - no traceback
             else:
                 self._held.append((kind, bound))
 

@@ -212,7 +212,7 @@ class Server:
             done: asyncio.Future[None] = self._loop.create_future()
             try:
                 work()
-            except Exception as error:  # noqa: BLE001 - the future has it
+            except Exception as error:  # noqa: BLE001 - the future gets the error
                 done.set_exception(error)
             else:
                 done.set_result(None)

@@ -48,7 +48,7 @@ def misspelling(name: str, known: Iterable[str]) -> str | None:
 
 def _find_closest(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
     """Return the most similar known names, the best one first."""
-    import difflib  # noqa: PLC0415 - few names are wrong
+    import difflib  # noqa: PLC0415 - needed for wrong names only
 
     return difflib.get_close_matches(name, list(known), n=_MAX_SUGGESTIONS, cutoff=cutoff)
 

@@ -191,7 +191,7 @@ class Ring(Generic[E]):
         """Drop the frames of an exchange, the oldest one that still has frames."""
         size = EXCHANGE_SIZE + len(exchange.request_frame) + len(exchange.response_frame)
         self.first_shown += 1
-        # Drop the frames explicitly, because the hits of a fault may still contain the exchange.
+        # Drop the frames explicitly, because the hits of a fault may still reference the exchange.
         exchange.request_frame = exchange.response_frame = b""
         exchange.memory -= size
         self.memory -= size
@@ -199,7 +199,7 @@ class Ring(Generic[E]):
     def _drop_oldest(self) -> None:
         exchange = self._exchanges.pop(self.first)
         self.memory -= exchange.memory
-        # Drop the frames explicitly, because the hits of a fault may still contain the exchange.
+        # Drop the frames explicitly, because the hits of a fault may still reference the exchange.
         exchange.request_frame = exchange.response_frame = b""
         self.first += 1
         self.first_shown = max(self.first, self.first_shown)

@@ -58,7 +58,7 @@ class Entry(Exchange):
         failure: The reason why the request closed the connection, or None.
     """
 
-    origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry's is one
+    origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry has this type
     fault: Any = None  # The type is Fault, which belongs to a higher layer and cannot be imported here.
     _endpoint: Any = None  # The type is Endpoint, which belongs to a higher layer and cannot be imported here.
     client_id: str | None = None

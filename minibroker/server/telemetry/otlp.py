@@ -106,6 +106,6 @@ def _decode_varint(message: bytes, position: int) -> tuple[int, int]:
         byte = message[position]
         position += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follow
+        if byte < 0x80:  # noqa: PLR2004 - without the bit for a continuation
             return value, position
         shift += 7

@@ -249,7 +249,7 @@ class _Parser:
             return None
         self._at = braces.end()
         minimum, comma, maximum = braces.groups()
-        # Numbers have no leading zeros, so the first digits of a long number are too large as well.
+        # The numbers have no leading zeros, so the first digits of a long number already exceed the limit.
         least = int(minimum[:_MAX_DIGITS])
         most = int(maximum[:_MAX_DIGITS]) if maximum else None if comma else least
         if max(least, most or 0) > _MAX_REPEATS or (most is not None and most < least):

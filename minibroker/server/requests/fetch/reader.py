@@ -397,7 +397,7 @@ def _find_aborted(log: Log, offset: int, log_slice: LogSlice) -> list[AbortedTra
 def build_failed_partition(index: int, code: ErrorCode) -> PartitionData:
     """Return the result for a partition that cannot be read."""
     data = build_refused_partition(index, code)
-    # Kafka returns null after a failed read. With the other codes it has not tried to read the log.
+    # Kafka returns null after a failed read. With the other codes, Kafka has not tried to read the log.
     if code not in _NOT_FAILURES:
         data.aborted_transactions = None
     return data
