@@ -149,7 +149,6 @@ def a_waiting_fetch_is_woken_up_by_new_records(b: Subject) -> None:
 def a_wait_ends_after_max_wait_ms(b: Subject) -> None:
     """Without new records, the response is sent after max_wait_ms, neither earlier nor much later."""
     topic = b.topic()
-    b.newest(FetchRequest)
     start = time.monotonic()
     answer = fetch(b, topic, wait=_SHORT_MS)
     waited = (time.monotonic() - start) * 1000
@@ -216,13 +215,8 @@ def max_bytes_limits_all_partitions_together(b: Subject) -> None:
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=2500, topics=topics)
     answer = b.ask(request)
     sizes = [len(partition_data.records or b"") for topic in answer.responses for partition_data in topic.partitions]
-    b.holds(
-        sum(map(bool, sizes)) == 1,
-        "records of one partition, and none of the other",
-        answer,
-        RECORDS,
-        actual=f"{sizes[0]} and {sizes[1]} bytes",
-    )
+    expected, actual = "records of one partition, and none of the other", f"{sizes[0]} and {sizes[1]} bytes"
+    b.holds(sum(map(bool, sizes)) == 1, expected, answer, RECORDS, actual=actual)
 
 
 @STAGE.check(
@@ -264,7 +258,6 @@ def topics_are_fetched_by_id(b: Subject) -> None:
 @STAGE.check("KIP-516", look="Return UNKNOWN_TOPIC_ID for the partitions of an unknown id.")
 def an_unknown_id_has_error_100(b: Subject) -> None:
     """A topic id that no longer exists gets UNKNOWN_TOPIC_ID for each of its partitions."""
-    b.require(ApiKey.FETCH, 13)
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch_topic = FetchTopic(topic_id=b"\x21" * 16, partitions=[partition])
     b.same(b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[fetch_topic]), 13), _ERROR, 100)

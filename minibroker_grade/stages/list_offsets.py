@@ -43,6 +43,11 @@ def _produce_at(b: Subject, topic: str, *times: int) -> None:
         b.same(send(b, topic, build_batch(new_records("x", start=time))), PRODUCE_ERROR, 0)
 
 
+def _check_found(b: Subject, answer: Any, offset: int, timestamp: int) -> None:
+    b.same(answer, OFFSET, offset)
+    b.same(answer, _TIME, timestamp)
+
+
 @STAGE.check(_SOURCE, look="Return 0 for both start and end before the first record.")
 def an_empty_partition_begins_and_ends_at_0(b: Subject) -> None:
     """The special timestamps -2 and -1 request the start and the end."""
@@ -73,19 +78,16 @@ def a_time_finds_the_first_record_at_or_after_it(b: Subject) -> None:
     topic = b.topic()
     _produce_at(b, topic, TIME, TIME + 100, TIME + 200)
     answer = list_offsets(b, topic, TIME + 100)
-    b.same(answer, OFFSET, 1)
-    b.same(answer, _TIME, TIME + 100)
+    _check_found(b, answer, 1, TIME + 100)
     answer = list_offsets(b, topic, TIME + 101)
-    b.same(answer, OFFSET, 2)
-    b.same(answer, _TIME, TIME + 200)
+    _check_found(b, answer, 2, TIME + 200)
 
 
 @STAGE.check("KIP-79, FileRecords.searchForTimestamp", look="Search the records within the batch.")
 def a_time_finds_a_record_within_a_batch(b: Subject) -> None:
     """The offset is that of the record, not the base offset of its batch."""
     answer = list_offsets(b, topic_with(b, "a", "b", "c", "d"), TIME + 2)
-    b.same(answer, OFFSET, 2)
-    b.same(answer, _TIME, TIME + 2)
+    _check_found(b, answer, 2, TIME + 2)
 
 
 @STAGE.check("KIP-79", look="Return offset -1 and no error if no record is late enough.")
@@ -93,8 +95,7 @@ def a_time_after_all_records_finds_nothing(b: Subject) -> None:
     """If no record is late enough, offset and timestamp are -1 and the error is 0."""
     answer = list_offsets(b, topic_with(b, "a"), TIME + 10**9)
     b.same(answer, _ERROR, 0)
-    b.same(answer, OFFSET, -1)
-    b.same(answer, _TIME, -1)
+    _check_found(b, answer, -1, -1)
 
 
 @STAGE.check(_SOURCE, look="Timestamps can decrease: search from the start for the first one that is late enough.")
@@ -112,8 +113,7 @@ def minus_3_finds_the_largest_time(b: Subject) -> None:
     topic = b.topic()
     _produce_at(b, topic, TIME, TIME + 900, TIME + 100)
     answer = list_offsets(b, topic, -3, 7)
-    b.same(answer, OFFSET, 1)
-    b.same(answer, _TIME, TIME + 900)
+    _check_found(b, answer, 1, TIME + 900)
 
 
 @STAGE.check("KafkaApis.handleListOffsetRequest", look="Return UNKNOWN_TOPIC_OR_PARTITION for each partition.")

@@ -155,12 +155,8 @@ def log_append_time_is_told(b: Subject) -> None:
     answer = produce(b, b.topic(), "a")
     b.same(answer, f"{PRODUCED}.log_append_time_ms", -1)
     answer = produce(b, b.topic(message_timestamp_type="LogAppendTime"), "a")
-    b.holds(
-        answer.responses[0].partition_responses[0].log_append_time_ms > TIME,
-        "the broker's time",
-        answer,
-        f"{PRODUCED}.log_append_time_ms",
-    )
+    time = answer.responses[0].partition_responses[0].log_append_time_ms
+    b.holds(time > TIME, "the broker's time", answer, f"{PRODUCED}.log_append_time_ms")
 
 
 @STAGE.check("ProduceResponse.logStartOffset", look="Return the log start offset from version 5 on.")

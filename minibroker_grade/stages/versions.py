@@ -47,13 +47,9 @@ def each_api_is_listed_once(b: Subject) -> None:
     answer = b.ask(ApiVersionsRequest(), 0)
     keys = [api.api_key for api in answer.api_keys]
     duplicate = next((index for index, key in enumerate(keys) if key in keys[:index]), 0)
-    b.holds(
-        len(set(keys)) == len(keys),
-        "each key once",
-        answer,
-        f"api_keys[{duplicate}].api_key",
-        actual=f"{keys[duplicate]} in api_keys[{keys.index(keys[duplicate])}] and in api_keys[{duplicate}]",
-    )
+    path = f"api_keys[{duplicate}]"
+    actual = f"{keys[duplicate]} in api_keys[{keys.index(keys[duplicate])}] and in {path}"
+    b.holds(len(set(keys)) == len(keys), "each key once", answer, f"{path}.api_key", actual=actual)
 
 
 @STAGE.check("NodeApiVersions.latestUsableVersion", look="The first version must not be higher than the last one.")
@@ -61,12 +57,8 @@ def ranges_are_in_order(b: Subject) -> None:
     """A client uses the highest version in the range, and an empty range contains no version."""
     answer = b.ask(ApiVersionsRequest(), 0)
     for index, api in enumerate(answer.api_keys):
-        b.holds(
-            0 <= api.min_version <= api.max_version,
-            "a first version of at least 0 and a last one not below it",
-            answer,
-            f"api_keys[{index}].max_version",
-        )
+        expected = "a first version of at least 0 and a last one not below it"
+        b.holds(0 <= api.min_version <= api.max_version, expected, answer, f"api_keys[{index}].max_version")
 
 
 @STAGE.check("KIP-511", look="Check the version before decoding the body, and respond in version 0.")
