@@ -100,13 +100,13 @@ _JAVA: Final = """
 """
 
 
-def _python(b: Subject, module: str, name: str, program: str, *, transactional: bool = False) -> None:
+def _run_python(b: Subject, module: str, name: str, program: str, *, transactional: bool = False) -> None:
     if importlib.util.find_spec(module) is None:
         raise SkippedError(f"{name} is not installed")
-    _run(b, [sys.executable, "-c", textwrap.dedent(program)], transactional=transactional)
+    _run_client(b, [sys.executable, "-c", textwrap.dedent(program)], transactional=transactional)
 
 
-def _java(b: Subject, *, transactional: bool) -> None:
+def _run_java(b: Subject, *, transactional: bool) -> None:
     java = shutil.which("java")
     jars = os.environ.get(_JARS)
     if java is None:
@@ -117,10 +117,10 @@ def _java(b: Subject, *, transactional: bool) -> None:
         path = os.path.join(folder, "Graded.java")
         with open(path, "w", encoding="utf-8") as file:
             file.write(textwrap.dedent(_JAVA))
-        _run(b, [java, "-Xmx256m", "-cp", os.path.join(jars, "*"), path], transactional=transactional)
+        _run_client(b, [java, "-Xmx256m", "-cp", os.path.join(jars, "*"), path], transactional=transactional)
 
 
-def _run(b: Subject, command: list[str], *, transactional: bool) -> None:
+def _run_client(b: Subject, command: list[str], *, transactional: bool) -> None:
     """Run a client that produces, consumes in a group, and commits."""
     topic, group = b.topic(), b.name("group")
     wait_for_coordinator(b, group)
@@ -132,40 +132,40 @@ def _run(b: Subject, command: list[str], *, transactional: bool) -> None:
         )
     except subprocess.TimeoutExpired as error:
         text = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else ""
-        raise CheckFailedError("ten records, there and back", f"no end within the limit: {_tail(text)}") from None
+        raise CheckFailedError("ten records, there and back", f"no end within the limit: {_clip(text)}") from None
     if process.returncode:
-        raise CheckFailedError("ten records, there and back", f"status {process.returncode}: {_tail(process.stderr)}")
+        raise CheckFailedError("ten records, there and back", f"status {process.returncode}: {_clip(process.stderr)}")
 
 
-def _tail(text: str) -> str:
+def _clip(text: str) -> str:
     return text.strip()[-_MAX_OUTPUT_CHARACTERS:]
 
 
 @STAGE.check("librdkafka", look=_LOOK, limit=_LIMIT_S)
 def librdkafka_produces_and_consumes(b: Subject) -> None:
     """The client library for C, Python, Go and .NET runs an idempotent producer, a group, and a commit."""
-    _python(b, "confluent_kafka", "confluent-kafka", _LIBRDKAFKA)
+    _run_python(b, "confluent_kafka", "confluent-kafka", _LIBRDKAFKA)
 
 
 @STAGE.check("librdkafka", look=_LOOK, limit=_LIMIT_S)
 def librdkafka_runs_a_transaction(b: Subject) -> None:
     """A client of librdkafka runs a transactional producer, and a consumer with read_committed."""
-    _python(b, "confluent_kafka", "confluent-kafka", _LIBRDKAFKA, transactional=True)
+    _run_python(b, "confluent_kafka", "confluent-kafka", _LIBRDKAFKA, transactional=True)
 
 
 @STAGE.check("kafka-python", look=_LOOK, limit=_LIMIT_S)
 def kafka_python_produces_and_consumes(b: Subject) -> None:
     """The pure Python client runs a producer, a group and a commit."""
-    _python(b, "kafka", "kafka-python", _KAFKA_PYTHON)
+    _run_python(b, "kafka", "kafka-python", _KAFKA_PYTHON)
 
 
 @STAGE.check("KafkaProducer, KafkaConsumer", look=_LOOK, limit=_LIMIT_S)
 def the_java_client_produces_and_consumes(b: Subject) -> None:
     """Kafka's own client runs an idempotent producer, a group, and a commit."""
-    _java(b, transactional=False)
+    _run_java(b, transactional=False)
 
 
 @STAGE.check("KafkaProducer.commitTransaction", look=_LOOK, limit=_LIMIT_S)
 def the_java_client_runs_a_transaction(b: Subject) -> None:
     """Kafka's own client runs a transactional producer, and a consumer with read_committed."""
-    _java(b, transactional=True)
+    _run_java(b, transactional=True)

@@ -26,7 +26,7 @@ _SOURCE: Final = "LogCleaner, Cleaner"
 _LIMIT_S: Final = 120.0
 
 
-def _compacted_topic(b: Subject) -> str:
+def _create_compacted_topic(b: Subject) -> str:
     """Create a topic that is cleaned as soon as possible."""
     return b.topic(
         cleanup_policy="compact",
@@ -79,7 +79,7 @@ def _wait_until_cleaned(b: Subject, topic: str) -> list[Record]:
 @STAGE.check(_SOURCE, look="Copy the last record of each key into new segments, and swap them in.", limit=_LIMIT_S)
 def the_last_value_of_each_key_stays(b: Subject) -> None:
     """Of several records with the same key, only the last one is kept. The active segment is not cleaned."""
-    topic = _compacted_topic(b)
+    topic = _create_compacted_topic(b)
     _produce_rounds(b, topic)
     values = {bytes(record.key or b""): record.value for record in _wait_until_cleaned(b, topic)}
     b.equal([values.get(key) for key in (b"a", b"b", b"c")], [b"a3", b"b4", b"c5"], "the values of a, b and c")
@@ -88,7 +88,7 @@ def the_last_value_of_each_key_stays(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Do not change offsets: compaction leaves gaps.", limit=_LIMIT_S)
 def offsets_stay_as_they_were(b: Subject) -> None:
     """A record keeps its offset forever, and the start and end of the log do not move."""
-    topic = _compacted_topic(b)
+    topic = _create_compacted_topic(b)
     _produce_rounds(b, topic)
     records = _wait_until_cleaned(b, topic)
     b.equal([record.offset for record in records], [3, 4, 5, 6, 7], "the offsets")
@@ -99,7 +99,7 @@ def offsets_stay_as_they_were(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return the next batch for an offset that no longer exists.", limit=_LIMIT_S)
 def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
     """A consumer can fetch an offset that no longer exists. The response starts at the next record, without error."""
-    topic = _compacted_topic(b)
+    topic = _create_compacted_topic(b)
     _produce_rounds(b, topic)
     _wait_until_cleaned(b, topic)
     answer = fetch(b, topic, 1)
@@ -111,7 +111,7 @@ def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
 @STAGE.check("KIP-534, Cleaner.shouldRetainRecord", look="Keep tombstones for delete.retention.ms.", limit=_LIMIT_S)
 def tombstones_stay_for_their_time(b: Subject) -> None:
     """A record without a value deletes its key. It is kept for delete.retention.ms so that consumers can read it."""
-    topic = _compacted_topic(b)
+    topic = _create_compacted_topic(b)
     _produce_rounds(b, topic)
     values = {bytes(record.key or b""): record.value for record in _wait_until_cleaned(b, topic)}
     b.holds(b"d" in values and values[b"d"] is None, "the tombstone of d", actual=f"the keys {sorted(values)}")
@@ -122,7 +122,7 @@ def tombstones_stay_for_their_time(b: Subject) -> None:
 )
 def cleaned_batches_have_fitting_checksums(b: Subject) -> None:
     """Batches that lost records are rewritten with valid checksums."""
-    topic = _compacted_topic(b)
+    topic = _create_compacted_topic(b)
     send(b, topic, build_batch(new_records("one", key="a") + new_records("two", key="b")))
     _produce_record(b, topic, "a", "three", TIME + 5000)
     _produce_record(b, topic, "last", "x", TIME + 10000)

@@ -45,12 +45,12 @@ def _fetch_in_session(b: Subject, topics: list[FetchTopic], session_id: int, epo
     return b.ask(request, version)
 
 
-def _fetch_topics(topic: str, *partitions: int) -> list[FetchTopic]:
+def _make_topics(topic: str, *partitions: int) -> list[FetchTopic]:
     requested = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in partitions]
     return [FetchTopic(topic=topic, partitions=requested)]
 
 
-def _answered_partitions(answer: Any) -> list[int]:
+def _list_partitions(answer: Any) -> list[int]:
     return sorted(partition.partition_index for topic in answer.responses for partition in topic.partitions)
 
 
@@ -211,7 +211,7 @@ def max_bytes_limits_all_partitions_together(b: Subject) -> None:
     for partition in range(2):
         batch = build_batch(new_records("x" * 2000))
         send(b, topic, batch, partition=partition)
-    topics = _fetch_topics(topic, 0, 1)
+    topics = _make_topics(topic, 0, 1)
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=2500, topics=topics)
     answer = b.ask(request)
     sizes = [len(partition_data.records or b"") for topic in answer.responses for partition_data in topic.partitions]
@@ -266,43 +266,43 @@ def an_unknown_id_has_error_100(b: Subject) -> None:
 @STAGE.check("KIP-227, FetchManager.newContext", look="Create a session for epoch 0, and return its id.")
 def epoch_0_makes_a_session(b: Subject) -> None:
     """A full fetch with epoch 0 requests a session. The response has the session id and all partitions."""
-    answer = _fetch_in_session(b, _fetch_topics(b.topic(2), 0, 1), 0, 0)
+    answer = _fetch_in_session(b, _make_topics(b.topic(2), 0, 1), 0, 0)
     b.same(answer, "error_code", 0)
     b.holds(answer.session_id > 0, "an id above 0", answer, "session_id")
-    b.equal(_answered_partitions(answer), [0, 1], "the partitions", answer, "responses")
+    b.equal(_list_partitions(answer), [0, 1], "the partitions", answer, "responses")
 
 
 @STAGE.check("KIP-227, IncrementalFetchContext", look="Leave out partitions without changes since the last response.")
 def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
     """An incremental fetch lists no partitions, and its response contains only the partitions with new data."""
     topic = b.topic(2)
-    session = _fetch_in_session(b, _fetch_topics(topic, 0, 1), 0, 0).session_id
+    session = _fetch_in_session(b, _make_topics(topic, 0, 1), 0, 0).session_id
     answer = _fetch_in_session(b, [], session, 1)
     b.same(answer, "session_id", session)
-    b.equal(_answered_partitions(answer), [], "the partitions", answer, "responses")
+    b.equal(_list_partitions(answer), [], "the partitions", answer, "responses")
     write(b, topic, "a")
     answer = _fetch_in_session(b, [], session, 2)
-    b.equal(_answered_partitions(answer), [0], "the partitions", answer, "responses")
+    b.equal(_list_partitions(answer), [0], "the partitions", answer, "responses")
 
 
 @STAGE.check("KIP-227, FetchSession.update", look="Add the partitions of a request to its session.")
 def a_session_takes_more_partitions(b: Subject) -> None:
     """An incremental fetch lists only partitions that are new or whose fetch offset has changed."""
     topic = b.topic(2)
-    session = _fetch_in_session(b, _fetch_topics(topic, 0), 0, 0).session_id
+    session = _fetch_in_session(b, _make_topics(topic, 0), 0, 0).session_id
     send(b, topic, build_batch(new_records("a")), partition=1)
-    answer = _fetch_in_session(b, _fetch_topics(topic, 1), session, 1)
-    b.equal(_answered_partitions(answer), [1], "the partitions", answer, "responses")
+    answer = _fetch_in_session(b, _make_topics(topic, 1), session, 1)
+    b.equal(_list_partitions(answer), [1], "the partitions", answer, "responses")
 
 
 @STAGE.check("KIP-227, FetchSession.update", look="Remove the partitions in forgotten_topics_data from the session.")
 def a_session_forgets_partitions(b: Subject) -> None:
     """Partitions that a request forgets are no longer returned, even if they have new data."""
     topic = b.topic(2)
-    session = _fetch_in_session(b, _fetch_topics(topic, 0, 1), 0, 0).session_id
+    session = _fetch_in_session(b, _make_topics(topic, 0, 1), 0, 0).session_id
     write(b, topic, "a")
     answer = _fetch_in_session(b, [], session, 1, forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=[0])])
-    b.equal(_answered_partitions(answer), [], "the partitions", answer, "responses")
+    b.equal(_list_partitions(answer), [], "the partitions", answer, "responses")
 
 
 @STAGE.check(
@@ -311,7 +311,7 @@ def a_session_forgets_partitions(b: Subject) -> None:
 )
 def a_wrong_session_epoch_has_error_71(b: Subject) -> None:
     """The epoch reveals a lost or repeated request. The client gets INVALID_FETCH_SESSION_EPOCH and starts again."""
-    session = _fetch_in_session(b, _fetch_topics(b.topic(), 0), 0, 0).session_id
+    session = _fetch_in_session(b, _make_topics(b.topic(), 0), 0, 0).session_id
     b.same(_fetch_in_session(b, [], session, 5), "error_code", 71)
 
 
@@ -327,8 +327,8 @@ def an_unknown_session_has_error_70(b: Subject) -> None:
 def epoch_minus_1_ends_a_session(b: Subject) -> None:
     """A client ends its session by sending the session id with epoch -1. Afterwards, the id is unknown."""
     topic = b.topic()
-    session = _fetch_in_session(b, _fetch_topics(topic, 0), 0, 0).session_id
-    b.same(_fetch_in_session(b, _fetch_topics(topic, 0), session, -1), "session_id", 0)
+    session = _fetch_in_session(b, _make_topics(topic, 0), 0, 0).session_id
+    b.same(_fetch_in_session(b, _make_topics(topic, 0), session, -1), "session_id", 0)
     b.same(_fetch_in_session(b, [], session, 1), "error_code", 70)
 
 

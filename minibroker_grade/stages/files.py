@@ -41,7 +41,7 @@ _SEGMENT_BYTES: Final = 1 << 20
 """The smallest segment size that Kafka 4 allows (KIP-1030)."""
 
 
-def _partition_directory(b: Subject, topic: str) -> str:
+def _find_directory(b: Subject, topic: str) -> str:
     if b.data_dir is None:
         raise SkippedError("the grader does not know the log directory: --data-dir or --start")
     return os.path.join(b.data_dir, f"{topic}-0")
@@ -49,7 +49,7 @@ def _partition_directory(b: Subject, topic: str) -> str:
 
 def _list_files(b: Subject, topic: str, suffix: str) -> list[str]:
     """Return the files of a partition with this suffix, sorted by offset."""
-    directory = _partition_directory(b, topic)
+    directory = _find_directory(b, topic)
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(suffix))
     except OSError:
@@ -78,7 +78,7 @@ def _create_large_topic(b: Subject) -> str:
     return topic
 
 
-def _index_entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
+def _read_entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
     """Yield the entries of an index. The file of an active segment is preallocated and ends with zeros."""
     data = _read_file(path)
     for position in range(0, len(data) - form.size + 1, form.size):
@@ -166,7 +166,7 @@ def index_entries_lead_to_batches(b: Subject) -> None:
                 starts[record.offset - base] = batch_position
             batch_position += len(batch.buffer)
         index = path[: -len(".log")] + ".index"
-        for entry, (offset, at) in enumerate(_index_entries(index, _INDEX_ENTRY)):
+        for entry, (offset, at) in enumerate(_read_entries(index, _INDEX_ENTRY)):
             entry_count += 1
             if at == starts.get(offset):
                 continue
@@ -190,7 +190,7 @@ def time_index_entries_rise_and_are_true(b: Subject) -> None:
     for path in _list_files(b, topic, ".timeindex"):
         base = int(os.path.basename(path)[:20])
         last = -1
-        for entry, (timestamp, offset) in enumerate(_index_entries(path, _TIME_INDEX_ENTRY)):
+        for entry, (timestamp, offset) in enumerate(_read_entries(path, _TIME_INDEX_ENTRY)):
             expected_time = times.get(base + offset)
             if timestamp < last or timestamp != expected_time:
                 expected = f"times that rise, and {expected_time} for offset {base} + {offset}"
@@ -204,7 +204,7 @@ def time_index_entries_rise_and_are_true(b: Subject) -> None:
 def the_directory_knows_the_topics_id(b: Subject) -> None:
     """The file partition.metadata has the topic id, so a directory is not mistaken for that of a newer topic."""
     topic = topic_with(b, "a")
-    path = os.path.join(_partition_directory(b, topic), "partition.metadata")
+    path = os.path.join(_find_directory(b, topic), "partition.metadata")
     answer = b.metadata(topic, version=12)
     try:
         lines = _read_file(path).decode().splitlines()

@@ -20,9 +20,7 @@ _TAGS: Final = b"\x02\x63\x02hi\xc8\x01\x01x"
 _NO_TAGS: Final = b"\0"
 
 
-def _api_versions_frame(
-    header_tags: bytes = _NO_TAGS, body_tags: bytes = _NO_TAGS, name: bytes = b"\x06grade"
-) -> bytes:
+def _pack_api_versions(header_tags: bytes = _NO_TAGS, body_tags: bytes = _NO_TAGS, name: bytes = b"\x06grade") -> bytes:
     body = struct.pack(">hhih", ApiKey.API_VERSIONS, _FLEXIBLE_VERSION, 9, -1) + header_tags
     body += name + b"\x021" + body_tags
     return struct.pack(">i", len(body)) + body
@@ -37,14 +35,14 @@ def _ask_api_versions(b: Subject, frame: bytes) -> None:
 @STAGE.check(_KIP, look="The length of a compact array is the count plus one. End each element with its tagged fields.")
 def apiversions_3_is_answered_in_its_own_form(b: Subject) -> None:
     """From version 3 on, the table is a compact array whose elements end with tagged fields."""
-    _ask_api_versions(b, _api_versions_frame())
+    _ask_api_versions(b, _pack_api_versions())
     b.holds(b.exchanges[-1].response.api_keys, "at least one API", b.exchanges[-1].response, "api_keys")
 
 
 @STAGE.check("KIP-511, ApiMessageType.responseHeaderVersion", look="Omit the tagged fields from this response header.")
 def the_header_of_apiversions_stays_version_0(b: Subject) -> None:
     """A client reads this response before the broker's versions are known, so the header never has tagged fields."""
-    _ask_api_versions(b, _api_versions_frame())
+    _ask_api_versions(b, _pack_api_versions())
     received = b.exchanges[-1].received
     b.equal(
         received[8:10],
@@ -58,13 +56,13 @@ def the_header_of_apiversions_stays_version_0(b: Subject) -> None:
 @STAGE.check(_KIP, look="Skip unknown tags by their size.")
 def unknown_tags_in_the_header_are_skipped(b: Subject) -> None:
     """A newer client can add tagged fields to the header. An older broker skips them."""
-    _ask_api_versions(b, _api_versions_frame(header_tags=_TAGS))
+    _ask_api_versions(b, _pack_api_versions(header_tags=_TAGS))
 
 
 @STAGE.check(_KIP, look="Also skip the tags at the end of the body.")
 def unknown_tags_in_the_body_are_skipped(b: Subject) -> None:
     """Tagged fields extend the protocol without new versions, so unknown ones have no effect."""
-    _ask_api_versions(b, _api_versions_frame(body_tags=_TAGS))
+    _ask_api_versions(b, _pack_api_versions(body_tags=_TAGS))
 
 
 @STAGE.check(
@@ -74,7 +72,7 @@ def unknown_tags_in_the_body_are_skipped(b: Subject) -> None:
 def a_software_name_with_forbidden_letters_is_refused(b: Subject) -> None:
     """The client's software name becomes part of a metric. An invalid name is rejected with INVALID_REQUEST."""
     b.require(ApiKey.API_VERSIONS, _FLEXIBLE_VERSION)
-    b.wire.send_frame(_api_versions_frame(name=b"\x05a b!"), ApiVersionsRequest(), _FLEXIBLE_VERSION)
+    b.wire.send_frame(_pack_api_versions(name=b"\x05a b!"), ApiVersionsRequest(), _FLEXIBLE_VERSION)
     b.same(b.wire.receive(), "error_code", 42)
 
 
@@ -115,7 +113,7 @@ def null_and_empty_differ(b: Subject) -> None:
 @STAGE.check("KIP-482, RequestHeader", look="Read the client id as a plain nullable string, even in request header 2.")
 def the_client_id_keeps_its_old_form(b: Subject) -> None:
     """Version 2 of the request header adds tagged fields. The client id still has an int16 length and can be null."""
-    _ask_api_versions(b, _api_versions_frame())
+    _ask_api_versions(b, _pack_api_versions())
     b.metadata(version=_METADATA_VERSION)
 
 

@@ -74,7 +74,7 @@ class _Transaction:
         self.epoch: int = answer.producer_epoch
         self._sequence = 0
         if values:
-            b.equal(_added_error(self.add()), 0, "error of AddPartitionsToTxn", b.exchanges[-1].response)
+            b.equal(_read_added_error(self.add()), 0, "error of AddPartitionsToTxn", b.exchanges[-1].response)
             b.same(self.send(*values), PRODUCE_ERROR, 0, "records to work with")
 
     def add(self, partition: int = 0) -> Any:
@@ -88,9 +88,9 @@ class _Transaction:
         )
         return self.b.until(
             lambda: self.b.ask(request),
-            lambda answer: _added_error(answer) not in _BUSY_ERRORS,
+            lambda answer: _read_added_error(answer) not in _BUSY_ERRORS,
             "a partition in the transaction",
-            lambda answer: field_text("error_code", _added_error(answer)),
+            lambda answer: field_text("error_code", _read_added_error(answer)),
         )
 
     def send(self, *values: str) -> Any:
@@ -125,7 +125,7 @@ class _Transaction:
         )
 
 
-def _added_error(answer: Any) -> int:
+def _read_added_error(answer: Any) -> int:
     code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
     return code
 
@@ -336,7 +336,7 @@ def a_foreign_producer_id_has_error_49(b: Subject) -> None:
     b.same(answer, path, 49)
 
 
-def _transaction_with_offset(b: Subject, topic: str, group: str) -> _Transaction:
+def _begin_with_offset(b: Subject, topic: str, group: str) -> _Transaction:
     """Start a transaction with a record and a committed offset of the group."""
     transaction = _Transaction(b, topic, "a")
     request = AddOffsetsToTxnRequest(
@@ -362,7 +362,7 @@ def _transaction_with_offset(b: Subject, topic: str, group: str) -> _Transaction
 def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
     """Offsets sent in a transaction are invisible until the transaction is committed."""
     topic, group = b.topic(), new_group(b)
-    transaction = _transaction_with_offset(b, topic, group)
+    transaction = _begin_with_offset(b, topic, group)
     b.same(fetch_committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)
     b.same(transaction.end(commit=True), "error_code", 0)
     b.until(
@@ -380,7 +380,7 @@ def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
 def pending_offsets_are_unstable(b: Subject) -> None:
     """A consumer that requires stable offsets waits until the transaction with the newer offsets has ended."""
     topic, group = b.topic(), new_group(b)
-    _transaction_with_offset(b, topic, group)
+    _begin_with_offset(b, topic, group)
     b.same(fetch_committed(b, group, topic, stable=True), "topics[0].partitions[0].error_code", 88)
 
 
@@ -391,7 +391,7 @@ def pending_offsets_are_unstable(b: Subject) -> None:
 def offsets_of_an_aborted_transaction_are_dropped(b: Subject) -> None:
     """After an abort, the group has the same offsets as before the transaction."""
     topic, group = b.topic(), new_group(b)
-    transaction = _transaction_with_offset(b, topic, group)
+    transaction = _begin_with_offset(b, topic, group)
     transaction.end_and_wait(commit=False)
     b.until(
         lambda: fetch_committed(b, group, topic, stable=True),

@@ -15,12 +15,12 @@ _NEEDED_APIS: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey
 _TABLE: Final = "KafkaApis.handleApiVersionsRequest"
 
 
-def _frame(form: str, *fields: int | bytes) -> bytes:
+def _pack_frame(form: str, *fields: int | bytes) -> bytes:
     body = struct.pack(form, *fields)
     return struct.pack(">i", len(body)) + body
 
 
-_UNKNOWN_VERSION_FRAME: Final = _frame(">hhih5sb", ApiKey.API_VERSIONS, _FUTURE_VERSION, 77, 5, b"grade", 0)
+_UNKNOWN_VERSION_FRAME: Final = _pack_frame(">hhih5sb", ApiKey.API_VERSIONS, _FUTURE_VERSION, 77, 5, b"grade", 0)
 
 
 @STAGE.check(_TABLE, look="Answer key 18, version 0, with an error code and an array of key, first and last version.")
@@ -104,7 +104,7 @@ def all_versions_tell_the_same_table(b: Subject) -> None:
 def correlation_ids_come_back(b: Subject) -> None:
     """Clients match responses to requests by the correlation id, which can be any int32."""
     for number in (0, 1, -1, 2**31 - 1, -(2**31)):
-        b.wire.send_frame(_frame(">hhih", ApiKey.API_VERSIONS, 0, number, -1), ApiVersionsRequest(), 0)
+        b.wire.send_frame(_pack_frame(">hhih", ApiKey.API_VERSIONS, 0, number, -1), ApiVersionsRequest(), 0)
         b.same(b.wire.receive(), "error_code", 0)
 
 
@@ -121,7 +121,7 @@ def requests_of_a_connection_are_answered_in_order(b: Subject) -> None:
 @STAGE.check("NetworkReceive", look="Collect bytes until the length has arrived, and then until the frame is complete.")
 def a_request_may_come_byte_by_byte(b: Subject) -> None:
     """TCP is a stream: a frame, including its length, can arrive in arbitrary pieces."""
-    frame = _frame(">hhih", ApiKey.API_VERSIONS, 0, 5, -1)
+    frame = _pack_frame(">hhih", ApiKey.API_VERSIONS, 0, 5, -1)
     for byte in frame[:-1]:
         b.wire.send_bytes(bytes([byte]))
     b.wire.send_frame(frame, ApiVersionsRequest(), 0, already=len(frame) - 1)
@@ -152,6 +152,6 @@ def an_impossible_length_ends_the_connection(b: Subject) -> None:
 def an_unknown_api_ends_the_connection(b: Subject) -> None:
     """There is no response format for an unknown API key, so the broker closes the connection."""
     broken = b.connect()
-    broken.send_bytes(_frame(">hhih", 9999, 0, 5, -1), is_request=True)
+    broken.send_bytes(_pack_frame(">hhih", 9999, 0, 5, -1), is_request=True)
     b.holds(broken.is_closed(), "the end of the connection", actual="an answer")
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)
