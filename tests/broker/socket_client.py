@@ -68,6 +68,11 @@ class SocketClient:
         request, version = self._asked.pop(number)
         return number, response_of(request, version, head + self.receive_bytes(length - 4), number)
 
+    def receive_frame(self) -> bytes:
+        """Receive a frame, and return it without its length field."""
+        (size,) = struct.unpack(">i", self.receive_bytes(4))
+        return self.receive_bytes(size)
+
     def receive_bytes(self, count: int) -> bytes:
         """Receive exactly `count` bytes.
 

@@ -58,7 +58,6 @@ def log_in(client: Any, user: str, password: str = PASSWORD) -> None:
 def _exchange(client: SocketClient, key: int, version: int, body: bytes) -> None:
     frame = struct.pack(">hhih", key, version, 0, -1) + body
     client.send_bytes(struct.pack(">i", len(frame)) + frame)
-    (size,) = struct.unpack(">i", client.receive_bytes(4))
-    answer = client.receive_bytes(size)
+    answer = client.receive_frame()
     (error,) = struct.unpack_from(">h", answer, 4)
     assert error == 0, answer

@@ -46,8 +46,7 @@ class Line:
         heard: bytes | None = None
         with suppress(ConnectionError):
             self._client.send_bytes(struct.pack(">i", len(frame)) + frame)
-            (size,) = struct.unpack(">i", self._client.receive_bytes(4))
-            heard = self._client.receive_bytes(size)[skip:]
+            heard = self._client.receive_frame()[skip:]
         self.heard.append(heard)
         return heard
 

@@ -114,11 +114,6 @@ def request(key: int, version: int = 0, body: bytes = b"") -> bytes:
     return framed(struct.pack(">hhih", key, version, 1, -1) + body)
 
 
-def receive_frame(client: SocketClient) -> bytes:
-    (size,) = struct.unpack(">i", client.receive_bytes(4))
-    return client.receive_bytes(size)
-
-
 @attack("a request of any API but ApiVersions and SaslHandshake before logging in", "not read; the connection closes")
 def every_api(target: Target) -> None:
     for route in ROUTES:
@@ -135,12 +130,12 @@ def between(target: Target) -> None:
         assert client.is_closed()
     with target.client() as client:
         client.send_bytes(request(ApiKey.API_VERSIONS))
-        receive_frame(client)
+        client.receive_frame()
         client.send_bytes(request(ApiKey.API_VERSIONS))  # A single request suffices.
         assert client.is_closed()
     with target.client() as client:
         client.send_bytes(request(ApiKey.SASL_HANDSHAKE, 1, name) + request(ApiKey.METADATA))
-        receive_frame(client)
+        client.receive_frame()
         assert client.is_closed()
 
 
@@ -153,7 +148,7 @@ def refused_versions(target: Target) -> None:
             answers = 0
             with suppress(ConnectionError):
                 while True:
-                    receive_frame(client)
+                    client.receive_frame()
                     answers += 1
             assert answers == 2
 
@@ -207,7 +202,7 @@ def second_guess(target: Target) -> None:
         handshake(client)
         wrong = request(ApiKey.SASL_AUTHENTICATE, 0, framed(b"\0alice\0wrong"))
         client.send_bytes(wrong + request(ApiKey.SASL_AUTHENTICATE, 0, framed(token)))
-        assert receive_frame(client)[4:6] == struct.pack(">h", ErrorCode.SASL_AUTHENTICATION_FAILED)
+        assert client.receive_frame()[4:6] == struct.pack(">h", ErrorCode.SASL_AUTHENTICATION_FAILED)
         assert client.is_closed()
 
 
@@ -453,7 +448,7 @@ def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, ca
     caplog.clear()
     with target.client() as client:  # Current clients begin like this.
         client.send_bytes(request(ApiKey.API_VERSIONS))
-        receive_frame(client)
+        client.receive_frame()
         client.send(METADATA, 9)
         assert client.is_closed()
     target.held()

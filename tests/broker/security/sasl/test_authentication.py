@@ -49,10 +49,6 @@ def start() -> Iterator[Start]:
         yield Start(held)
 
 
-def broker_of(start: Start) -> Broker:
-    return start.broker
-
-
 def is_served(client: SocketClient) -> bool:
     return bool(client.ask(METADATA, 9).brokers)
 
@@ -60,12 +56,12 @@ def is_served(client: SocketClient) -> bool:
 def test_a_session_that_outlives_its_connection_keeps_nothing_of_the_login(start: Start) -> None:
     start()
     security = Security("SASL_PLAINTEXT", users=USERS)
-    with connect(broker_of(start), security) as client:
+    with connect(start.broker, security) as client:
         log_in(client)
-        (connection,) = connections_of(broker_of(start))
+        (connection,) = connections_of(start.broker)
         session = connection._session
         assert session.authentication is not None
-    with connect(broker_of(start), security) as other:
+    with connect(start.broker, security) as other:
         log_in(other)  # By now the broker has noticed the end of the first connection.
         assert is_served(other)
         assert session.authentication is None
@@ -76,14 +72,13 @@ def test_who_has_logged_in_is_served_under_his_name(start: Start, *, asks_for_ve
     client = start()()
     if asks_for_versions:
         client.send_bytes(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 99, 5, -1))
-        (size,) = struct.unpack(">i", client.receive_bytes(4))
-        assert client.receive_bytes(size)[:6] == struct.pack(">ih", 5, ErrorCode.UNSUPPORTED_VERSION)
+        assert client.receive_frame()[:6] == struct.pack(">ih", 5, ErrorCode.UNSUPPORTED_VERSION)
         assert client.ask(VERSIONS, 3).error_code == 0
     assert handshake(client).mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     answer = authenticate(client, b"\0alice\0secret")
     assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (0, "", 0)
     assert is_served(client)
-    (connection,) = connections_of(broker_of(start))
+    (connection,) = connections_of(start.broker)
     assert str(connection._session.principal) == "User:alice"
 
 
@@ -94,8 +89,7 @@ def test_after_handshake_0_tokens_come_and_go_without_requests(start: Start, mec
 
     def exchange(token: bytes) -> bytes:
         client.send_bytes(framed(token))
-        (size,) = struct.unpack(">i", client.receive_bytes(4))
-        return client.receive_bytes(size)
+        return client.receive_frame()
 
     if mechanism == "PLAIN":
         assert exchange(b"\0alice\0secret") == b""
@@ -111,8 +105,7 @@ def test_a_bare_token_may_come_in_one_packet_with_the_handshake(start: Start) ->
     request = struct.pack(">hhihh", ApiKey.SASL_HANDSHAKE, 0, 7, -1, len(name)) + name
     token = b"\0alice\0secret"
     client.send_bytes(framed(request) + framed(token))
-    (size,) = struct.unpack(">i", client.receive_bytes(4))
-    assert client.receive_bytes(size)[:6] == struct.pack(">ih", 7, 0)
+    assert client.receive_frame()[:6] == struct.pack(">ih", 7, 0)
     assert client.receive_bytes(4) == bytes(4)
     assert is_served(client)
 
@@ -129,7 +122,7 @@ def test_a_failure_is_told_late(start: Start) -> None:
     handshake(client)
     client.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)
     client.send(METADATA, 9)  # It is not served meanwhile.
-    broker = broker_of(start)
+    broker = start.broker
     broker.wait_for_requests(1, api="SaslAuthenticate")
     broker.clock.advance(299)
     assert not broker.requests.entries(api="Metadata")
@@ -141,7 +134,7 @@ def test_a_failure_is_told_late(start: Start) -> None:
 def test_who_does_not_log_in_is_closed_in_the_end(start: Start) -> None:
     client = start()()
     assert client.ask(VERSIONS, 3).error_code == 0
-    broker_of(start).clock.advance(60)
+    start.broker.clock.advance(60)
     assert client.is_closed()
 
 
@@ -156,14 +149,14 @@ def test_who_does_not_log_in_cannot_stay_by_leaving_its_answers_unread(start: St
 def test_who_has_logged_in_may_be_silent(start: Start) -> None:
     client = start()()
     log_in(client)
-    broker_of(start).clock.advance(590)
+    start.broker.clock.advance(590)
     assert is_served(client)
 
 
 def test_a_session_that_is_over_ends_with_its_next_request(start: Start) -> None:
     client = start({"connections.max.reauth.ms": 300_000})()
     assert log_in(client).session_lifetime_ms == 300_000
-    broker_of(start).clock.advance(300)
+    start.broker.clock.advance(300)
     client.send(METADATA, 9)
     assert client.is_closed()
 
@@ -172,7 +165,7 @@ def test_a_client_may_log_in_again_on_its_connection(start: Start) -> None:
     client = start({"connections.max.reauth.ms": 300_000})()
     log_in(client)
     for _ in range(3):
-        broker_of(start).clock.advance(360)
+        start.broker.clock.advance(360)
         assert log_in(client).session_lifetime_ms == 300_000
         assert is_served(client)
 
@@ -192,7 +185,7 @@ def test_sessions_of_tokens_end_with_them(start: Start) -> None:
 
     connected = start(mechanisms=["OAUTHBEARER"])
     client = connected()
-    now_ms = broker_of(start).wait(_now(broker_of(start)))
+    now_ms = start.broker.wait(_now(start.broker))
     handshake(client, "OAUTHBEARER")
     answer = authenticate(client, token(now_ms / 1000 + 100))
     assert 0 < answer.session_lifetime_ms <= 100_000
@@ -200,7 +193,7 @@ def test_sessions_of_tokens_end_with_them(start: Start) -> None:
     handshake(refused, "OAUTHBEARER")
     assert authenticate(refused, token(now_ms / 1000 - 1)).auth_bytes == b'{"status":"invalid_token"}'
     assert authenticate(refused, b"\x01").error_message == '{"status":"invalid_token"}'
-    broker_of(start).clock.advance(101)
+    start.broker.clock.advance(101)
     client.send(METADATA, 9)
     assert client.is_closed()
 
@@ -214,7 +207,7 @@ def test_neither_the_journal_nor_a_log_shows_a_password(start: Start, caplog: py
     connected = start()
     log_in(connected())
     log_in(connected(), password="secret but wrong")
-    shown = repr([each.to_json() for each in broker_of(start).requests]) + caplog.text
+    shown = repr([each.to_json() for each in start.broker.requests]) + caplog.text
     assert "[hidden]" in shown
     assert "secret" not in shown
 

@@ -159,8 +159,7 @@ def is_answered(client: SocketClient, frame: bytes) -> bool:
     """Send a request and return whether it is answered. The broker can close the connection before it is fully sent."""
     try:
         client.send_bytes(framed(frame))
-        (size,) = struct.unpack(">i", client.receive_bytes(4))
-        client.receive_bytes(size)
+        client.receive_frame()
     except ConnectionError:
         return False
     return True
