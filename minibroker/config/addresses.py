@@ -4,7 +4,7 @@ from typing import Final
 
 LAST_PORT: Final = 65_535
 _LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared
-"""The hosts on which local programs reach a server that listens on all interfaces, by its own host."""
+"""Maps a host that means all interfaces to the host at which local programs reach the server."""
 
 
 def parse_address(text: str, source: str) -> tuple[str, int]:

@@ -50,7 +50,7 @@ STREAMS_ASSIGNORS: Final = {
 _INT_BITS: Final = 31
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 _HOST: Final = r"[-%._:0-9a-zA-Z]*"
-"""Kafka's pattern of a host (`Utils.validHostPattern`). The host need not exist."""
+"""Kafka's pattern for a host (`Utils.validHostPattern`). The host need not exist."""
 
 Rule = tuple[str, Callable[[Mapping[str, Any]], bool], str]
 """The key to report, the condition that the values must meet, and the error message."""
@@ -186,7 +186,7 @@ _MISSING_FEATURES: Final = {
     "inter.broker.protocol.version": "brokers of one process speak no protocol; --emulate chooses a release",
     "remote.log.storage.system.enable": "there is no tiered storage, so records stay in the data directory",
 }
-"""Keys of features that minibroker does not have, with the reason for the warning."""
+"""Keys of features that minibroker does not have, with the reason that the warning gives."""
 
 
 class BrokerConfig(ConfigValues):

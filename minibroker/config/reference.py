@@ -16,7 +16,7 @@ KAFKA_4_DEFAULTS = {
     "remote.log.manager.expiration.thread.pool.size": "10",
     "remote.log.manager.thread.pool.size": "2",
 }
-"""Defaults in Kafka 4.4 of the broker keys that have the default of Kafka 3.9 here."""
+"""The defaults of Kafka 4.4 for the broker keys that have the defaults of Kafka 3.9 here."""
 
 _HEAD = """\
 # Configuration

@@ -30,7 +30,7 @@ _NOT_ALTERABLE: Final = ("listener.security.protocol.map", "listeners")
 """Keys that Kafka applies by opening new listeners, which minibroker cannot do while it runs."""
 
 _FIRST_WITH_JAVA_SETS: Final = "4.3"
-"""The first release whose error messages list keys as Java prints a set. Earlier releases print a set of Scala."""
+"""The first release whose error messages list keys as Java prints a set. Earlier releases list keys as Scala does."""
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
 
 

@@ -42,7 +42,7 @@ class ConfigValues:
     __slots__ = ("_values", "keys")
 
     keys: Mapping[str, ConfigKey]
-    """The table with the keys of the values."""
+    """The table of keys."""
 
     def __init__(self, keys: Mapping[str, ConfigKey], values: Mapping[str, ConfigValue]) -> None:
         self.keys = keys

@@ -198,7 +198,7 @@ class ListenerSecurity:
     def _prepare_oauthbearer(self) -> StartExchange:
         try:
             validate = self._token_validator()
-        except MissingExtraError:  # It is a ValueError, too, but the configuration is valid.
+        except MissingExtraError:  # This is a ValueError, too, but the configuration is valid.
             raise
         except ValueError as error:
             raise SecurityConfigError(f"{self._settings.prefix}{OAUTHBEARER.lower()}: {error}") from None

@@ -21,7 +21,7 @@ from minibroker_storage.files import MAX_COPIED_BYTES, LogSlice
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK_BYTES: Final = 1 << 18
 _MAX_WHOLE_BYTES: Final = 4 * _CHUNK_BYTES
-"""The most bytes passed to asyncio at once, which would copy all that the socket does not accept immediately."""
+"""The maximum bytes passed to asyncio at a time. It copies the bytes that the socket does not accept immediately."""
 _MAX_UNSENT_BYTES: Final = 128 * 1024
 """Bytes that the kernel buffers beyond the client's window.
 

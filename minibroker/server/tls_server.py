@@ -24,7 +24,7 @@ HANDSHAKE_SECONDS: Final = 30.0
 """The timeout of the handshake in seconds, after which the connection is closed."""
 
 _CLOSE_NOTIFY_TIMEOUT_S: Final = 1.0
-"""How long the client can take to answer the broker's close_notify, in seconds."""
+"""The time that the client has to answer the broker's close_notify, in seconds."""
 _MIN_TIMEOUT_S: Final = 0.001
 _RECORD_HEADER_BYTES: Final = 5
 """The size of a record header in bytes: its content type, a version and a length of two bytes."""

@@ -76,7 +76,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 
 WILDCARD: Final = "*"
-"""All resources if it is the name of a LITERAL rule, or all hosts if it is the host."""
+"""Stands for all resources as the name of a LITERAL rule, and for all hosts as a host."""
 
 SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
     ResourceType.TOPIC: (

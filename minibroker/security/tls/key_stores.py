@@ -126,7 +126,7 @@ def _utf_16(password: str) -> bytes:
 
 
 class _Reader:
-    """Reads the fields of a store in sequence. It raises JavaKeyStoreError if there are too few bytes."""
+    """Reads the fields of a store in sequence, and raises JavaKeyStoreError if there are too few bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.remaining = data

@@ -145,7 +145,7 @@ class Ring(Generic[E]):
         first: The number of the oldest exchange.
         last: The number of the newest exchange, or 0 before the first one.
         first_shown: The number of the oldest exchange that still has its frames, the first one on the page.
-        journal_begins: Returns the number of the journal's oldest exchange. Without a journal it is above `last`.
+        journal_begins: Returns the number of the journal's oldest exchange, or without a journal one above `last`.
         memory: The estimated memory of the exchanges, in bytes.
     """
 

@@ -57,7 +57,7 @@ _TARGET_SIZE: Final = 120
 _LENGTH: Final = struct.Struct(">i")
 _HEADER_SIZE: Final = 8
 _GSSAPI: Final = b"\x60"
-"""The first byte of the first GSSAPI token, which has no header."""
+"""The first byte of the first GSSAPI token. Such a token has no header."""
 _unpack_header: Final = struct.Struct(">hhi").unpack_from
 
 

@@ -29,7 +29,7 @@ _FIELDS_OF_TRANSACTION: Final = ("transactional_id", "v3_and_below_transactional
 
 
 def target_fields(endpoint: Endpoint) -> frozenset[str]:
-    """Return the fields of `Target` that requests of an API can have."""
+    """Return the fields of `Target` that requests of an API can set."""
     request: Any = endpoint.request
     return _fields_of_targets(endpoint.names, request)
 

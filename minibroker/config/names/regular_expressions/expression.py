@@ -124,7 +124,7 @@ class Program:
 __all__ = ["CostError", "RegularExpression", "RegularExpressionError"]
 
 _MAX_CACHED_STATES: Final = 50_000
-"""The most states in all cached sets together. Beyond it the cache is cleared."""
+"""The maximum number of states in all cached sets together. The cache is cleared when it has more."""
 _VISITS_PER_SLICE: Final = 5_000
 """The number of state visits between yields. They take about a millisecond."""
 _VISITS: Final = 500_000

@@ -28,7 +28,7 @@ Keep = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], None]
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
-"""At most the digits of a Java int. int() has its own error for thousands of digits."""
+"""An integer with at most the digits of a Java int. int() raises its own error for thousands of digits."""
 
 
 _MIN_ISR_OF_ONE: Final = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
