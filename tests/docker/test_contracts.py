@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.docker.boxes import Box, Image
+from tests.docker.test_redpanda import exchange
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
@@ -61,16 +61,7 @@ def use(port: int) -> None:
     admin.create_topics([NewTopic("orders", 2, 1)], operation_timeout=PATIENCE_S)["orders"].result(PATIENCE_S)
     brokers = admin.list_topics(timeout=PATIENCE_S).brokers.values()
     assert [str(broker) for broker in brokers] == [f"localhost:{port}/1"]
-    producer = Producer(common)
-    producer.produce("orders", b"value", b"key")
-    assert producer.flush(PATIENCE_S) == 0
-    consumer = Consumer({**common, "group.id": "readers", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["orders"])
-    message = consumer.poll(PATIENCE_S)
-    assert message is not None
-    assert message.error() is None
-    assert (message.key(), message.value()) == (b"key", b"value")
-    consumer.close()
+    exchange(common)
 
 
 def passes(box: Box, command: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from minibroker_container import ports as container_ports
-from minibroker_container.ports import Follower, LinkPort, SilentPorts, answers
+from minibroker_container.ports import Follower, LinkPort, SilentPorts, answers, open_ports
 
 
 @contextlib.asynccontextmanager
@@ -25,12 +25,19 @@ async def echo() -> AsyncGenerator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def test_what_a_client_sends_to_a_follower_reaches_the_listener_of_that_name() -> None:
+@contextlib.asynccontextmanager
+async def followed(*names: str) -> AsyncGenerator[tuple[LinkPort, Follower]]:
+    """A lead with the listener INSIDE, which is `echo`, and a follower with these listeners."""
     async with echo() as port:
         link = LinkPort("127.0.0.1:0", {"INSIDE": ("127.0.0.1", port)})
-        await link.open()
-        follower = Follower(("127.0.0.1", link.ports[0]), [("INSIDE", "127.0.0.1", 0), ("OTHER", "127.0.0.1", 0)])
-        await follower.open()
+        async with open_ports(link):
+            follower = Follower(("127.0.0.1", link.ports[0]), [(name, "127.0.0.1", 0) for name in names])
+            async with open_ports(follower):
+                yield link, follower
+
+
+async def test_what_a_client_sends_to_a_follower_reaches_the_listener_of_that_name() -> None:
+    async with followed("INSIDE", "OTHER") as (_, follower):
         reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
         for text in (b"one", b"\x00\x01two\n"):
             writer.write(text)
@@ -41,55 +48,44 @@ async def test_what_a_client_sends_to_a_follower_reaches_the_listener_of_that_na
         reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[1])
         assert await reader.read() == b""  # the broker has no such listener
         writer.close()
-        follower.close()
-        link.close()
 
 
 async def test_connections_end_when_either_side_closes() -> None:
-    async with echo() as port:
-        link = LinkPort("127.0.0.1:0", {"INSIDE": ("127.0.0.1", port)})
-        await link.open()
-        follower = Follower(("127.0.0.1", link.ports[0]), [("INSIDE", "127.0.0.1", 0)])
-        await follower.open()
+    async with followed("INSIDE") as (link, follower):
         reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
         writer.write(b"one")
         assert await reader.readexactly(3) == b"ONE"
         link.close()
         assert await reader.read() == b""
         writer.close()
-        follower.close()
 
 
 async def test_a_follower_without_a_lead_closes_each_connection() -> None:
-    link = LinkPort("127.0.0.1:0", {})
-    await link.open()
-    follower = Follower(("127.0.0.1", link.ports[0]), [("INSIDE", "127.0.0.1", 0)])
-    link.close()  # nobody listens there any more
-    await follower.open()
-    reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
-    assert await reader.read() == b""
-    writer.close()
-    follower.close()
+    async with followed("INSIDE") as (link, follower):
+        link.close()  # nobody listens there any more
+        reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
+        assert await reader.read() == b""
+        writer.close()
 
 
 async def test_a_link_answers_followers_and_stays_silent_to_others() -> None:
-    link = LinkPort("127.0.0.1:0", {})
-    await link.open()
-    assert await asyncio.to_thread(answers, ("127.0.0.1", link.ports[0]), 60.0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", link.ports[0])
-    writer.write(b"\x00\x00\x00\x05other\nbytes")
-    await writer.drain()
-    assert not reader.at_eof()
-    writer.close()
-    port = link.ports[0]
-    link.close()
-    assert not await asyncio.to_thread(answers, ("127.0.0.1", port), 0.0)
+    async with followed() as (link, _):
+        address = ("127.0.0.1", link.ports[0])
+        assert await asyncio.to_thread(answers, address, 60.0)
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"\x00\x00\x00\x05other\nbytes")
+        await writer.drain()
+        assert not reader.at_eof()
+        writer.close()
+    assert not await asyncio.to_thread(answers, address, 0.0)
 
 
 @pytest.mark.parametrize("address", ["nothing", "127.0.0.1:x"])
-def test_a_link_at_an_address_of_another_form_is_refused(address: str) -> None:
+def test_an_address_of_another_form_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match=r"^--link: "):
         LinkPort(address, {})
+    with pytest.raises(ValueError, match=r"^--silent-port: "):
+        SilentPorts([address])
 
 
 async def test_a_silent_port_accepts_and_keeps_connections_until_it_is_closed() -> None:
@@ -108,14 +104,13 @@ async def test_a_silent_port_accepts_and_keeps_connections_until_it_is_closed() 
 async def test_the_oldest_connection_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container_ports, "MAX_CONNECTIONS", 1)
     ports = SilentPorts(["127.0.0.1:0"])
-    await ports.open()
-    first, first_writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])
-    second, second_writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])
-    assert await first.read() == b""
-    assert not second.at_eof()
-    for writer in (first_writer, second_writer):
-        writer.close()
-    ports.close()
+    async with open_ports(ports):
+        first, first_writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])
+        second, second_writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])
+        assert await first.read() == b""
+        assert not second.at_eof()
+        for writer in (first_writer, second_writer):
+            writer.close()
 
 
 async def test_an_address_in_use_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,8 +121,3 @@ async def test_an_address_in_use_is_logged_and_left_out(caplog: pytest.LogCaptur
             await ports.open()
     assert ports.ports == []
     assert f"--silent-port {address} cannot be opened" in caplog.text
-
-
-def test_a_silent_port_at_an_address_of_another_form_is_refused() -> None:
-    with pytest.raises(ValueError, match="--silent-port"):
-        SilentPorts(["nothing"])

@@ -56,7 +56,7 @@ def asked(port: int, path: str, method: str = "GET", content: object = None) -> 
         return error.code, json.load(error)
 
 
-def use(common: dict[str, str | int | float | bool]) -> None:
+def exchange(common: dict[str, str | int | float | bool]) -> None:
     """Produce, which creates the topic, and consume with a group."""
     producer = Producer(common)
     producer.produce("orders", b"value", b"key")
@@ -66,7 +66,7 @@ def use(common: dict[str, str | int | float | bool]) -> None:
     message = consumer.poll(PATIENCE_S)
     assert message is not None
     assert message.error() is None
-    assert message.value() == b"value"
+    assert (message.key(), message.value()) == (b"key", b"value")
     consumer.close()
 
 
@@ -98,7 +98,7 @@ def test_java_and_go_inject_a_configuration_and_wait_for_ports(boxes: Callable[.
         status, content = asked(absent, "/subjects")
         assert (status, content["code"]) == (404, 404)
         assert "no schema registry" in content["message"]
-    use({"bootstrap.servers": f"127.0.0.1:{port}"})
+    exchange({"bootstrap.servers": f"127.0.0.1:{port}"})
 
 
 def test_go_makes_service_accounts_over_the_admin_api(boxes: Callable[..., Box]) -> None:
@@ -107,7 +107,7 @@ def test_go_makes_service_accounts_over_the_admin_api(boxes: Callable[..., Box])
     user = {"username": "superuser", "password": "secret", "algorithm": "SCRAM-SHA-256"}
     assert asked(admin, "/v1/security/users", "POST", user) == (200, {})
     assert asked(admin, "/v1/security/users") == (200, ["superuser"])
-    use(
+    exchange(
         {
             "bootstrap.servers": f"127.0.0.1:{port}",
             "security.protocol": "SASL_PLAINTEXT",
@@ -138,7 +138,7 @@ def test_python_node_dotnet_and_quarkus_start_by_rpk_with_options(boxes: Callabl
     options = ["--kafka-addr", "PLAINTEXT://0.0.0.0:29092,OUTSIDE://0.0.0.0:9092", "--advertise-kafka-addr", advertised]
     box.copy_in(path, " ".join([*start, *options]) + "\n", 0o777)
     box.wait_until(lambda: "Started Kafka API server" in box.logs(), "the line of the modules")
-    use({"bootstrap.servers": f"127.0.0.1:{port}"})
+    exchange({"bootstrap.servers": f"127.0.0.1:{port}"})
     brokers = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=PATIENCE_S).brokers
     assert [str(broker) for broker in brokers.values()] == [f"localhost:{port}/0"]
 

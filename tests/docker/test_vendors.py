@@ -1,9 +1,6 @@
 """The environments of all vendors' images, as Compose files have them, given to the entry point."""
 
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +8,7 @@ import pytest
 
 from minibroker_container import entrypoint, files, lists
 from minibroker_container.entrypoint import broker_configs
-from tests.docker.test_entrypoint import ENTRYPOINT, printed_command, run, values
+from tests.docker.test_entrypoint import printed_command, run, started, values
 from tests.patience import PATIENCE_S
 
 COUNTED = {
@@ -171,24 +168,18 @@ def test_a_controller_without_a_broker_keeps_its_port_open_until_it_is_stopped()
         "KAFKA_NODE_ID": "7",
         "KAFKA_LISTENERS": f"CONTROLLER://127.0.0.1:{port}",
     }
-    with subprocess.Popen(
-        [sys.executable, str(ENTRYPOINT)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            lines = [process.stdout.readline() for _ in range(2)]
-            assert "[KafkaRaftServer nodeId=7] Kafka Server started" in lines[1]
-            assert run(environment, "--check-health").returncode == 0
-            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
-                connection.sendall(b"anything")
-                connection.setblocking(False)
-                with pytest.raises(BlockingIOError):
-                    connection.recv(1)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, errors
-    assert "controller 7 has nothing to do here" in errors
+    with started(environment, may_log_errors=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        assert "[KafkaRaftServer nodeId=7] Kafka Server started" in lines[1]
+        assert process.stderr is not None
+        assert "controller 7 has nothing to do here" in process.stderr.readline()
+        assert run(environment, "--check-health").returncode == 0
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+            connection.sendall(b"anything")
+            connection.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                connection.recv(1)
     assert run(environment, "--check-health").returncode == 1
 
 

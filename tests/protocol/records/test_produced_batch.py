@@ -2,6 +2,7 @@
 
 import random
 import struct
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import HEADER, CompressionCodec, compute_crc, read_header
 from minibroker_protocol.records.produced_batch import MAX_OPENED_BYTES, check_produced_batch
 from minibroker_protocol.records.record import NewRecord
+from tests.protocol.hostile import count_refused, damaged
 from tests.protocol.records.test_batch import with_crc
 
 RECORDS = [
@@ -230,19 +232,9 @@ def test_few_records_that_take_many_bytes_are_trusted_as_many_records_are(codec:
 @pytest.mark.parametrize("codec", list(CompressionCodec))
 def test_damaged_batches_raise_nothing_but_decode_errors(codec: CompressionCodec, opened_records: int) -> None:
     whole = build_batch(RECORDS, codec=codec)
-    rng = random.Random(codec.value)
-    refused = 0
-    for _ in range(2000):
-        damaged = bytearray(whole)
-        for _ in range(rng.choice((1, 1, 3))):
-            damaged[rng.randrange(len(whole))] = rng.randrange(256)
-        if rng.random() < 0.7:
-            with_crc(damaged)
-        try:
-            check(damaged, opened_records)
-        except DecodeError:
-            refused += 1
-    assert refused > 500
+    samples = damaged(whole, random.Random(codec.value), 2000)
+    repaired = (with_crc(sample) if index % 3 else sample for index, sample in enumerate(samples))
+    assert count_refused(partial(check, opened_records=opened_records), repaired) > 500
 
 
 @given(st.binary(max_size=200))
